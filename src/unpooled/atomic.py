@@ -1,0 +1,47 @@
+"""Files appear whole or not at all: written under a temporary name in the same folder, then renamed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+OWNER_ONLY = 0o600
+EVERYBODY_READS = 0o644
+
+
+@contextmanager
+def replacing(path: Path, mode: int = EVERYBODY_READS) -> Iterator[Path]:
+    """Yield a temporary path; when the block ends well it takes `path`'s place, otherwise it is removed.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replacing(Path(folder) / "list.csv") as temporary:
+    ...         _ = temporary.write_text("id\\n1\\n")
+    ...     sorted(p.name for p in Path(folder).iterdir())
+    ['list.csv']
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(mode)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path, text: str, mode: int = EVERYBODY_READS) -> None:
+    """Write a whole text file, readable by its owner alone until it stands under its own name."""
+    with replacing(path, mode) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_bytes(path: Path, content: bytes, mode: int = EVERYBODY_READS) -> None:
+    """Write a whole binary file in the same way."""
+    with replacing(path, mode) as temporary:
+        temporary.write_bytes(content)

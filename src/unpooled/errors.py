@@ -1,0 +1,96 @@
+"""Everything that can go wrong, as one tree.
+
+::
+
+    UnpooledError
+    ├── InputError           a table, file or value is wrong: names party, file, column and row
+    ├── PlanError            a plan or private file is wrong: names file and key
+    │   └── PlanMismatch     the parties' plans differ: names the fields
+    ├── RefusedError         this party's policy does not allow what is asked
+    ├── CertificateError     a key or certificate is missing, wrong, expired or revoked
+    ├── WireError            bytes that are not a message
+    ├── LedgerError          a ledger is broken or cannot be written
+    ├── ProtocolError        a peer sent a well-formed message that has no place here
+    └── PeerError            the conversation ended because of somebody else
+        ├── PeerFailed       the peer said that it failed
+        ├── PeerLost         the connection broke, or never came about
+        ├── PeerSilent       nothing arrived within the timeout
+        └── Deadlock         everybody waits for somebody (memory transport only)
+
+When a party fails, its peers are told. An error's text may name columns, rows or files, so peers are told the text only of errors
+whose class says `shareable`; of all others they are told the class.
+"""
+
+from __future__ import annotations
+
+
+class UnpooledError(Exception):
+    """The root of the tree: catch this to catch everything that unpooled raises on purpose."""
+
+    shareable = False
+
+
+class InputError(UnpooledError):
+    """A table, a file or a value in it is wrong."""
+
+
+class PlanError(UnpooledError):
+    """A plan or a private file is wrong."""
+
+
+class PlanMismatch(PlanError):
+    """The parties did not start from the same plan."""
+
+    shareable = True
+
+
+class RefusedError(UnpooledError):
+    """This party's own policy does not allow what it was asked for."""
+
+    shareable = True
+
+
+class CertificateError(UnpooledError):
+    """A key or a certificate is missing, wrong, expired or revoked."""
+
+
+class WireError(UnpooledError):
+    """Bytes arrived that are not a message, or a value cannot travel."""
+
+    shareable = True
+
+
+class LedgerError(UnpooledError):
+    """A ledger is broken, or cannot be written."""
+
+
+class ProtocolError(UnpooledError):
+    """A well-formed message arrived that has no place in the protocol."""
+
+    shareable = True
+
+
+class PeerError(UnpooledError):
+    """The conversation ended because of somebody else; `origin` is the party it began with."""
+
+    shareable = True
+
+    def __init__(self, text: str, origin: str) -> None:
+        super().__init__(text)
+        self.origin = origin
+
+
+class PeerFailed(PeerError):
+    """A peer said that it failed."""
+
+
+class PeerLost(PeerError):
+    """The connection to a peer broke, or never came about."""
+
+
+class PeerSilent(PeerError):
+    """A peer is connected, but the awaited message did not come within the timeout."""
+
+
+class Deadlock(PeerError):
+    """Every party in a circle waits for the next one."""
