@@ -17,8 +17,8 @@
         ├── PeerSilent       nothing arrived within the timeout
         └── Deadlock         everybody waits for somebody (memory transport only)
 
-When a party fails, its peers are told. An error's text may name columns, rows or files, so peers are told the text only of errors
-whose class says `shareable`; of all others they are told the class.
+When a party fails, its peers are told. An error's text may name columns, rows or files, so peers are told the text only
+of errors whose class says `shareable`; of all others they are told the class.
 """
 
 from __future__ import annotations

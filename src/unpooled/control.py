@@ -1,0 +1,25 @@
+"""The messages that are about the conversation itself."""
+
+from __future__ import annotations
+
+from unpooled.wire import message
+
+
+@message(discloses="the names of the plan's fields and a digest of each value", to="every other party")
+class PlanOffer:
+    names: tuple[str, ...]
+    digests: tuple[bytes, ...]
+
+
+@message(
+    discloses="that a party failed, and its error: the text if that holds no data, otherwise the class alone",
+    to="every other party",
+)
+class Abort:
+    origin: str
+    reason: str
+
+
+@message(discloses="nothing: the sender has done its part")
+class Goodbye:
+    pass

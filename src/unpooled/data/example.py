@@ -1,0 +1,182 @@
+"""A made-up population of people who may be customers of a shop, a telephone company and a bank.
+
+Three hidden traits of every person (wealth, online, curious) shape the columns of telco and bank and decide who would
+buy from the shop. The shop knows some of its true buyers, telco and bank each know most people, `truth` knows them all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unpooled.atomic import replacing
+from unpooled.errors import InputError
+
+ROWS = 2_000
+SEED = 7
+SMALLEST, LARGEST = 1_000, 1_000_000
+
+TODAY = np.datetime64("2024-12-31")
+
+BUYERS = 0.15  # of all people
+KNOWN_TO_SHOP = 0.3  # of the buyers
+MEMBERS = {"telco": 0.9, "bank": 0.85}  # of all people
+REPEATED = 0.01  # of a table's rows
+
+# What a reader of the files could not tell from the cells alone: codes that are categories, and the order of levels.
+TYPES: dict[str, dict[str, str | list[str]]] = {
+    "shop": {"last_purchase": "date"},
+    "telco": {"region": "category", "since": "date", "satisfaction": ["low", "middle", "high"]},
+    "bank": {"branch": "category", "opened": "date", "risk": ["low", "middle", "high"]},
+}
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Example:
+    """The tables shop, telco and bank, and the truth: for every person, whether they would buy."""
+
+    tables: dict[str, pl.DataFrame]
+    truth: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class _People:
+    ids: pl.Series
+    wealth: Floats
+    online: Floats
+    curious: Floats
+    buys: NDArray[np.bool_]
+
+
+def population(rows: int = ROWS, seed: int = SEED) -> Example:
+    """Make up `rows` people and what shop, telco and bank know of them; the same seed gives the same people."""
+    if not SMALLEST <= rows <= LARGEST:
+        raise InputError(f"example: rows must be between {SMALLEST:,} and {LARGEST:,}, not {rows:,}")
+    if seed < 0:
+        raise InputError(f"example: the seed must not be negative, but is {seed}")
+    rng = np.random.Generator(np.random.PCG64(seed))
+    people = _people(rng, rows)
+    everything = {"telco": _telco(rng, people), "bank": _bank(rng, people)}
+    tables = {"shop": _shop(rng, people)}
+    tables |= {name: _members(rng, table, MEMBERS[name]) for name, table in everything.items()}
+    return Example(tables, pl.DataFrame({"id": people.ids, "would_buy": people.buys}))
+
+
+def write(folder: Path, rows: int = ROWS, seed: int = SEED) -> list[Path]:
+    """Write shop.csv, telco.csv, bank.csv and truth.csv into `folder`, which is made if need be."""
+    example = population(rows, seed)
+    written = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, table in {**example.tables, "truth": example.truth}.items():
+            path = folder / f"{name}.csv"
+            with replacing(path) as temporary:
+                table.write_csv(temporary)
+            written.append(path)
+    except OSError as problem:
+        raise InputError(f"{folder}: the example cannot be written: {problem.strerror}") from problem
+    return written
+
+
+def _people(rng: np.random.Generator, rows: int) -> _People:
+    numbers = pl.Series("id", rng.choice(10_000_000, rows, replace=False))
+    wealth, online, curious = (rng.standard_normal(rows) for _ in range(3))
+    # The product is what neither party can see alone.
+    score = wealth + online + 0.7 * wealth * online + 0.6 * curious + 0.5 * rng.standard_normal(rows)
+    buys = np.zeros(rows, dtype=np.bool_)
+    buys[np.argsort(-score, kind="stable")[: round(BUYERS * rows)]] = True
+    return _People(numbers.cast(pl.String).str.zfill(7), wealth, online, curious, buys)
+
+
+def _shop(rng: np.random.Generator, people: _People) -> pl.DataFrame:
+    buyers = np.flatnonzero(people.buys)
+    known = rng.choice(buyers, round(KNOWN_TO_SHOP * len(buyers)), replace=False)
+    basket = np.exp(3.5 + 0.4 * people.wealth[known] + 0.3 * rng.standard_normal(len(known)))
+    return pl.DataFrame(
+        {
+            "id": people.ids[known],
+            "last_purchase": _dates(rng.integers(0, 365, len(known))),
+            "basket": np.round(basket, 2),
+        }
+    )
+
+
+def _telco(rng: np.random.Generator, people: _People) -> pl.DataFrame:
+    rows = len(people.ids)
+    habit = people.online + 0.5 * rng.standard_normal(rows)
+    taste = people.curious + 0.6 * rng.standard_normal(rows)
+    data_gb = np.exp(2.0 + 0.7 * habit)
+    device_months = np.clip(24 - 10 * taste + 4 * rng.standard_normal(rows), 0, 96)
+    contentment = 0.5 * taste + rng.standard_normal(rows)
+    plans = ["basic", "plus", "family", "business", "ship", "prototype"]
+    return pl.DataFrame(
+        {
+            "id": people.ids,
+            "region": rng.integers(1, 17, rows),
+            "since": _dates(rng.integers(0, 7_000, rows)),
+            "plan": _levels(habit + 0.8 * rng.standard_normal(rows), plans, [0.4, 0.3, 0.2, 0.095, 0.004, 0.001]),
+            "data_gb": _gaps(rng, np.round(data_gb, 2), 0.04),
+            "call_minutes": np.round(rng.gamma(2.0, 90.0, rows), 1),
+            "device_months": _gaps(rng, np.round(device_months).astype(np.int64), 0.06),
+            "satisfaction": _gaps(rng, _levels(contentment, ["low", "middle", "high"], [0.2, 0.5, 0.3]), 0.15),
+            "roaming": people.wealth + 1.5 * rng.standard_normal(rows) > 0.8,
+            "paper_bill": rng.random(rows) < 0.3,
+        }
+    )
+
+
+def _bank(rng: np.random.Generator, people: _People) -> pl.DataFrame:
+    rows = len(people.ids)
+    income = np.exp(7.8 + 0.45 * (people.wealth + 0.6 * rng.standard_normal(rows)))
+    balance = 900 * (people.wealth + 0.9 * rng.standard_normal(rows)) + 1_500
+    age = np.clip(46 - 5 * people.curious + 12 * rng.standard_normal(rows), 18, 99)
+    danger = -people.wealth + rng.standard_normal(rows)
+    card_payments = rng.poisson(np.exp(2.3 + 0.25 * (people.online + 1.2 * rng.standard_normal(rows))))
+    trades = ["services", "industry", "office", "teaching", "health", "farming", "lighthouse keeper", "falconer"]
+    return pl.DataFrame(
+        {
+            "id": people.ids,
+            "age": np.round(age).astype(np.int64),
+            "income": _gaps(rng, np.round(income, 2), 0.08),
+            "balance": np.round(balance, 2),
+            "card_payments": card_payments,
+            "mortgage": _gaps(rng, people.wealth + 2 * rng.standard_normal(rows) > 1.0, 0.02),
+            "risk": _gaps(rng, _levels(danger, ["low", "middle", "high"], [0.5, 0.35, 0.15]), 0.03),
+            "occupation": _gaps(
+                rng, _levels(rng.standard_normal(rows), trades, [0.3, 0.2, 0.2, 0.12, 0.12, 0.055, 0.004, 0.001]), 0.05
+            ),
+            "opened": _dates(rng.integers(0, 9_000, rows)),
+            "branch": rng.integers(100, 140, rows),
+            "statement_day": rng.integers(1, 29, rows),
+        }
+    )
+
+
+def _members(rng: np.random.Generator, table: pl.DataFrame, share: float) -> pl.DataFrame:
+    """Keep a random part of the people, repeat a few rows whole, and shuffle."""
+    kept: Rows = rng.permutation(table.height)[: round(share * table.height)]
+    repeated = kept[: round(REPEATED * len(kept))]
+    return table[rng.permutation(np.concatenate([kept, repeated]))]
+
+
+def _levels(value: Floats, names: list[str], shares: list[float]) -> pl.Series:
+    """Cut a number into named levels, the lowest first, that hold about the given shares of the rows."""
+    bounds = np.quantile(value, np.cumsum(shares[:-1]))
+    return pl.Series(names).gather(np.searchsorted(bounds, value))
+
+
+def _dates(days_ago: Rows) -> pl.Series:
+    return pl.Series(TODAY - days_ago.astype("timedelta64[D]"))
+
+
+def _gaps(rng: np.random.Generator, values: pl.Series | NDArray[Any], share: float) -> pl.Series:
+    """Leave a random share of the cells empty."""
+    return pl.Series(values).set(pl.Series(rng.random(len(values)) < share), None)

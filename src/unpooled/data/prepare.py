@@ -1,0 +1,327 @@
+"""From a party's table to the matrix its learner sees, in two steps.
+
+`clean` looks at single rows: ids, duplicates, impossible values, rows with missing values. `fit` learns from the
+training rows what `transform` then does to any rows:
+
+- numbers: missing cells become the median; then minus the mean, divided by the standard deviation;
+- dates, as days since 1970-01-01: likewise;
+- ordered categories, as their rank from 0, and booleans, as 0 and 1: missing cells become the most frequent value,
+  then as numbers;
+- categories: missing cells become the most frequent level; then one column of 0 and 1 per level, rare levels together
+  in one column `name=(other)`, which also takes levels not seen in training. Without rare levels in training an unseen
+  level has 0 in all columns of its category.
+
+A column that is constant in the training rows says nothing, becomes 0 where it is standardised, and is reported. A
+column without any value in the training rows is left out and reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    PositiveFloat,
+    ValidationError,
+    model_validator,
+)
+
+from unpooled import atomic
+from unpooled.data.columns import Kind, Levels, fault, rows_named
+from unpooled.data.table import Table
+from unpooled.errors import InputError
+
+OTHER = "(other)"
+LARGEST = 1e100  # beyond that, sums of squares may become infinite
+_ROW = "\0row"
+
+
+def _ordered(limits: tuple[float, float]) -> tuple[float, float]:
+    if not limits[0] <= limits[1]:
+        raise ValueError("the lower limit must not be above the upper one")
+    return limits
+
+
+class PrepareSettings(BaseModel):
+    """The `[prepare]` section of a party's private file: how its rows become numbers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+    missing: Literal["impute", "drop", "keep"] = Field(
+        "impute", description="missing values: impute them, drop their rows, or keep them missing (trees can use that)"
+    )
+    standardise: bool = Field(True, description="shift and scale numbers to mean 0 and variance 1")
+    rare: float = Field(
+        0.01, ge=0, lt=1, description="levels of a category with less than this share of the rows are pooled"
+    )
+    limits: dict[str, Annotated[tuple[float, float], AfterValidator(_ordered)]] = Field(
+        {},
+        description="the lowest and highest possible value of a number, for example age = [0, 120] or debt = [0, inf]",
+    )
+    impossible: Literal["error", "missing"] = Field(
+        "error", description="values beyond their limits, and infinite ones: stop with an error, or treat as missing"
+    )
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What `clean` found and did; columns without a find are not listed, `impossible` has row numbers of the source."""
+
+    rows_read: int
+    duplicates_removed: int
+    rows_dropped: int
+    missing: dict[str, int]
+    impossible: dict[str, tuple[int, ...]]
+
+
+class NumberColumn(BaseModel):
+    """A column that becomes one column: (value - centre) / scale."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["number", "date", "boolean"] | Levels
+    missing_becomes: FiniteFloat | None
+    centre: FiniteFloat
+    scale: Annotated[PositiveFloat, Field(allow_inf_nan=False)]
+
+
+class CategoryColumn(BaseModel):
+    """A category, which becomes one column per level, and one more if rare levels were pooled."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    missing_becomes: str | None
+    levels: tuple[str, ...]
+    pooled: tuple[str, ...]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        known = self.levels + self.pooled
+        if len(set(known)) < len(known):
+            raise ValueError("a level is there twice")
+        if self.missing_becomes is not None and self.missing_becomes not in known:
+            raise ValueError("missing_becomes is not one of the levels")
+        return self
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The levels that have a column, in order."""
+        return (*self.levels, OTHER) if self.pooled else self.levels
+
+
+class Preparation(BaseModel):
+    """What was learned from the training rows: all that `transform` needs, and a JSON file that a person can read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[1] = 1
+    settings: PrepareSettings
+    numbers: dict[str, NumberColumn]
+    categories: dict[str, CategoryColumn]
+    constant: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """The columns that `transform` needs, for reading new rows: see `TableSettings.like`."""
+        return {name: c.kind for name, c in self.numbers.items()} | dict.fromkeys(self.categories, "category")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The matrix's columns: numbers first, then `name=level` for every level of every category."""
+        one_hot = [f"{name}={level}" for name, category in self.categories.items() for level in category.columns]
+        return (*self.numbers, *one_hot)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Rows as a learner sees them, with their ids; `unseen` counts cells whose level was not there in training."""
+
+    ids: pl.DataFrame
+    matrix: NDArray[np.float64]
+    names: tuple[str, ...]
+    unseen: dict[str, int]
+
+
+def clean(table: Table, settings: PrepareSettings) -> tuple[Table, Cleaning]:
+    """Check ids and values, remove rows that are there twice and, if so set, rows with missing values."""
+    _check_ids_present(table)
+    rows = table.frame.with_row_index(_ROW, offset=1)
+    unique = rows.unique(subset=table.frame.columns, keep="first", maintain_order=True)
+    _check_ids_unique(table, unique)
+    possible, impossible = _without_impossible(table, unique, settings)
+    missing = {name: possible[name].null_count() for name in table.kinds if possible[name].has_nulls()}
+    kept = possible.drop_nulls() if settings.missing == "drop" else possible
+    if kept.is_empty():
+        reason = "every row has a missing value, so none is left" if rows.height else "there are no rows"
+        raise fault(table.party, table.origin, reason)
+    cleaning = Cleaning(
+        rows_read=rows.height,
+        duplicates_removed=rows.height - unique.height,
+        rows_dropped=unique.height - kept.height,
+        missing=missing,
+        impossible=impossible,
+    )
+    return replace(table, frame=kept.drop(_ROW)), cleaning
+
+
+def _check_ids_present(table: Table) -> None:
+    for name in table.id:
+        blank = table.frame[name].str.strip_chars().fill_null("") == ""
+        if blank.any():
+            raise fault(table.party, table.origin, "the id is blank", name, (blank.arg_true() + 1).to_list())
+
+
+def _check_ids_unique(table: Table, rows: pl.DataFrame) -> None:
+    groups = rows.group_by(table.id, maintain_order=True).agg(_ROW)[_ROW]
+    repeated = groups.filter(groups.list.len() > 1)
+    if len(repeated):
+        others = f" (and so for {len(repeated) - 1} more ids)" if len(repeated) > 1 else ""
+        reason = f"the same id with different values{others}"
+        raise fault(table.party, table.origin, reason, ", ".join(table.id), repeated[0].to_list())
+
+
+def _without_impossible(
+    table: Table, rows: pl.DataFrame, settings: PrepareSettings
+) -> tuple[pl.DataFrame, dict[str, tuple[int, ...]]]:
+    for name in settings.limits:
+        if table.kinds.get(name) != "number":
+            raise fault(table.party, table.origin, "it has limits, but is not a number column of the table", name)
+    found: dict[str, tuple[int, ...]] = {}
+    for name in [name for name, kind in table.kinds.items() if kind == "number"]:
+        low, high = settings.limits.get(name, (-LARGEST, LARGEST))
+        beyond = ~rows[name].is_between(max(low, -LARGEST), min(high, LARGEST)).fill_null(True)
+        if beyond.any():
+            found[name] = tuple(rows[_ROW].filter(beyond))
+            rows = rows.with_columns(rows[name].set(beyond, None))
+    if found and settings.impossible == "error":
+        places = "; ".join(f"column '{name}': {rows_named(numbers)}" for name, numbers in found.items())
+        raise fault(table.party, table.origin, f"impossible values (infinite, or beyond their limits): {places}")
+    return rows, found
+
+
+def fit(table: Table, settings: PrepareSettings, training_rows: NDArray[np.integer] | None = None) -> Preparation:
+    """Learn from the rows at these positions, or from all rows of a cleaned table."""
+    training = table if training_rows is None else table.take(training_rows)
+    if training.frame.is_empty():
+        raise fault(table.party, table.origin, "there are no training rows")
+    filled = [name for name in table.kinds if training.frame[name].count()]
+    numbers = {name: _fit_number(training, name, settings) for name in filled if table.kinds[name] != "category"}
+    categories = {name: _fit_category(training, name, settings) for name in filled if table.kinds[name] == "category"}
+    preparation = Preparation(
+        settings=settings,
+        numbers=numbers,
+        categories=categories,
+        constant=tuple(name for name in filled if training.frame[name].drop_nulls().n_unique() == 1),
+        left_out=tuple(name for name in table.kinds if name not in filled),
+    )
+    names = preparation.names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise fault(table.party, table.origin, "two columns of the matrix would have this name", twice)
+    return preparation
+
+
+def _as_floats(cells: pl.Series, kind: Kind) -> NDArray[np.float64]:
+    """A column that is no category as floats, missing cells as not-a-number."""
+    physical = cells.to_physical() if kind == "date" or isinstance(kind, tuple) else cells
+    return physical.cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+
+def _fit_number(training: Table, name: str, settings: PrepareSettings) -> NumberColumn:
+    kind = training.kinds[name]
+    values = _as_floats(training.frame[name], kind)
+    present = values[~np.isnan(values)]
+    fill: float | None = None
+    if settings.missing != "keep":
+        fill = float(np.median(present)) if kind in ("number", "date") else _most_frequent(present)
+        present = np.where(np.isnan(values), fill, values)
+    centre, scale = 0.0, 1.0
+    if settings.standardise:
+        if present.min() == present.max():
+            centre = float(present[0])  # exactly, where the mean may be a rounding error away
+        else:
+            centre, scale = float(present.mean()), float(present.std()) or 1.0
+    return NumberColumn(kind=kind, missing_becomes=fill, centre=centre, scale=scale)
+
+
+def _most_frequent(values: NDArray[np.float64]) -> float:
+    """The smallest of the most frequent values."""
+    distinct, counts = np.unique(values, return_counts=True)
+    return float(distinct[counts.argmax()])
+
+
+def _fit_category(training: Table, name: str, settings: PrepareSettings) -> CategoryColumn:
+    cells = training.frame[name]
+    counts = dict(cells.drop_nulls().value_counts().rows())
+    fill: str | None = None
+    if settings.missing != "keep":
+        fill = min(counts, key=lambda level: (-counts[level], level))
+        counts[fill] += cells.null_count()
+    enough = settings.rare * sum(counts.values())
+    levels = sorted(level for level, count in counts.items() if count >= enough and level != OTHER)
+    return CategoryColumn(missing_becomes=fill, levels=levels, pooled=sorted(set(counts).difference(levels)))
+
+
+def transform(preparation: Preparation, table: Table) -> Prepared:
+    """Turn a cleaned table's rows into a matrix; it needs the columns of the training table, with the same kinds."""
+    for name, kind in preparation.kinds.items():
+        if name not in table.kinds:
+            raise fault(table.party, table.origin, "the column was there in training and is missing now", name)
+        if table.kinds[name] != kind:
+            reason = f"its kind was {kind} in training and is {table.kinds[name]} now; declare it"
+            raise fault(table.party, table.origin, reason, name)
+    blocks = [np.empty((table.frame.height, 0))]
+    for name, number in preparation.numbers.items():
+        values = _as_floats(table.frame[name], number.kind)
+        if number.missing_becomes is not None:
+            values = np.where(np.isnan(values), number.missing_becomes, values)
+        blocks.append(((values - number.centre) / number.scale)[:, np.newaxis])
+    unseen: dict[str, int] = {}
+    for name, category in preparation.categories.items():
+        block, strangers = _one_hot(table.frame[name], category)
+        blocks.append(block)
+        if strangers:
+            unseen[name] = strangers
+    return Prepared(table.ids, np.hstack(blocks), preparation.names, unseen)
+
+
+def _one_hot(cells: pl.Series, category: CategoryColumn) -> tuple[NDArray[np.float64], int]:
+    """One column per level, and the number of cells with a level not seen in training."""
+    if category.missing_becomes is not None:
+        cells = cells.fill_null(category.missing_becomes)
+    known = pl.Series(category.levels + category.pooled, dtype=pl.String)
+    unseen = int((~cells.is_in(known)).sum())
+    if category.pooled:
+        common = cells.is_in(pl.Series(category.levels, dtype=pl.String)) | cells.is_null()
+        cells = cells.set(~common, OTHER)
+    block = np.column_stack(
+        [(cells == level).cast(pl.Float64).fill_null(np.nan).to_numpy() for level in category.columns]
+    )
+    return block, unseen
+
+
+def save(preparation: Preparation, path: Path) -> None:
+    """Write the preparation as JSON, for its owner alone, since it tells of the data; numbers come back exactly."""
+    atomic.write_text(path, preparation.model_dump_json(indent=2) + "\n", atomic.OWNER_ONLY)
+
+
+def load_preparation(path: Path) -> Preparation:
+    """Read what `save` wrote, and check every value."""
+    try:
+        return Preparation.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        raise InputError(f"{path}: {f'{key}: ' if key else ''}{first['msg']}") from None

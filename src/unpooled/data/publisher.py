@@ -1,0 +1,185 @@
+"""Fetch the three data sets from their publisher, the UCI Machine Learning Repository, and convert them.
+
+Only the container changes (separator, quoting, spreadsheet, padding, a header line), never a cell. The original is
+checked by its sha256 before it is read, and the converted text by everything that is known of it before it is kept.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import http.client
+import io
+import urllib.request
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+import polars as pl
+
+from unpooled.atomic import write_bytes
+from unpooled.data.datasets import PUBLISHED, check, published
+from unpooled.errors import InputError
+
+SIZE_LIMIT = 32 * 2**20  # the largest original has 6 MB; whatever grows beyond this is not what we asked for
+CHUNK = 2**16
+TIMEOUT_SECONDS = 30
+
+OpenUrl = Callable[[str], IO[bytes]]
+Advance = Callable[[str, int], None]
+
+
+def open_https(url: str) -> IO[bytes]:
+    """Open an address with a timeout; being led away from https is an error."""
+    response: http.client.HTTPResponse = urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS)  # noqa: S310 (checked next)
+    if not response.url.startswith("https://"):
+        response.close()
+        raise InputError(f"{url}: the answer came from {response.url}, not over https")
+    return response
+
+
+def _bank_text(original: bytes) -> bytes:
+    rows = csv.reader(io.StringIO(original.decode("ascii")), delimiter=";")
+    return _lines(",".join(cells) for cells in rows)
+
+
+def _credit_text(original: bytes) -> bytes:
+    """The first line of the sheet numbers the columns (X1, X2 ...), the second names them."""
+    try:
+        sheet = pl.read_excel(io.BytesIO(original), engine="calamine", read_options={"header_row": 1})
+    except ModuleNotFoundError as problem:
+        raise InputError(
+            "credit: reading the publisher's .xls file takes `pip install unpooled[datasets]`"
+        ) from problem
+    return sheet.cast(pl.Int64).write_csv().encode()
+
+
+ADULT_COLUMNS = (
+    "age,workclass,fnlwgt,education,education-num,marital-status,occupation,relationship,race,sex,"
+    "capital-gain,capital-loss,hours-per-week,native-country,income"
+)
+
+
+def _adult_text(original: bytes) -> bytes:
+    """The originals have no header, cells padded with a space, empty last lines, and in the test file a remark."""
+    lines = original.decode("ascii").splitlines()
+    return _lines([ADULT_COLUMNS, *(line.replace(", ", ",") for line in lines if line and not line.startswith("|"))])
+
+
+def _lines(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+@dataclass(frozen=True)
+class Original:
+    """A file inside the publisher's zip; `inside` leads to it, through further zips where there are any."""
+
+    inside: tuple[str, ...]
+    sha256: str
+    convert: Callable[[bytes], bytes]
+
+
+URLS = {
+    "bank": "https://archive.ics.uci.edu/static/public/222/bank+marketing.zip",
+    "credit": "https://archive.ics.uci.edu/static/public/350/default+of+credit+card+clients.zip",
+    "census": "https://archive.ics.uci.edu/static/public/2/adult.zip",
+}
+ORIGINALS: dict[str, dict[str, Original]] = {
+    "bank": {
+        "train": Original(
+            inside=("bank-additional.zip", "bank-additional/bank-additional-full.csv"),
+            sha256="74adfc578bf77a7ff4bb1ba4a9f8709d9e3c6907342959c2c8416847e0afb4d8",
+            convert=_bank_text,
+        )
+    },
+    "credit": {
+        "train": Original(
+            inside=("default of credit card clients.xls",),
+            sha256="30c6be3abd8dcfd3e6096c828bad8c2f011238620f5369220bd60cfc82700933",
+            convert=_credit_text,
+        )
+    },
+    "census": {
+        "train": Original(
+            inside=("adult.data",),
+            sha256="5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+            convert=_adult_text,
+        ),
+        "test": Original(
+            inside=("adult.test",),
+            sha256="a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+            convert=_adult_text,
+        ),
+    },
+}
+
+
+def fetch(names: Iterable[str], folder: Path, advance: Advance, open_url: OpenUrl = open_https) -> list[Path]:
+    """Download, check and convert data sets into `folder`; `advance` is told the bytes that arrived for a name."""
+    names = list(names)
+    for name in names:
+        published(name)  # a misspelt name is better found before the first download
+    written = []
+    for name in names:
+        archive = download(URLS[name], partial(advance, name), open_url)
+        for part, original in ORIGINALS[name].items():
+            expected = PUBLISHED[name][part]
+            text = convert(archive, original, URLS[name])
+            check(text, expected, f"{URLS[name]}, converted")
+            written.append(_keep(text, folder / expected.file))
+    return written
+
+
+def download(url: str, advance: Callable[[int], None], open_url: OpenUrl) -> bytes:
+    """Read an address into memory, up to the size limit."""
+    received = bytearray()
+    try:
+        with open_url(url) as response:
+            while chunk := response.read(CHUNK):
+                received += chunk
+                if len(received) > SIZE_LIMIT:
+                    raise InputError(f"{url}: more than {SIZE_LIMIT:,} bytes, which is not the data set")
+                advance(len(chunk))
+    except (OSError, http.client.HTTPException) as problem:
+        raise InputError(f"{url}: the download failed: {problem}") from problem
+    return bytes(received)
+
+
+def convert(archive: bytes, original: Original, source: str) -> bytes:
+    """Take the original out of the publisher's zip, check it, and return its text in our form."""
+    content = archive
+    for name in original.inside:
+        source = f"{source} > {name}"
+        content = _unzip(content, name, source)
+    found = hashlib.sha256(content).hexdigest()
+    if found != original.sha256:
+        raise InputError(f"{source}: this is not the published file: sha256 {found} instead of {original.sha256}")
+    return original.convert(content)
+
+
+def _unzip(archive: bytes, name: str, source: str) -> bytes:
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as opened, opened.open(name) as member:
+            content = member.read(SIZE_LIMIT + 1)
+    except KeyError as problem:
+        raise InputError(f"{source}: the zip has no such file") from problem
+    # RuntimeError: a password or an unknown way of packing
+    except (zipfile.BadZipFile, EOFError, RuntimeError, zlib.error) as problem:
+        raise InputError(f"{source}: the zip cannot be read: {problem}") from problem
+    if len(content) > SIZE_LIMIT:
+        raise InputError(f"{source}: more than {SIZE_LIMIT:,} bytes once unpacked, which is not the data set")
+    return content
+
+
+def _keep(text: bytes, path: Path) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, gzip.compress(text, mtime=0))
+    except OSError as problem:
+        raise InputError(f"{path}: the data set cannot be written: {problem.strerror}") from problem
+    return path

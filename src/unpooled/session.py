@@ -1,0 +1,119 @@
+"""A session: one party's side of a conversation. Everything above this line of the project talks through it.
+
+`rng` and `secret` never mix: `rng` is seeded, for statistics that must come out the same again; `secret` is the
+operating system's randomness, for keys and masks, and is never stored.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Protocol, TypeVar, overload
+
+import numpy as np
+
+from unpooled.control import Abort, Goodbye
+from unpooled.errors import PeerError, ProtocolError, UnpooledError
+from unpooled.ledger import Ledger
+from unpooled.transport.mailbox import Mailbox
+from unpooled.wire import Frame, disclosure_of, encode, kind_of, read_body
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+
+
+class Transport(Protocol):
+    """How frames move. What arrives is in the mailbox; `networked` says whether frames leave the process."""
+
+    networked: bool
+    mailbox: Mailbox
+
+    def send(self, peer: str, frame: Frame) -> None: ...
+
+    def close(self, *, failed: bool) -> None: ...
+
+
+class Session:
+    """Send, receive, and say where in the protocol we are."""
+
+    def __init__(self, transport: Transport, ledger: Ledger, *, seed: int, timeout: float) -> None:
+        self.party = transport.mailbox.party
+        self.peers = transport.mailbox.peers
+        self.networked = transport.networked
+        self.rng = np.random.default_rng([seed, zlib.crc32(self.party.encode())])
+        self.secret = random.SystemRandom()
+        self._transport = transport
+        self._ledger = ledger
+        self._timeout = timeout
+        self._scopes: list[str] = []
+
+    @property
+    def where(self) -> str:
+        """The current scope, such as ``fit/tree 3/level 2``."""
+        return "/".join(self._scopes)
+
+    @contextmanager
+    def scope(self, name: str, index: int | None = None) -> Iterator[None]:
+        """Name the part of the protocol that the block belongs to; scopes nest."""
+        self._scopes.append(name if index is None else f"{name} {index}")
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    def send(self, peer: str, message: object) -> None:
+        """Send a message; on return it was copied, so its arrays may change. Waits while the peer's queue is full."""
+        self._transport.mailbox.check()
+        frame = encode(message, self.where)
+        kind = type(message)
+        self._ledger.record("sent", peer, kind_of(kind), self.where, frame.size, disclosure_of(kind))
+        self._transport.send(peer, frame)
+
+    @overload
+    def recv(self, peer: str, kind: type[A], /) -> A: ...
+    @overload
+    def recv(self, peer: str, kind: type[A], kind2: type[B], /) -> A | B: ...
+    @overload
+    def recv(self, peer: str, kind: type[A], kind2: type[B], kind3: type[C], /) -> A | B | C: ...
+    @overload
+    def recv(self, peer: str, kind: type[A], kind2: type[B], kind3: type[C], kind4: type[D], /) -> A | B | C | D: ...
+
+    def recv(self, peer: str, *kinds: type) -> object:
+        """The next message of a peer, which must be of one of these kinds; arrays in it are read-only."""
+        names = " or ".join(kind.__name__ for kind in kinds)
+        at = f" (scope '{self.where}')" if self._scopes else ""
+        header = self._transport.mailbox.take(peer, names + at, self._timeout)
+        for kind in kinds:
+            if header.kind == kind_of(kind):
+                return read_body(header, kind)
+        raise ProtocolError(
+            f"{self.party} expected {names}{at} from {peer}, got {header.kind} (scope '{header.scope}')"
+        )
+
+    def finish(self) -> None:
+        """Say goodbye to every peer and wait for theirs: who returns from this knows that all have done their part."""
+        for peer in self.peers:
+            self.send(peer, Goodbye())
+        for peer in self.peers:
+            self._transport.mailbox.take_goodbye(peer, self._timeout)
+        self._end(failed=False)
+
+    def abort(self, error: BaseException) -> None:
+        """Tell every peer, as far as they can be reached, that this party failed, and leave."""
+        origin = error.origin if isinstance(error, PeerError) else self.party
+        shareable = isinstance(error, UnpooledError) and error.shareable
+        notice = Abort(origin, str(error) if shareable else type(error).__name__)
+        for peer in self.peers:
+            with suppress(UnpooledError):
+                frame = encode(notice, self.where)
+                self._ledger.record("sent", peer, kind_of(Abort), self.where, frame.size, disclosure_of(Abort))
+                self._transport.send(peer, frame)
+        self._end(failed=True)
+
+    def _end(self, *, failed: bool) -> None:
+        self._transport.close(failed=failed)
+        self._ledger.close()

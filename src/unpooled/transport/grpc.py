@@ -1,0 +1,245 @@
+"""Parties on machines of their own: gRPC over mutual TLS, one bidirectional stream per pair.
+
+Either side may dial. A party's identity is that of its certificate, never what a message says. gRPC for Python verifies
+the authority's signature and the dates on both sides, but knows no revocation and shows the dialler nothing of the
+acceptor's certificate. So the acceptor checks the dialler's certificate again, with the revocation list, and proves to
+the dialler, by signing its nonce, that it holds the key of a certificate that was not revoked either.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its own words are for developers of gRPC; ours are below
+import grpc
+
+from unpooled.errors import CertificateError, PeerLost, UnpooledError
+from unpooled.transport.door import Door
+from unpooled.transport.link import CHUNK_BYTES, Link
+from unpooled.transport.mailbox import Mailbox
+from unpooled.transport.trust import (
+    Identity,
+    check_peer,
+    check_proof,
+    explain_refusal,
+    prove,
+)
+from unpooled.wire import Frame
+
+log = logging.getLogger("unpooled.transport")
+
+_SERVICE, _METHOD = "unpooled.Link", "Exchange"
+_NONCE, _CERTIFICATE, _PROOF = "unpooled-nonce-bin", "unpooled-certificate-bin", "unpooled-proof-bin"
+_GRACE_SECONDS = 2.0
+_LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where this party listens (None: it only dials) and whom it dials where; everybody else dials this party."""
+
+    listen: str | None
+    dial: Mapping[str, str]
+
+
+def connect(identity: Identity, mailbox: Mailbox, addresses: Addresses, timeout: float) -> GrpcTransport:
+    """Link up with every peer, whoever starts first; raises if that takes longer than the timeout."""
+    transport = GrpcTransport(identity, mailbox, timeout)
+    try:
+        transport.open(addresses)
+    except BaseException:
+        transport.close(failed=True)
+        raise
+    return transport
+
+
+class GrpcTransport:
+    """One party's links over the network."""
+
+    networked = True
+
+    def __init__(self, identity: Identity, mailbox: Mailbox, timeout: float) -> None:
+        self.mailbox = mailbox
+        self._identity = identity
+        self._timeout = timeout
+        self._links = {peer: Link(peer, mailbox, timeout) for peer in mailbox.peers}
+        self._linked: set[str] = set()
+        self._changed = threading.Condition()
+        self._threads: list[threading.Thread] = []
+        self._channels: list[grpc.Channel] = []
+        self._server: grpc.Server | None = None
+        self._door = Door(mailbox.party)
+
+    def open(self, addresses: Addresses) -> None:
+        deadline = time.monotonic() + self._timeout
+        if addresses.listen:
+            self._listen(addresses.listen, {peer for peer in self._links if peer not in addresses.dial})
+        for peer, address in addresses.dial.items():
+            self._dial(peer, address, deadline)
+        with self._changed:
+            while missing := [peer for peer in self._links if peer not in self._linked]:
+                if time.monotonic() > deadline:
+                    waited = f"{self.mailbox.party} waited {self._timeout:g} s for {', '.join(missing)} to connect"
+                    raise PeerLost(waited + self._door.hint(), missing[0])
+                self._changed.wait(_LOOK_SECONDS)
+                self._door.report()
+
+    def send(self, peer: str, frame: Frame) -> None:
+        self._links[peer].send(frame)
+
+    def close(self, *, failed: bool) -> None:  # noqa: ARG002
+        """End every stream after what was sent, and leave nothing running."""
+        until = time.monotonic() + _GRACE_SECONDS
+        for link in self._links.values():
+            link.end(max(0.0, until - time.monotonic()))
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        self.mailbox.close()
+        for channel in self._channels:
+            channel.close()
+        if self._server:
+            self._server.stop(max(0.1, until - time.monotonic())).wait()
+
+    def _options(self) -> list[tuple[str, Any]]:
+        pulse = int(1000 * max(1.0, min(20.0, self._timeout / 3)))
+        return [
+            ("grpc.keepalive_time_ms", pulse),
+            ("grpc.keepalive_timeout_ms", pulse),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.max_pings_without_data", 0),
+            ("grpc.http2.max_ping_strikes", 0),
+            ("grpc.max_receive_message_length", CHUNK_BYTES + 1),
+            ("grpc.min_reconnect_backoff_ms", 100),
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 1000),
+            ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.so_reuseport", 0),
+        ]
+
+    # the accepting side
+
+    def _listen(self, address: str, expected: set[str]) -> None:
+        identity = self._identity
+        pair = [(identity.key_pem, identity.certificate_pem)]
+        configuration = grpc.ssl_server_certificate_configuration(pair, identity.authority_pem)
+
+        def keep_certificate() -> grpc.ServerCertificateConfiguration:
+            self._door.knock()
+            return configuration
+
+        credentials = grpc.dynamic_ssl_server_credentials(configuration, keep_certificate, True)
+
+        def exchange(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+            return self._accept(expected, requests, context)
+
+        handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(exchange)
+        pool = ThreadPoolExecutor(len(expected) + 2, thread_name_prefix="unpooled-accept")
+        self._server = grpc.server(pool, options=self._options())
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, {_METHOD: handler}),))
+        try:
+            self._server.add_secure_port(address, credentials)
+        except RuntimeError:
+            raise PeerLost(f"{identity.party} cannot listen on {address}: is it in use?", identity.party) from None
+        self._server.start()
+        log.info("%s listens on %s", identity.party, address)
+
+    def _accept(self, expected: set[str], requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        try:
+            peer = self._check_dialler(expected, context)
+        except UnpooledError as error:
+            self._door.refuse(str(error))
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
+        proof = prove(self._identity, _binary(context.invocation_metadata(), _NONCE), peer)
+        context.send_initial_metadata(((_CERTIFICATE, self._identity.certificate_pem), (_PROOF, proof)))
+        self._start(peer, requests)
+        yield from self._links[peer].outgoing()
+
+    def _check_dialler(self, expected: set[str], context: grpc.ServicerContext) -> str:
+        shown: Any = context.auth_context().get("x509_pem_cert", [b""])
+        peer = check_peer(self._identity, next(iter(shown)))
+        if peer not in expected:
+            raise CertificateError(f"{peer} is not a party that {self.mailbox.party} waits for in this plan")
+        with self._changed:
+            if peer in self._linked:
+                raise CertificateError(f"{peer} is connected already")
+            self._linked.add(peer)
+            self._changed.notify_all()
+        self._door.welcome()
+        return peer
+
+    # the dialling side
+
+    def _dial(self, peer: str, address: str, deadline: float) -> None:
+        identity = self._identity
+        credentials = grpc.ssl_channel_credentials(identity.authority_pem, identity.key_pem, identity.certificate_pem)
+        options = [*self._options(), ("grpc.ssl_target_name_override", peer), ("grpc.default_authority", peer)]
+        channel = grpc.secure_channel(address, credentials, options=options)
+        self._channels.append(channel)
+        self._await_ready(channel, peer, address, deadline)
+        nonce = secrets.token_bytes(32)
+        exchange: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(f"/{_SERVICE}/{_METHOD}")
+        call = exchange(self._links[peer].outgoing(), metadata=((_NONCE, nonce),))
+        try:
+            shown = call.initial_metadata()
+            certificate, proof = _binary(shown, _CERTIFICATE), _binary(shown, _PROOF)
+        except grpc.RpcError as error:
+            raise _refused(peer, error) from None
+        if not certificate:
+            raise _refused(peer, call)
+        check_proof(identity, certificate, proof, nonce, peer)
+        with self._changed:
+            self._linked.add(peer)
+        self._start(peer, call)
+
+    def _await_ready(self, channel: grpc.Channel, peer: str, address: str, deadline: float) -> None:
+        ready = grpc.channel_ready_future(channel)
+        told = ""
+        while True:
+            try:
+                ready.result(timeout=_LOOK_SECONDS)
+                return
+            except grpc.FutureTimeoutError:
+                host, _, port = address.rpartition(":")
+                reason = explain_refusal(self._identity, host.strip("[]"), int(port), peer, _LOOK_SECONDS)
+                if reason != told:
+                    log.warning("%s waits for %s at %s: %s", self.mailbox.party, peer, address, reason)
+                    told = reason
+                if time.monotonic() > deadline:
+                    raise PeerLost(f"{peer} at {address} could not be reached: {reason}", peer) from None
+
+    # both
+
+    def _start(self, peer: str, chunks: Iterable[bytes]) -> None:
+        log.info("%s is connected with %s", self.mailbox.party, peer)
+        thread = threading.Thread(target=self._read, args=(peer, chunks), name=f"unpooled-from-{peer}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _read(self, peer: str, chunks: Iterable[bytes]) -> None:
+        try:
+            self._links[peer].incoming(chunks)
+        except (grpc.RpcError, UnpooledError):
+            pass  # what follows says it: the stream is over
+        except Exception as error:  # a stream that the server cancels ends with a bare Exception
+            log.debug("the stream from %s ended: %r", peer, error)
+        self.mailbox.lose(peer, "the connection was lost")
+
+
+def _binary(metadata: Iterable[tuple[str, str | bytes]], key: str) -> bytes:
+    value = dict(metadata).get(key, b"")
+    return value if isinstance(value, bytes) else b""
+
+
+def _refused(peer: str, call: Any) -> UnpooledError:
+    details = call.details() or str(call.code())
+    if call.code() == grpc.StatusCode.PERMISSION_DENIED:
+        return CertificateError(f"{peer} refused the connection: {details}")
+    return PeerLost(f"{peer} broke off while connecting: {details}", peer)

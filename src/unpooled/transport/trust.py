@@ -1,0 +1,332 @@
+"""Checking keys and certificates: a party is who its certificate says it is, for as long as the certificate holds.
+
+A party's folder holds `key.pem`, `certificate.pem`, `authority.pem` and, if the authority has given one, the revocation
+list `revoked.pem`. Making them is the work of `certificates.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import ssl
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from unpooled.errors import CertificateError
+
+PARTY_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
+
+KEY_FILE = "key.pem"
+CERTIFICATE_FILE = "certificate.pem"
+AUTHORITY_FILE = "authority.pem"
+REVOKED_FILE = "revoked.pem"
+
+_ORIGIN = {
+    KEY_FILE: "`unpooled certs request` makes it",
+    CERTIFICATE_FILE: "the authority makes it from the party's request with `unpooled certs sign`",
+    AUTHORITY_FILE: "the authority sends it along with the certificate",
+}
+_NOT_YET_VALID, _EXPIRED = 9, 10  # OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED
+
+Parsed = TypeVar("Parsed")
+Extension = TypeVar("Extension", bound=x509.ExtensionType)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a party proves its name with, and what it checks others against."""
+
+    party: str
+    folder: Path
+    key_pem: bytes = field(repr=False)
+    certificate_pem: bytes
+    authority_pem: bytes
+    revoked: x509.CertificateRevocationList | None
+
+
+def load_identity(folder: Path, party: str) -> Identity:
+    """Read a party's folder, and refuse it if anything in it would not stand up to the checks of its peers."""
+    try:
+        return _load_identity(folder, party)
+    except CertificateError as error:
+        raise CertificateError(f"{party} cannot use {folder}: {error}") from None
+
+
+def _load_identity(folder: Path, party: str) -> Identity:
+    key = read_key(folder / KEY_FILE)
+    certificate = read_certificate(folder / CERTIFICATE_FILE)
+    authority = read_authority(folder)
+    revoked_file = folder / REVOKED_FILE
+    identity = Identity(
+        party=party,
+        folder=folder,
+        key_pem=key_pem(key),
+        certificate_pem=certificate.public_bytes(Encoding.PEM),
+        authority_pem=authority.public_bytes(Encoding.PEM),
+        revoked=read_revoked(revoked_file, authority) if revoked_file.exists() else None,
+    )
+    check_peer(identity, identity.certificate_pem, expected=party)
+    if key.public_key() != certificate.public_key():
+        raise CertificateError(
+            f"{CERTIFICATE_FILE} is not for the key in {KEY_FILE}; have this folder's request signed"
+        )
+    return identity
+
+
+def check_peer(
+    identity: Identity, certificate_pem: bytes, expected: str | None = None, now: datetime | None = None
+) -> str:
+    """Return the party that a certificate belongs to, after checking that it holds and is the expected party's."""
+    now = now or datetime.now(UTC)
+    shown_by = expected or "the peer"
+    try:
+        certificate = x509.load_pem_x509_certificate(certificate_pem)
+    except ValueError:
+        raise CertificateError(f"{shown_by} showed something that is not a certificate") from None
+    authority = x509.load_pem_x509_certificate(identity.authority_pem)
+    serial = f"(serial …{certificate.serial_number & 0xFFFF:04x})"
+    if not is_signed_by(certificate, authority):
+        raise CertificateError(
+            f"the certificate {serial} shown by {shown_by} is not signed by the authority that {identity.party} trusts"
+        )
+    party = name_in(certificate)
+    if expected is not None and party != expected:
+        raise CertificateError(f"{expected} was expected, but the certificate {serial} names {party}")
+    described = f"{party}'s certificate {serial}"
+    check_dates("the authority's certificate", authority, now)
+    check_dates(described, certificate, now)
+    usage = _extension(certificate, x509.ExtendedKeyUsage) or ()
+    if not {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH} <= set(usage):
+        raise CertificateError(f"{described} is not made for both calling and being called, as unpooled's are")
+    if identity.revoked is not None:
+        _check_not_revoked(described, certificate, identity.revoked, now)
+    return party
+
+
+def check_dates(described: str, certificate: x509.Certificate, now: datetime) -> None:
+    """Refuse a certificate before its time and after it."""
+    if now > certificate.not_valid_after_utc:
+        raise CertificateError(f"{described} expired on {moment(certificate.not_valid_after_utc)}; a new one is needed")
+    if now < certificate.not_valid_before_utc:
+        begins = moment(certificate.not_valid_before_utc)
+        raise CertificateError(
+            f"{described} is valid only from {begins}; here it is {moment(now)}, is the clock right?"
+        )
+
+
+def _check_not_revoked(
+    described: str, certificate: x509.Certificate, revoked: x509.CertificateRevocationList, now: datetime
+) -> None:
+    if revoked.next_update_utc is None or now > revoked.next_update_utc:
+        made = moment(revoked.last_update_utc)
+        raise CertificateError(f"{REVOKED_FILE} of {made} is too old to rely on; ask the authority for a fresh one")
+    entry = revoked.get_revoked_certificate_by_serial_number(certificate.serial_number)
+    if entry is not None:
+        raise CertificateError(f"{described} was revoked on {entry.revocation_date_utc:%Y-%m-%d}")
+
+
+def prove(identity: Identity, nonce: bytes, dialler: str) -> bytes:
+    """Sign the dialler's nonce, so that it knows who answers.
+
+    `dialler` must be the name in the certificate that it called with: then nobody can pass the proof on as their own.
+    """
+    key = load_pem_private_key(identity.key_pem, password=None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey), "load_identity accepts no other key"
+    return key.sign(_proof_message(nonce, dialler=dialler, acceptor=identity.party), ec.ECDSA(hashes.SHA256()))
+
+
+def check_proof(identity: Identity, certificate_pem: bytes, signature: bytes, nonce: bytes, acceptor: str) -> None:
+    """Check, as the dialler, that `acceptor` holds the key of a valid certificate and answered this very call."""
+    check_peer(identity, certificate_pem, expected=acceptor)
+    public_key = x509.load_pem_x509_certificate(certificate_pem).public_key()
+    message = _proof_message(nonce, dialler=identity.party, acceptor=acceptor)
+    try:
+        require_p256(public_key, "the acceptor's key").verify(signature, message, ec.ECDSA(hashes.SHA256()))
+    except InvalidSignature:
+        raise CertificateError(f"{acceptor} did not prove that it holds the key of its certificate") from None
+
+
+def _proof_message(nonce: bytes, *, dialler: str, acceptor: str) -> bytes:
+    parts = (b"unpooled acceptor proof v1", nonce, dialler.encode(), acceptor.encode())
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def explain_refusal(identity: Identity, host: str, port: int, peer: str, timeout: float) -> str:
+    """Say in one line why a TLS connection to a peer does not come about; for words only, never for security."""
+    address = f"{host}:{port}"
+    try:
+        connection = socket.create_connection((host, port), timeout)
+    except ConnectionRefusedError:
+        return f"nobody listens at {address}; has {peer} started, and is the address right?"
+    except TimeoutError:
+        return f"no answer from {address} within {timeout:g} s; is the address right, and does a firewall allow it?"
+    except (OSError, UnicodeError) as error:
+        return f"{address} cannot be reached: {error}"
+    with connection:
+        return _explain_handshake(identity, connection, peer, address)
+
+
+def _explain_handshake(identity: Identity, connection: socket.socket, peer: str, address: str) -> str:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False  # check_peer names the party that answered, which OpenSSL's complaint does not
+    context.set_alpn_protocols(["h2"])
+    try:
+        context.load_verify_locations(cadata=identity.authority_pem.decode())
+        context.load_cert_chain(identity.folder / CERTIFICATE_FILE, identity.folder / KEY_FILE)
+    except OSError:
+        return f"{identity.party}'s own key and certificate in {identity.folder} have become unreadable"
+    try:
+        secured = context.wrap_socket(connection, server_hostname=peer)
+    except ssl.SSLCertVerificationError as error:
+        fault = {_NOT_YET_VALID: "is not valid yet", _EXPIRED: "has expired"}.get(
+            error.verify_code, f"is not signed by the authority that {identity.party} trusts"
+        )
+        return f"the certificate shown by {peer} at {address} {fault}"
+    except OSError:
+        return f"something answers at {address}, but not with TLS; is it {peer}?"
+    with secured:
+        shown = ssl.DER_cert_to_PEM_cert(secured.getpeercert(binary_form=True) or b"")
+        try:
+            check_peer(identity, shown.encode(), expected=peer)
+        except CertificateError as error:
+            return f"{address} is refused: {error}"
+        return _explain_answer(secured, identity.party, peer, address)
+
+
+def _explain_answer(secured: ssl.SSLSocket, party: str, peer: str, address: str) -> str:
+    # In TLS 1.3 a server judges the client's certificate after the client is done; gRPC's then hangs up, no alert.
+    try:
+        answered, alert = secured.recv(1) != b"", ""
+    except TimeoutError:
+        return f"{peer} at {address} accepts the connection, but says nothing"
+    except OSError as error:
+        answered, alert = False, f" ({error})"
+    if answered:
+        return f"{peer} at {address} is there, and both sides accept each other's certificate; try again"
+    return (
+        f"{peer} at {address} hung up on seeing {party}'s certificate{alert}; most likely it trusts another "
+        "authority or its clock is wrong: compare what `unpooled certs check` says on both sides"
+    )
+
+
+def check_party_name(name: str) -> str:
+    """Return the name if a party may be called so."""
+    if not PARTY_NAME.fullmatch(name):
+        raise CertificateError(
+            f"{name[:40]!r} cannot be a party's name: it takes a small letter, then small letters, digits or hyphens, "
+            "32 characters at most"
+        )
+    return name
+
+
+def name_in(certificate: x509.Certificate) -> str:
+    """Return the one name that a certificate gives, whoever signed it."""
+    name = check_party_name(common_name(certificate.subject))
+    alternative_names = _extension(certificate, x509.SubjectAlternativeName) or ()
+    if list(alternative_names) != [x509.DNSName(name)]:
+        raise CertificateError(f"{name}'s certificate must give that name, and no other, as its alternative (DNS) name")
+    return name
+
+
+def common_name(subject: x509.Name) -> str:
+    """Return the common name of a subject that consists of nothing else, otherwise an empty text."""
+    match list(subject):
+        case [x509.NameAttribute(oid=NameOID.COMMON_NAME, value=str(name))]:
+            return name
+    return ""
+
+
+def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    """Tell whether the authority itself signed the certificate, with nobody in between."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
+
+
+def _extension(certificate: x509.Certificate, kind: type[Extension]) -> Extension | None:
+    try:
+        return certificate.extensions.get_extension_for_class(kind).value
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, ValueError):
+        return None
+
+
+def read_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """Read a private key that nobody but its owner can read."""
+    wanted = "a P-256 private key without a password"
+    key = read_pem(path, lambda content: load_pem_private_key(content, password=None), wanted)
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise CertificateError(f"{path} is not {wanted}")
+    if os.name != "nt" and stat.S_IMODE(path.stat().st_mode) & 0o077:
+        raise CertificateError(f"{path} is open to others than its owner; type: chmod 600 {path}")
+    return key
+
+
+def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Write a private key as PEM."""
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def read_certificate(path: Path) -> x509.Certificate:
+    """Read one certificate."""
+    return read_pem(path, x509.load_pem_x509_certificate, "a certificate")
+
+
+def read_authority(folder: Path) -> x509.Certificate:
+    """Read the authority's own certificate from a folder of a party or of the authority."""
+    authority = read_certificate(folder / AUTHORITY_FILE)
+    constraints = _extension(authority, x509.BasicConstraints)
+    if constraints is None or not constraints.ca or not is_signed_by(authority, authority):
+        raise CertificateError(f"{folder / AUTHORITY_FILE} is not an authority's certificate")
+    return authority
+
+
+def read_revoked(path: Path, authority: x509.Certificate) -> x509.CertificateRevocationList:
+    """Read a revocation list that the authority signed."""
+    authority_key = require_p256(authority.public_key(), "the authority's key")
+
+    def parse(content: bytes) -> x509.CertificateRevocationList:
+        revoked = x509.load_pem_x509_crl(content)
+        if revoked.issuer != authority.subject or not revoked.is_signature_valid(authority_key):
+            raise ValueError
+        return revoked
+
+    return read_pem(path, parse, "a revocation list signed by the authority; ask the authority for it again")
+
+
+def read_pem(path: Path, parse: Callable[[bytes], Parsed], wanted: str) -> Parsed:
+    """Read and parse a PEM file, or say which file is missing or is not what is wanted."""
+    try:
+        return parse(path.read_bytes())
+    except FileNotFoundError:
+        origin = f"; {_ORIGIN[path.name]}" if path.name in _ORIGIN else ""
+        raise CertificateError(f"{path} is missing{origin}") from None
+    except OSError as error:
+        raise CertificateError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise CertificateError(f"{path} is not {wanted}") from None
+
+
+def require_p256(public_key: object, described: str) -> ec.EllipticCurvePublicKey:
+    """Return the key if it is of the one kind in use here."""
+    if isinstance(public_key, ec.EllipticCurvePublicKey) and isinstance(public_key.curve, ec.SECP256R1):
+        return public_key
+    raise CertificateError(f"{described} is not a P-256 key; `unpooled certs request` makes one")
+
+
+def moment(when: datetime) -> str:
+    """Write a moment for people, in UTC."""
+    return f"{when:%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,196 @@
+"""Messages, and the frames in which they travel.
+
+A message is a frozen dataclass that says what it discloses and to whom. Its type is its tag:
+
+>>> @message(discloses="how many rows this party has", to="the receiver")
+... class RowCount:
+...     rows: int
+>>> frame = encode(RowCount(1000), scope="align")
+>>> header = read_header(frame.joined())
+>>> header.kind, header.scope
+('...RowCount', 'align')
+>>> read_body(header, RowCount).rows
+1000
+
+A frame is: the letters ``UPL``, the version of this format, the kind (length u8, ASCII), the scope (length u16, UTF-8),
+the fields (`unpooled.codec`). Whatever bytes arrive, the answer is a message or a `WireError`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar, dataclass_transform
+
+from unpooled.codec import U8, Codec, Reader, Writer, fields_codec
+from unpooled.errors import WireError
+
+WIRE_VERSION = 1
+MAX_FRAME_BYTES = 2**32
+MAX_SCOPE_BYTES = 2**10
+_MAGIC = b"UPL"
+_KIND = re.compile(rb"[A-Za-z_][A-Za-z0-9_.<>]{0,199}")
+
+Buffer = bytes | bytearray | memoryview
+T = TypeVar("T")
+
+_declared: dict[str, type] = {}
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """What the receiver of a message learns, and who that is; `to` is empty where it learns nothing."""
+
+    what: str
+    to: str
+
+    def __str__(self) -> str:
+        return f"{self.what}, to {self.to}" if self.to else self.what
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+def message(*, discloses: str, to: str = "") -> Callable[[type[T]], type[T]]:
+    """Make a class a message: a frozen dataclass with a codec, a kind and a disclosure.
+
+    `to` may be left out only where `discloses` begins with "nothing".
+    """
+    if not discloses.strip():
+        raise TypeError("a message must say what it discloses; say 'nothing: ' and why, if it is nothing")
+    if not to.strip() and not discloses.startswith("nothing"):
+        raise TypeError(f"a message that discloses {discloses!r} must say to whom")
+
+    def decorate(cls: type[T]) -> type[T]:
+        made: Any = dataclass(frozen=True, eq=False)(cls)
+        made.__codec__ = fields_codec(made)
+        made.__disclosure__ = Disclosure(discloses, to)
+        made.__kind__ = f"{cls.__module__.removeprefix('unpooled.')}.{cls.__qualname__}"
+        if not _KIND.fullmatch(made.__kind__.encode()):
+            raise TypeError(f"{made.__kind__} cannot name a kind of message")
+        _declared[made.__kind__] = made
+        return made  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def is_message(kind: type) -> bool:
+    """Whether a class was declared with `message`."""
+    return "__disclosure__" in vars(kind)
+
+
+def kind_of(kind: type) -> str:
+    """The name under which a message class travels."""
+    if not is_message(kind):
+        raise WireError(f"{kind.__name__} is not a message: it does not say what it discloses")
+    name: str = kind.__kind__  # type: ignore[attr-defined]
+    return name
+
+
+def disclosure_of(kind: type) -> Disclosure:
+    """What a message class discloses."""
+    kind_of(kind)
+    disclosure: Disclosure = kind.__disclosure__  # type: ignore[attr-defined]
+    return disclosure
+
+
+def disclosure_named(kind: str) -> Disclosure:
+    """The same by the kind's name, as it stands in a frame."""
+    declared = _declared.get(kind)
+    return (
+        disclosure_of(declared) if declared else Disclosure("unknown: this side does not know the kind", "the receiver")
+    )
+
+
+@dataclass(frozen=True)
+class Frame:
+    """An encoded message: parts that, one after the other, are the frame. Large arrays are views, not copies."""
+
+    parts: tuple[Buffer, ...]
+    size: int
+
+    def joined(self) -> bytes:
+        return b"".join(self.parts)
+
+    def chunks(self, size: int) -> Iterator[bytes]:
+        """The frame in copies of at most `size` bytes, made one at a time."""
+        pending = bytearray()
+        for part in self.parts:
+            view = memoryview(part)
+            start = 0
+            while start < len(view):
+                if not pending and len(view) - start >= size:
+                    yield bytes(view[start : start + size])
+                    start += size
+                    continue
+                taken = min(size - len(pending), len(view) - start)
+                pending += view[start : start + taken]
+                start += taken
+                if len(pending) == size:
+                    yield bytes(pending)
+                    pending.clear()
+        if pending:
+            yield bytes(pending)
+
+
+@dataclass(frozen=True)
+class Header:
+    """What stands before a message's fields, and where they begin."""
+
+    kind: str
+    scope: str
+    reader: Reader
+
+
+def encode(value: object, scope: str = "") -> Frame:
+    """The frame of a message; a field that cannot travel is a `WireError` naming it."""
+    kind = type(value)
+    name, scope_bytes = kind_of(kind).encode(), scope.encode()
+    if len(scope_bytes) > MAX_SCOPE_BYTES:
+        raise WireError(f"a scope of {len(scope_bytes)} bytes, at most {MAX_SCOPE_BYTES} are allowed")
+    if not scope.isprintable():
+        raise WireError("a scope must be printable")
+    out = Writer()
+    out.add(_MAGIC + U8.pack(WIRE_VERSION) + U8.pack(len(name)) + name)
+    out.add(len(scope_bytes).to_bytes(2, "little") + scope_bytes)
+    codec: Codec = kind.__codec__  # type: ignore[attr-defined]
+    codec.write(out, value, kind.__name__)
+    if out.size > MAX_FRAME_BYTES:
+        raise WireError(f"{kind.__name__} takes {out.size} bytes, at most {MAX_FRAME_BYTES} are allowed")
+    return Frame(tuple(out.parts), out.size)
+
+
+def read_header(data: Buffer) -> Header:
+    """The kind and scope of a frame."""
+    if len(data) > MAX_FRAME_BYTES:
+        raise WireError(f"a frame of {len(data)} bytes, at most {MAX_FRAME_BYTES} are allowed")
+    reader = Reader(memoryview(data))
+    if bytes(reader.take(3, "frame")) != _MAGIC:
+        raise WireError("frame: does not begin like a message of unpooled")
+    version = reader.number(U8, "frame")
+    if version != WIRE_VERSION:
+        raise WireError(f"frame: wire format {version}, this side speaks {WIRE_VERSION}")
+    kind = bytes(reader.take(reader.number(U8, "kind"), "kind"))
+    if not _KIND.fullmatch(kind):
+        raise WireError("kind: not a name")
+    length = int.from_bytes(reader.take(2, "scope"), "little")
+    if length > MAX_SCOPE_BYTES:
+        raise WireError(f"scope: {length} bytes, at most {MAX_SCOPE_BYTES} are allowed")
+    try:
+        scope = str(reader.take(length, "scope"), "utf-8")
+    except UnicodeDecodeError as error:
+        raise WireError("scope: not UTF-8") from error
+    if not scope.isprintable():
+        raise WireError("scope: not printable")
+    return Header(kind.decode(), scope, reader)
+
+
+def read_body(header: Header, kind: type[T]) -> T:
+    """The message behind a header, which must be of this kind and nothing more."""
+    if header.kind != kind_of(kind):
+        raise WireError(f"expected {kind_of(kind)}, got {header.kind}")
+    reader = Reader(header.reader.data, header.reader.position)
+    codec: Codec = kind.__codec__  # type: ignore[attr-defined]
+    value: T = codec.read(reader, kind.__name__)
+    if reader.left:
+        raise WireError(f"{kind.__name__}: {reader.left} bytes too many")
+    return value

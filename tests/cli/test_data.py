@@ -1,0 +1,95 @@
+"""The commands `example`, `datasets fetch` and `datasets list`, run as a user would."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from unpooled.cli.data import datasets_app, example_command
+from unpooled.data import datasets, example, publisher
+from unpooled.errors import InputError
+
+example_app = typer.Typer()
+example_app.command("example")(example_command)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv(datasets.FOLDER_VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return datasets.cache_folder()
+
+
+def run(app: typer.Typer, *words: str) -> str:
+    result = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_example_writes_the_default_files(tmp_path: Path) -> None:
+    output = run(example_app, str(tmp_path / "here"))
+    assert output.splitlines() == [
+        f"wrote {tmp_path / 'here' / name}.csv" for name in ("shop", "telco", "bank", "truth")
+    ]
+    example.write(tmp_path / "again")
+    for path in (tmp_path / "again").iterdir():
+        assert path.read_bytes() == (tmp_path / "here" / path.name).read_bytes()
+
+
+def test_example_takes_rows_and_seed(tmp_path: Path) -> None:
+    run(example_app, str(tmp_path), "--rows", "1500", "--seed", "3")
+    assert (tmp_path / "truth.csv").read_text().count("\n") == 1_501
+
+
+def test_example_lets_errors_through(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="rows must be between"):
+        run(example_app, str(tmp_path), "--rows", "10")
+
+
+def fake_fetch(names: list[str], folder: Path, advance: publisher.Advance) -> list[Path]:
+    for name in names:
+        advance(name, 1_000)
+    return [folder / datasets.published(name).file for name in names]
+
+
+def test_fetch_takes_all_sets_or_those_named(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publisher, "fetch", fake_fetch)
+    everything = run(datasets_app, "fetch")
+    assert all(f"wrote {cache / parts['train'].file}" in everything for parts in datasets.PUBLISHED.values())
+    only_credit = run(datasets_app, "fetch", "credit")
+    assert f"wrote {cache / 'credit.csv.gz'}" in only_credit
+    assert "bank" not in only_credit
+    assert datasets.FOLDER_VARIABLE not in only_credit
+
+
+def test_fetch_says_when_the_cache_is_not_used(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publisher, "fetch", fake_fetch)
+    monkeypatch.setenv(datasets.FOLDER_VARIABLE, str(cache.parent))
+    assert "UNPOOLED_DATA is set, so these copies are not used" in run(datasets_app, "fetch", "bank")
+
+
+@pytest.mark.usefixtures("cache")
+def test_fetch_refuses_an_unknown_name() -> None:
+    with pytest.raises(InputError, match="no data set 'iris'"):
+        run(datasets_app, "fetch", "iris")
+
+
+def test_list_tells_the_good_from_the_absent_and_the_wrong(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(name: str, part: str) -> None:
+        if name == "credit":
+            raise InputError("credit: not the published table")
+
+    monkeypatch.setattr(datasets, "load", load)
+    output = run(datasets_app, "list")
+    assert f"Looking in {cache}" in output
+    verified = {line.split()[1]: line.split()[-2] for line in output.splitlines() if ".csv.gz" in line}
+    assert verified == {"bank": "yes", "credit": "no", "census": "yes"}
+    assert "credit: not the published table" in output
+
+
+@pytest.mark.usefixtures("cache")
+def test_list_says_how_to_get_what_is_absent() -> None:
+    assert run(datasets_app, "list").count("unpooled datasets fetch") == 4

