@@ -1,0 +1,122 @@
+"""A plan: what the parties of a job share and compare before anything else.
+
+Nothing private is in it. Its fields, with the versions of the software, have a digest each; parties whose digests
+differ do not start, and are told which fields differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from unpooled.control import PlanOffer
+from unpooled.errors import PlanMismatch
+from unpooled.session import Session
+from unpooled.transport.trust import PARTY_NAME
+from unpooled.version import __version__
+from unpooled.wire import WIRE_VERSION
+
+SAFE_KEY_BITS = 2048
+
+Role = Literal["seeker", "active", "passive", "coordinator"]
+
+
+def _check_address(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 2**16 or (":" in host and not host.startswith("[")):
+        raise ValueError("an address is HOST:PORT, for example bank.example.org:7433 or [::1]:7433")
+    return address
+
+
+Address = Annotated[str, AfterValidator(_check_address)]
+
+
+class Section(BaseModel):
+    """A table of a TOML file: unknown keys are refused, values are never echoed in errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class Party(Section):
+    """One party in a plan."""
+
+    role: Role = Field(description="seeker, active, passive or coordinator")
+    address: Address | None = Field(
+        None, description="HOST:PORT where the others reach it; a party without one only dials"
+    )
+
+
+class Plan(Section):
+    """A job as all its parties see it."""
+
+    kind: str = Field(description="what is to be done; `unpooled job` lists the kinds")
+    engine: Literal["shares", "paillier", "plain"] = Field("shares", description="how products are protected")
+    key_bits: int = Field(SAFE_KEY_BITS, description="size of keys made for the job", ge=512, le=8192)
+    insecure: bool = Field(False, description="allow keys of fewer than 2048 bits; for comparisons, never for real data")
+    timeout: float = Field(600, description="seconds after which a silent party counts as lost", gt=0, le=86_400)
+    parameters: dict[str, Any] = Field({}, description="what the kind of job can be told")
+    parties: dict[str, Party] = Field(description="who takes part; `unpooled certs` makes certificates for these names")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.key_bits < SAFE_KEY_BITS and not self.insecure:
+            raise ValueError(f"key_bits: {self.key_bits} is not secure; at least {SAFE_KEY_BITS}, or set insecure = true")
+        if len(self.parties) < 2:
+            raise ValueError("parties: at least two are needed")
+        for name in self.parties:
+            if not re.fullmatch(PARTY_NAME, name):
+                raise ValueError(f"parties: {name!r} is not a name: small letters, digits and hyphens, a letter first")
+        if sum(party.role == "active" for party in self.parties.values()) != 1:
+            raise ValueError("parties: exactly one must be active")
+        return self
+
+    def with_role(self, role: Role) -> list[str]:
+        """The names of the parties in a role, in the plan's order."""
+        return [name for name, party in self.parties.items() if party.role == role]
+
+    @property
+    def active(self) -> str:
+        """The party that drives the job."""
+        return self.with_role("active")[0]
+
+
+def fields_of(plan: Plan, parameters: BaseModel) -> dict[str, str]:
+    """Everything the parties must agree on, defaults filled in, as dotted names with JSON values."""
+    content = plan.model_dump(mode="json") | {
+        "parameters": parameters.model_dump(mode="json"),
+        "party_order": list(plan.parties),
+        "versions": {"unpooled": __version__, "wire": WIRE_VERSION},
+    }
+    return {name: json.dumps(value, ensure_ascii=False) for name, value in _flat(content)}
+
+
+def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in sorted(content.items()):
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def digest_of(fields: Mapping[str, str]) -> str:
+    """One digest of all fields, to name the plan by."""
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+def agree(session: Session, fields: Mapping[str, str]) -> None:
+    """Compare the plan with every peer's; PlanMismatch names the fields that differ."""
+    mine = {name: hashlib.sha256(value.encode()).digest() for name, value in fields.items()}
+    with session.scope("plan"):
+        for peer in session.peers:
+            session.send(peer, PlanOffer(tuple(mine), tuple(mine.values())))
+        for peer in session.peers:
+            offer = session.recv(peer, PlanOffer)
+            theirs = dict(zip(offer.names, offer.digests, strict=False))
+            different = sorted(n for n in mine.keys() | theirs.keys() if mine.get(n) != theirs.get(n))
+            if different or len(offer.names) != len(offer.digests):
+                raise PlanMismatch(f"the plans of {session.party} and {peer} differ in: {', '.join(different[:20])}")

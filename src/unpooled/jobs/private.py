@@ -1,0 +1,51 @@
+"""What is private to a party: where its data is, its keys, its seed, what it agrees to. Never sent, never compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from unpooled.data.prepare import PrepareSettings
+from unpooled.data.sources import TableSettings
+from unpooled.errors import PlanError
+from unpooled.jobs.plan import Address, Plan, Section
+
+
+class Policy(Section):
+    """What a party agrees to; whatever goes beyond it is refused, by this party's own software."""
+
+    never_send: tuple[str, ...] = Field((), description="kinds of message that must not leave, as the ledger names them")
+    minimum_rows: int = Field(100, description="the fewest rows to take part with; fewer would say much about each", ge=1)
+    maximum_sent_megabytes: float | None = Field(None, description="a limit on everything sent in one run", gt=0)
+
+
+class Private(Section):
+    """One party's private file."""
+
+    certificates: Path | None = Field(None, description="folder with key.pem, certificate.pem and authority.pem")
+    listen: Address | None = Field(
+        None, description="HOST:PORT to listen on, where it differs from the plan's address (behind a router, say)"
+    )
+    seed: int | None = Field(None, description="for draws that are to come out the same again; without it, random", ge=0)
+    table: TableSettings | None = Field(None, description="the party's table; a coordinator has none")
+    prepare: PrepareSettings = Field(PrepareSettings(), description="how the table is made ready")
+    policy: Policy = Field(Policy(), description="what this party agrees to")
+
+    def at(self, folder: Path) -> Private:
+        """The same with relative paths taken from a folder."""
+        certificates = self.certificates and folder / self.certificates
+        table = self.table
+        if table and table.path:
+            table = table.model_copy(update={"path": folder / table.path})
+        return self.model_copy(update={"certificates": certificates, "table": table})
+
+
+def check_fits(plan: Plan, party: str, private: Private) -> None:
+    """Refuse a private file that cannot serve the plan, before anything starts."""
+    if party not in plan.parties:
+        raise PlanError(f"{party} is not in the plan; its parties are {', '.join(plan.parties)}")
+    if plan.parties[party].role == "coordinator" and private.table is not None:
+        raise PlanError(f"{party} is the coordinator, which must see no data: remove its table")
+    if plan.parties[party].role != "coordinator" and private.table is None:
+        raise PlanError(f"{party} needs a table section in its private file: path and id at least")
