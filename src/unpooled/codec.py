@@ -20,6 +20,7 @@ that are really there before anything is allocated.
 
 from __future__ import annotations
 
+import math
 import struct
 import types
 from collections.abc import Callable
@@ -120,7 +121,7 @@ def _wrong(where: str, expected: str, value: object) -> WireError:
 def _check_count(count: int, bytes_each: int, reader: Reader, where: str) -> None:
     if count > MAX_ITEMS:
         raise WireError(f"{where}: {count} items, at most {MAX_ITEMS} are allowed")
-    if count * max(1, bytes_each) > reader.left:
+    if count * bytes_each > reader.left:
         raise WireError(f"{where}: announces {count} items, but only {reader.left} bytes are left")
 
 
@@ -211,6 +212,9 @@ def _read_ints(reader: Reader, where: str) -> tuple[int, ...]:
 
 
 def _tuple_of(item: Codec) -> Codec:
+    if not item.smallest:
+        raise TypeError("a tuple of messages without fields does not travel: its length could not be checked")
+
     def write(out: Writer, value: Any, where: str) -> None:
         if type(value) is not tuple:
             raise _wrong(where, "a tuple", value)
@@ -240,35 +244,37 @@ def _optional(item: Codec) -> Codec:
     return Codec(write, read, 1, item.depth)
 
 
+def _check_shape(shape: tuple[int, ...], where: str) -> None:
+    if len(shape) > MAX_DIMENSIONS:
+        raise WireError(f"{where}: {len(shape)} dimensions, at most {MAX_DIMENSIONS} are allowed")
+    if any(length > MAX_DIMENSION for length in shape):
+        raise WireError(f"{where}: a dimension is longer than {MAX_DIMENSION}")
+
+
 def _array_of(dtype: np.dtype[Any]) -> Codec:
     if dtype not in DTYPES:
         raise TypeError(f"arrays of {dtype} do not travel")
     stored = dtype.newbyteorder("<")
 
     def write(out: Writer, value: Any, where: str) -> None:
-        if not isinstance(value, np.ndarray) or value.dtype != dtype:
-            got = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
-            raise WireError(f"{where}: expected an array of {dtype}, got {got}")
-        if value.ndim > MAX_DIMENSIONS:
-            raise WireError(f"{where}: {value.ndim} dimensions, at most {MAX_DIMENSIONS} are allowed")
+        if type(value) is not np.ndarray:  # a masked array would travel without its mask
+            raise _wrong(where, f"an array of {dtype}", value)
+        if value.dtype != dtype:
+            raise WireError(f"{where}: expected an array of {dtype}, got an array of {value.dtype}")
+        _check_shape(value.shape, where)
         out.add(U8.pack(value.ndim) + b"".join(U64.pack(length) for length in value.shape))
         out.add(bytes(-out.size % ALIGNMENT))
         flat = np.ascontiguousarray(value, dtype=stored).reshape(-1)
         if flat.nbytes:
-            out.add_view(memoryview(flat).cast("B"))
+            out.add_view(flat.data.cast("B"))
 
     def read(reader: Reader, where: str) -> NDArray[Any]:
         dimensions = reader.number(U8, where)
-        if dimensions > MAX_DIMENSIONS:
-            raise WireError(f"{where}: {dimensions} dimensions, at most {MAX_DIMENSIONS} are allowed")
-        shape = [reader.number(U64, where) for _ in range(dimensions)]
-        if any(length > MAX_DIMENSION for length in shape):
-            raise WireError(f"{where}: a dimension is longer than {MAX_DIMENSION}")
+        shape = tuple(reader.number(U64, where) for _ in range(dimensions))
+        _check_shape(shape, where)
         if any(reader.take(-reader.position % ALIGNMENT, where)):
             raise WireError(f"{where}: the padding is not zero")
-        count = 1
-        for length in shape:
-            count *= length
+        count = math.prod(shape)
         data = reader.take(count * stored.itemsize, where)
         if dtype.kind == "b" and count and np.frombuffer(data, np.uint8).max() > 1:
             raise WireError(f"{where}: a truth value is neither 0 nor 1")
@@ -293,8 +299,8 @@ def codec_for(annotation: Any) -> Codec:
     """The codec of a field's type; a type outside the table above is a TypeError."""
     if annotation in _SIMPLE:
         return _SIMPLE[annotation]
-    if isinstance(annotation, type) and hasattr(annotation, "__codec__"):
-        codec: Codec = annotation.__codec__
+    if isinstance(annotation, type) and "__codec__" in vars(annotation):
+        codec: Codec = vars(annotation)["__codec__"]
         return codec
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType) and len(arguments) == 2 and arguments[1] is type(None):

@@ -10,6 +10,7 @@
     ├── CertificateError     a key or certificate is missing, wrong, expired or revoked
     ├── WireError            bytes that are not a message
     ├── LedgerError          a ledger is broken or cannot be written
+    ├── JobFailed            a job ended badly at one or more parties: the original error comes first
     ├── ProtocolError        a peer sent a well-formed message that has no place here
     └── PeerError            the conversation ended because of somebody else
         ├── PeerFailed       the peer said that it failed
@@ -64,6 +65,10 @@ class LedgerError(UnpooledError):
     """A ledger is broken, or cannot be written."""
 
 
+class JobFailed(UnpooledError):
+    """A job that was run for all its parties ended badly at one or more of them."""
+
+
 class ProtocolError(UnpooledError):
     """A well-formed message arrived that has no place in the protocol."""
 
@@ -94,3 +99,8 @@ class PeerSilent(PeerError):
 
 class Deadlock(PeerError):
     """Every party in a circle waits for the next one."""
+
+
+def origin_of(error: BaseException, party: str) -> str:
+    """The party that an error at `party` began with."""
+    return error.origin if isinstance(error, PeerError) else party

@@ -16,10 +16,9 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from itertools import zip_longest
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 from unpooled.errors import LedgerError
 from unpooled.wire import Disclosure
@@ -27,7 +26,6 @@ from unpooled.wire import Disclosure
 LEDGER_FORMAT = 1
 _START = "0" * 64
 _CHAIN_KEY = ', "chain": "'
-_ENTRY_KEYS = {"at", "way", "peer", "kind", "scope", "bytes", "discloses", "to"}
 
 Way = Literal["sent", "received"]
 
@@ -58,17 +56,21 @@ class Ledger:
     def close(self) -> None:
         """Add the closing line; a ledger without one belongs to a run that did not end in order."""
         if not self._file.closed:
-            self._append('"closed": true')
-            self._file.close()
+            with self._file:
+                self._append('"closed": true')
 
     def _append(self, members: str) -> None:
         text = f'{{"at": {time.time():.3f}, {members}'
         with self._lock:
-            self._last = _chained(self._last, text)
+            chain = _chained(self._last, text)
+            line = f'{text}{_CHAIN_KEY}{chain}"}}\n'.encode()
             try:
-                self._file.write(f'{text}{_CHAIN_KEY}{self._last}"}}\n'.encode())
+                written = self._file.write(line)
             except (OSError, ValueError) as error:
                 raise LedgerError(f"{self.path} cannot be written, so nothing more is sent: {error}") from error
+            if written != len(line):
+                raise LedgerError(f"{self.path} cannot be written, so nothing more is sent: is the disk full?")
+            self._last = chain
 
 
 @lru_cache(maxsize=1024)
@@ -76,7 +78,7 @@ def _json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _unchanging(way: Way, peer: str, kind: str, disclosure: Disclosure) -> str:
     """What is the same in every entry of a kind of message, ready to be written: entries are made on the hot path."""
     entry = {"way": way, "peer": peer, "kind": kind, "discloses": disclosure.what, "to": disclosure.to}
@@ -120,22 +122,35 @@ class Line:
     bytes: int
 
 
+_OPENING_TYPES: dict[str, type] = {"at": float, "ledger": int, "party": str, "plan": str}
+_ENTRY_TYPES: dict[str, type] = get_type_hints(Entry) | {"way": str}
+
+
 def read_ledger(path: Path) -> Record:
     """Read a ledger and check its chain; a break is a `LedgerError` that names the line."""
     try:
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        lines = path.read_bytes().decode().removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise LedgerError(f"{path} cannot be read: {error}") from error
     contents = list(_checked(path, lines))
-    if not contents or contents[0].get("ledger") != LEDGER_FORMAT:
+    opening = contents[0]
+    if opening.get("ledger") != LEDGER_FORMAT or not _has_types(opening, _OPENING_TYPES):
         raise LedgerError(f"{path} line 1: not the opening of a ledger of format {LEDGER_FORMAT}")
-    closed = "closed" in contents[-1]
+    closed = contents[-1].keys() == {"at", "closed"}
     frames = contents[1:-1] if closed else contents[1:]
     for number, content in enumerate(frames, start=2):
-        if content.keys() != _ENTRY_KEYS:
+        if not _has_types(content, _ENTRY_TYPES) or content["way"] not in get_args(Way):
             raise LedgerError(f"{path} line {number}: not a frame's entry")
     entries = tuple(Entry(**content) for content in frames)
-    return Record(path, str(contents[0].get("party")), str(contents[0].get("plan")), entries, closed)
+    return Record(path, opening["party"], opening["plan"], entries, closed)
+
+
+def _has_types(content: dict[str, Any], types: dict[str, type]) -> bool:
+    """A ledger may come from somebody else: its texts are about to be shown, so no control characters either."""
+    return content.keys() == types.keys() and all(
+        type(value) is types[name] and (type(value) is not str or value.isprintable())
+        for name, value in content.items()
+    )
 
 
 def _checked(path: Path, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -147,7 +162,7 @@ def _checked(path: Path, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
             raise LedgerError(f"{path} line {number}: the chain is broken: this line or one before it was changed")
         try:
             content = json.loads(text + "}")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise LedgerError(f"{path} line {number}: not JSON") from error
         if not isinstance(content, dict):
             raise LedgerError(f"{path} line {number}: not an entry")
@@ -173,24 +188,21 @@ def reconcile(first: Record, second: Record) -> list[str]:
     differences = []
     if first.plan != second.plan:
         differences.append(f"{first.party} and {second.party} recorded different plans")
-    for sender, receiver in ((first, second), (second, first)):
-        sent = [e for e in sender.entries if e.way == "sent" and e.peer == receiver.party]
-        received = [e for e in receiver.entries if e.way == "received" and e.peer == sender.party]
-        for number, (out, arrived) in enumerate(zip_longest(sent, received), start=1):
-            where = f"frame {number} from {sender.party} to {receiver.party}"
-            if arrived is None:
-                rest = len(sent) - len(received)
-                differences.append(f"{where}: {sender.party} sent {out.kind}, {receiver.party} has no record of it")
-                if rest > 1:
-                    differences.append(f"{where}: and {rest - 1} more that {receiver.party} has no record of")
-                break
-            if out is None:
-                differences.append(
-                    f"{where}: {receiver.party} received {arrived.kind}, {sender.party} did not record it"
-                )
-                break
-            for name in ("kind", "scope", "bytes", "discloses", "to"):
-                if getattr(out, name) != getattr(arrived, name):
-                    sides = f"{getattr(out, name)!r} at {sender.party}, {getattr(arrived, name)!r} at {receiver.party}"
-                    differences.append(f"{where}: {name} differs: {sides}")
-    return differences
+    return [*differences, *_one_way(first, second), *_one_way(second, first)]
+
+
+def _one_way(sender: Record, receiver: Record) -> Iterator[str]:
+    sent = [e for e in sender.entries if e.way == "sent" and e.peer == receiver.party]
+    received = [e for e in receiver.entries if e.way == "received" and e.peer == sender.party]
+    between = f"from {sender.party} to {receiver.party}"
+    for number, (out, arrived) in enumerate(zip(sent, received, strict=False), start=1):
+        for name in ("kind", "scope", "bytes", "discloses", "to"):
+            if getattr(out, name) != getattr(arrived, name):
+                sides = f"{getattr(out, name)!r} at {sender.party}, {getattr(arrived, name)!r} at {receiver.party}"
+                yield f"frame {number} {between}: {name} differs: {sides}"
+    for knows, verb, entries, misses, others in (
+        (sender, "sent", sent, receiver, received),
+        (receiver, "received", received, sender, sent),
+    ):
+        for number, entry in enumerate(entries[len(others) :], start=len(others) + 1):
+            yield f"frame {number} {between}: {knows.party} {verb} {entry.kind}, {misses.party} has no record of it"

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol, TypeVar, overload
 
 import numpy as np
 
 from unpooled.control import Abort, Goodbye
-from unpooled.errors import PeerError, ProtocolError, UnpooledError
+from unpooled.errors import ProtocolError, UnpooledError, origin_of
 from unpooled.ledger import Ledger
 from unpooled.transport.mailbox import Mailbox
 from unpooled.wire import Frame, disclosure_of, encode, kind_of, read_body
@@ -38,9 +38,17 @@ class Transport(Protocol):
 
 
 class Session:
-    """Send, receive, and say where in the protocol we are."""
+    """Send, receive, and say where in the protocol we are. `guard` may refuse a kind or size before it leaves."""
 
-    def __init__(self, transport: Transport, ledger: Ledger, *, seed: int, timeout: float) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        ledger: Ledger,
+        *,
+        seed: int,
+        timeout: float,
+        guard: Callable[[type, int], None] | None = None,
+    ) -> None:
         self.party = transport.mailbox.party
         self.peers = transport.mailbox.peers
         self.networked = transport.networked
@@ -49,6 +57,7 @@ class Session:
         self._transport = transport
         self._ledger = ledger
         self._timeout = timeout
+        self._guard = guard
         self._scopes: list[str] = []
 
     @property
@@ -70,6 +79,8 @@ class Session:
         self._transport.mailbox.check()
         frame = encode(message, self.where)
         kind = type(message)
+        if self._guard:
+            self._guard(kind, frame.size)
         self._ledger.record("sent", peer, kind_of(kind), self.where, frame.size, disclosure_of(kind))
         self._transport.send(peer, frame)
 
@@ -104,9 +115,8 @@ class Session:
 
     def abort(self, error: BaseException) -> None:
         """Tell every peer, as far as they can be reached, that this party failed, and leave."""
-        origin = error.origin if isinstance(error, PeerError) else self.party
         shareable = isinstance(error, UnpooledError) and error.shareable
-        notice = Abort(origin, str(error) if shareable else type(error).__name__)
+        notice = Abort(origin_of(error, self.party), str(error) if shareable else type(error).__name__)
         for peer in self.peers:
             with suppress(UnpooledError):
                 frame = encode(notice, self.where)

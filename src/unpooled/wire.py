@@ -144,11 +144,11 @@ class Header:
 def encode(value: object, scope: str = "") -> Frame:
     """The frame of a message; a field that cannot travel is a `WireError` naming it."""
     kind = type(value)
+    if not scope.isprintable():
+        raise WireError("a scope must be printable")
     name, scope_bytes = kind_of(kind).encode(), scope.encode()
     if len(scope_bytes) > MAX_SCOPE_BYTES:
         raise WireError(f"a scope of {len(scope_bytes)} bytes, at most {MAX_SCOPE_BYTES} are allowed")
-    if not scope.isprintable():
-        raise WireError("a scope must be printable")
     out = Writer()
     out.add(_MAGIC + U8.pack(WIRE_VERSION) + U8.pack(len(name)) + name)
     out.add(len(scope_bytes).to_bytes(2, "little") + scope_bytes)
@@ -163,7 +163,7 @@ def read_header(data: Buffer) -> Header:
     """The kind and scope of a frame."""
     if len(data) > MAX_FRAME_BYTES:
         raise WireError(f"a frame of {len(data)} bytes, at most {MAX_FRAME_BYTES} are allowed")
-    reader = Reader(memoryview(data))
+    reader = Reader(memoryview(data).toreadonly())
     if bytes(reader.take(3, "frame")) != _MAGIC:
         raise WireError("frame: does not begin like a message of unpooled")
     version = reader.number(U8, "frame")

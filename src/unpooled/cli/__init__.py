@@ -1,1 +1,79 @@
+"""The command `unpooled`.
 
+Exit codes: 0 all is well; 1 something failed here; 2 the call, the plan or a private file is wrong; 3 another party
+failed or was lost; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from unpooled.cli.certs import certs_app
+from unpooled.cli.data import datasets_app, example_command
+from unpooled.cli.jobs import demo_command, job_command, join_command, purge_command, report_command, run_command
+from unpooled.cli.ledger import ledger_command
+from unpooled.errors import PeerError, PlanError, UnpooledError
+from unpooled.version import __version__
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="unpooled",
+    help="Learning together from data that stays apart.",
+    epilog="Exit codes: 0 all is well, 1 something failed here, 2 the call, the plan or a private file is wrong, "
+    "3 another party failed or was lost, 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("run")(run_command)
+app.command("join")(join_command)
+app.command("job")(job_command)
+app.command("demo")(demo_command)
+app.command("report")(report_command)
+app.command("ledger")(ledger_command)
+app.command("purge")(purge_command)
+app.command("example")(example_command)
+app.add_typer(datasets_app, name="datasets")
+app.add_typer(certs_app, name="certs")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command; what goes wrong is said in a line, without a traceback, and told by the exit code."""
+    try:
+        app()
+    except UnpooledError as error:
+        Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "red"), str(error)), highlight=False)
+        sys.exit(exit_code(error))
+    except OSError as error:
+        Console(stderr=True, soft_wrap=True).print(f"error: {error}", markup=False, highlight=False)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def exit_code(error: UnpooledError) -> int:
+    """The exit code that tells an error's sort."""
+    if isinstance(error, PlanError):
+        return 2
+    return 3 if isinstance(error, PeerError) else 1

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from unpooled.data import datasets, example, publisher
 from unpooled.errors import InputError
+from unpooled.jobs.example_job import write_job_files
 
 datasets_app = typer.Typer(help="The public data sets bank, credit and census.", no_args_is_help=True)
 
@@ -27,9 +28,10 @@ def example_command(
 
     The shop knows some of its buyers, the other two hold columns of people who may buy.
 
-    truth.csv says who would buy, to judge a result by; no party reads it.
+    truth.csv says who would buy, to judge a result by; no party reads it. The job files are ready for
+    `unpooled run DIR/job.toml`.
     """
-    for path in example.write(folder, rows, seed):
+    for path in (*example.write(folder, rows, seed), *write_job_files(folder, "check")):
         typer.echo(f"wrote {path}")
 
 

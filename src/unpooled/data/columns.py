@@ -49,6 +49,11 @@ Levels = Annotated[tuple[str, ...], AfterValidator(_checked_levels)]
 Kind = Literal["number", "category", "date", "boolean"] | Levels
 
 
+def kind_name(kind: Kind) -> str:
+    """A kind in a word or two, for people."""
+    return kind if isinstance(kind, str) else "ordered category"
+
+
 def infer(cells: pl.Series, untyped: bool) -> Kind | None:
     """The kind of a column by the rules above, or None if there is none for it; `untyped`: text may be anything."""
     dtype = cells.dtype

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from unpooled.data.table import Table
 from unpooled.errors import PlanError, RefusedError
 from unpooled.jobs import check
-from unpooled.jobs.outline import Exchange
+from unpooled.jobs.outline import Exchange, frame_of_every_job
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.private import Private
+from unpooled.jobs.private import Policy
 from unpooled.jobs.work import Work
 from unpooled.session import Session
 
@@ -24,7 +22,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of job: what it can be told, what it does at a party, and what will be said, before it is."""
+    """A kind of job: what it can be told, what it does at a party, and what it will say, before it does."""
 
     summary: str
     parameters: type[BaseModel]
@@ -33,12 +31,42 @@ class Kind:
 
 
 KINDS: Mapping[str, Kind] = {
-    "check": Kind(check.__doc__ or "", check.Parameters, check.role, check.outline),
+    "check": Kind((check.__doc__ or "").strip(), check.Parameters, check.role, check.outline),
 }
 
 
 def kind_of_job(plan: Plan) -> Kind:
     """The plan's kind of job."""
     if plan.kind not in KINDS:
-        raise PlanError(f"kind: there is no {plan.kind!r}; there are {', '.join(KINDS)}")
+        raise PlanError(f"kind: there is no {plan.kind!r}; there are: {', '.join(KINDS)}")
     return KINDS[plan.kind]
+
+
+def parameters_of(plan: Plan) -> BaseModel:
+    """The plan's parameters, checked, defaults filled in."""
+    try:
+        return kind_of_job(plan).parameters.model_validate(plan.parameters)
+    except ValidationError as error:
+        raise PlanError("; ".join(faults(error, "parameters"))) from None
+
+
+def faults(error: ValidationError, prefix: str = "") -> list[str]:
+    """What a validation found, a line each: the key and what is wrong with it, never the value."""
+    lines = []
+    for fault in error.errors(include_url=False, include_input=False, include_context=False):
+        key = ".".join([*([prefix] if prefix else []), *map(str, fault["loc"])])
+        text = fault["msg"].removeprefix("Value error, ").replace("Extra inputs are not permitted", "unknown key")
+        lines.append(f"{key}: {text}" if key else text)
+    return lines
+
+
+def outline_of(plan: Plan) -> list[Exchange]:
+    """Everything a job will say, in order."""
+    return frame_of_every_job(plan, kind_of_job(plan).outline(plan, parameters_of(plan)))
+
+
+def check_policy(plan: Plan, party: str, policy: Policy) -> None:
+    """Refuse, before the start, a job that would send what this party's policy says must never leave."""
+    for exchange in outline_of(plan):
+        if exchange.sender == party and exchange.kind in policy.never_send:
+            raise RefusedError(f"{party} never sends {exchange.kind} (policy.never_send), and this job needs it")

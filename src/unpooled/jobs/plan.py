@@ -57,7 +57,9 @@ class Plan(Section):
     kind: str = Field(description="what is to be done; `unpooled job` lists the kinds")
     engine: Literal["shares", "paillier", "plain"] = Field("shares", description="how products are protected")
     key_bits: int = Field(SAFE_KEY_BITS, description="size of keys made for the job", ge=512, le=8192)
-    insecure: bool = Field(False, description="allow keys of fewer than 2048 bits; for comparisons, never for real data")
+    insecure: bool = Field(
+        False, description="allow keys of fewer than 2048 bits; for comparisons, never for real data"
+    )
     timeout: float = Field(600, description="seconds after which a silent party counts as lost", gt=0, le=86_400)
     parameters: dict[str, Any] = Field({}, description="what the kind of job can be told")
     parties: dict[str, Party] = Field(description="who takes part; `unpooled certs` makes certificates for these names")
@@ -65,7 +67,9 @@ class Plan(Section):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.key_bits < SAFE_KEY_BITS and not self.insecure:
-            raise ValueError(f"key_bits: {self.key_bits} is not secure; at least {SAFE_KEY_BITS}, or set insecure = true")
+            raise ValueError(
+                f"key_bits: {self.key_bits} is not secure; at least {SAFE_KEY_BITS}, or set insecure = true"
+            )
         if len(self.parties) < 2:
             raise ValueError("parties: at least two are needed")
         for name in self.parties:

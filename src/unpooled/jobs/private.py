@@ -15,8 +15,12 @@ from unpooled.jobs.plan import Address, Plan, Section
 class Policy(Section):
     """What a party agrees to; whatever goes beyond it is refused, by this party's own software."""
 
-    never_send: tuple[str, ...] = Field((), description="kinds of message that must not leave, as the ledger names them")
-    minimum_rows: int = Field(100, description="the fewest rows to take part with; fewer would say much about each", ge=1)
+    never_send: tuple[str, ...] = Field(
+        (), description="kinds of message that must not leave, as the ledger names them"
+    )
+    minimum_rows: int = Field(
+        30, description="the fewest rows to take part with; fewer would say much about each", ge=1
+    )
     maximum_sent_megabytes: float | None = Field(None, description="a limit on everything sent in one run", gt=0)
 
 
@@ -27,7 +31,9 @@ class Private(Section):
     listen: Address | None = Field(
         None, description="HOST:PORT to listen on, where it differs from the plan's address (behind a router, say)"
     )
-    seed: int | None = Field(None, description="for draws that are to come out the same again; without it, random", ge=0)
+    seed: int | None = Field(
+        None, description="for draws that are to come out the same again; without it, random", ge=0
+    )
     table: TableSettings | None = Field(None, description="the party's table; a coordinator has none")
     prepare: PrepareSettings = Field(PrepareSettings(), description="how the table is made ready")
     policy: Policy = Field(Policy(), description="what this party agrees to")

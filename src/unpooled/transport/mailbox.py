@@ -39,6 +39,8 @@ class WaitingRoom:
     def enter(self, who: str, wait: Wait) -> None:
         """Note, holding the lock, that somebody waits; Deadlock if those waited for wait for `who`."""
         self._waits[who] = wait
+        if wait.over():
+            return
         circle, party = [who], wait.whom
         while party not in circle:
             other = self._waits.get(party)

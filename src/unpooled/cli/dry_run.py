@@ -1,0 +1,53 @@
+"""What `--dry-run` shows: that everything is in place, and what will be disclosed to whom."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from unpooled.jobs.kinds import outline_of
+from unpooled.jobs.outline import Exchange
+from unpooled.jobs.plan import Plan
+from unpooled.jobs.private import Private
+from unpooled.jobs.rehearsal import Rehearsal, rehearse
+
+
+def show_dry_run(plan: Plan, privates: Mapping[str, Private], *, as_json: bool) -> None:
+    """Check the parties whose settings are here, and show all that the job will say; raises the first fault found."""
+    rehearsals = [rehearse(plan, party, private) for party, private in privates.items()]
+    exchanges = outline_of(plan)
+    if as_json:
+        typer.echo(json.dumps({"parties": [vars(r) for r in rehearsals], "exchanges": [_plain(e) for e in exchanges]}))
+        return
+    console = Console()
+    console.print(_parties(plan, rehearsals))
+    console.print(_exchanges(exchanges))
+    frames, size = sum(e.frames for e in exchanges), sum(e.bytes for e in exchanges)
+    console.print(
+        f"In all about {frames} messages and {size / 1e6:.1f} MB. Nothing was started, nothing left this machine."
+    )
+
+
+def _plain(exchange: Exchange) -> dict[str, object]:
+    plain = {name: getattr(exchange, name) for name in ("sender", "receiver", "kind", "frames", "bytes")}
+    return plain | {"discloses": exchange.disclosure.what, "to": exchange.disclosure.to}
+
+
+def _parties(plan: Plan, rehearsals: list[Rehearsal]) -> Table:
+    table = Table("party", "role", "table", "columns", "certificates", title="In place")
+    for found in rehearsals:
+        columns = ", ".join(f"{name} ({kind})" for name, kind in found.columns.items())
+        table.add_row(found.party, plan.parties[found.party].role, found.origin, columns, found.certificates)
+    return table
+
+
+def _exchanges(exchanges: list[Exchange]) -> Table:
+    table = Table("from", "to", "message", "times", "MB", "discloses", title="What will be said")
+    for e in exchanges:
+        row = (e.sender, e.receiver, e.message.__name__, str(e.frames), f"{e.bytes / 1e6:.3f}", str(e.disclosure))
+        table.add_row(*row)
+    return table

@@ -1,0 +1,183 @@
+"""The commands that write, check, start and tidy up jobs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from unpooled.cli.dry_run import show_dry_run
+from unpooled.data import example
+from unpooled.errors import PlanError
+from unpooled.jobs.example_job import example_job, write_job_files
+from unpooled.jobs.files import load_job, load_plan, load_private
+from unpooled.jobs.kinds import KINDS
+from unpooled.jobs.templates import plan_template, private_template
+from unpooled.report.page import write_report
+from unpooled.run import folder as run_folder
+from unpooled.run.join import join
+from unpooled.run.spawn import spawn
+
+RunFolder = Annotated[
+    Path | None, typer.Option("--run", metavar="DIR", help="Folder for this run. Default: runs/KIND-DATE-TIME.")
+]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of words.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check everything, show what will be disclosed, start nothing.")
+]
+
+
+def run_command(
+    job: Annotated[
+        Path, typer.Argument(metavar="JOB.toml", help="A plan with a [private.NAME] section for each party.")
+    ],
+    dry_run: DryRun = False,
+    run: RunFolder = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Run a job with all its parties on this machine, each in a process of its own.
+
+    Certificates and ports are made for the run where the file names none. With a machine for each party, use `join`.
+    """
+    loaded = load_job(job)
+    if dry_run:
+        show_dry_run(loaded.plan, loaded.privates, as_json=as_json)
+        return
+    folder = run or run_folder.new_folder(loaded.plan.kind)
+    with _progress(f"{loaded.plan.kind}: {', '.join(loaded.plan.parties)}", quiet or as_json):
+        results = spawn(loaded.plan, loaded.privates, folder)
+    _say_done(folder, write_report(folder), results, quiet, as_json)
+
+
+def join_command(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN.toml", help="The plan, the same file at every party.")],
+    party: Annotated[str, typer.Option("--as", metavar="NAME", help="Which of the plan's parties this is.")],
+    private: Annotated[Path, typer.Option(metavar="FILE", help="This party's own settings.")],
+    dry_run: DryRun = False,
+    run: RunFolder = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    attached: Annotated[bool, typer.Option(hidden=True, help="End when standard input closes.")] = False,
+) -> None:
+    """Take part in a job as one party, over the network.
+
+    The parties may start in any order; each waits for the others as long as the plan's timeout says.
+    """
+    loaded_plan, loaded_private = load_plan(plan), load_private(private)
+    if dry_run:
+        show_dry_run(loaded_plan, {party: loaded_private}, as_json=as_json)
+        return
+    folder = run or run_folder.new_folder(f"{loaded_plan.kind}-{party}")
+    if attached:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    _log_to_terminal(quiet or as_json)
+    result = join(loaded_plan, party, loaded_private, folder)
+    if not attached:
+        _say_done(folder, write_report(folder), {party: result}, quiet, as_json)
+
+
+def job_command(
+    example_kind: Annotated[
+        str | None, typer.Option("--example", metavar="KIND", help="Print files for this kind.")
+    ] = None,
+    part: Annotated[str, typer.Option(help="Which file to print: plan, private or both.")] = "both",
+) -> None:
+    """List the kinds of job, or print commented example files for one."""
+    if example_kind is None:
+        for name, kind in KINDS.items():
+            typer.echo(f"{name:10} {kind.summary}")
+        return
+    if example_kind not in KINDS:
+        raise PlanError(f"there is no kind of job {example_kind!r}; there are: {', '.join(KINDS)}")
+    if part not in ("plan", "private", "both"):
+        raise PlanError(f"--part: {part!r} is none of plan, private, both")
+    if part in ("plan", "both"):
+        typer.echo(plan_template(example_kind))
+    if part in ("private", "both"):
+        typer.echo(private_template(example_kind))
+
+
+def demo_command(
+    rows: Annotated[int, typer.Option(help="People in the generated population.")] = example.ROWS,
+    run: RunFolder = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Try it: example data, four real parties over mutual TLS on this machine, and a report to look at."""
+    folder = run_folder.create(run or run_folder.new_folder("demo"))
+    tables = folder / "tables"
+    example.write(tables, rows)
+    write_job_files(tables, "check")
+    job = example_job("check")
+    privates = {name: private.at(tables) for name, private in job.privates.items()}
+    with _progress(f"demo: {', '.join(privates)}", quiet or as_json):
+        results = spawn(job.plan, privates, folder)
+    _say_done(folder, write_report(folder), results, quiet, as_json)
+
+
+def report_command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
+) -> None:
+    """Write a run's report again, from the files in its folder."""
+    typer.echo(f"report: {write_report(run)}")
+
+
+def purge_command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
+) -> None:
+    """Remove a run's working files: keys made for it, copies of private settings, fitted preparations.
+
+    Plan, ledgers, logs, results and reports stay.
+    """
+    removed = run_folder.purge(run)
+    for path in removed:
+        typer.echo(f"removed {path}")
+    if not removed:
+        typer.echo("nothing to remove")
+
+
+def _say_done(folder: Path, report: Path, results: dict[str, Any], quiet: bool, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"run": str(folder), "report": str(report), "results": results}))
+    elif not quiet:
+        typer.echo(f"run:    {folder}")
+        typer.echo(f"report: {report}")
+
+
+@contextmanager
+def _progress(text: str, quiet: bool) -> Iterator[None]:
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        if not quiet:
+            console.print(text, highlight=False)
+        yield
+        return
+    with Progress(SpinnerColumn(), TextColumn(text), TimeElapsedColumn(), console=console, transient=True) as bars:
+        bars.add_task(text, total=None)
+        yield
+
+
+def _log_to_terminal(quiet: bool) -> None:
+    logging.basicConfig(
+        level=logging.WARNING if quiet else logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S"
+    )
+
+
+def _end_with_parent() -> None:
+    while os.read(0, 1024):  # not sys.stdin: its lock, held by this thread, would upset the interpreter's end
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)

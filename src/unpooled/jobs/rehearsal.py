@@ -1,0 +1,35 @@
+"""Look at everything a party needs before anything starts, without a connection and without reading its whole table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unpooled.data.columns import kind_name
+from unpooled.data.sources import schema
+from unpooled.jobs.kinds import check_policy
+from unpooled.jobs.plan import Plan
+from unpooled.jobs.private import Private, check_fits
+from unpooled.transport.trust import load_identity
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What a look at one party found."""
+
+    party: str
+    origin: str
+    columns: dict[str, str]
+    certificates: str
+
+
+def rehearse(plan: Plan, party: str, private: Private) -> Rehearsal:
+    """Check a party's settings, table, columns, certificates and policy; the first fault is raised."""
+    check_fits(plan, party, private)
+    check_policy(plan, party, private.policy)
+    kinds = schema(private.table, party) if private.table else {}
+    certificates = "made for the run"
+    if private.certificates is not None:
+        load_identity(private.certificates, party)
+        certificates = "valid"
+    origin = private.table.origin if private.table else "none"
+    return Rehearsal(party, origin, {name: kind_name(kind) for name, kind in kinds.items()}, certificates)

@@ -1,0 +1,78 @@
+"""Commented example files for a kind of job, made from the settings' own descriptions and defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import tomli_w
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from unpooled.jobs.kinds import KINDS
+from unpooled.jobs.plan import Plan
+from unpooled.jobs.private import Private
+
+_PARTIES = {
+    "shop": {"role": "seeker"},
+    "telco": {"role": "passive", "address": "telco.example.org:7433"},
+    "bank": {"role": "active", "address": "bank.example.org:7433"},
+    "coordinator": {"role": "coordinator", "address": "coordinator.example.org:7433"},
+}
+_SAMPLES = {"path": "customers.csv", "id": "customer", "certificates": "certs/bank", "types": {"region": "category"}}
+
+
+def plan_template(kind: str) -> str:
+    """A plan with every setting explained; settings that keep their default are commented out."""
+    lines = [
+        f"# plan.toml, the same at every party. Kind of job: {KINDS[kind].summary}",
+        *_lines(Plan, {"kind": kind}, skip={"parameters", "parties"}),
+        "",
+        f"# {Plan.model_fields['parameters'].description}",
+        "[parameters]",
+        *_lines(KINDS[kind].parameters, {}),
+        "",
+        f"# {Plan.model_fields['parties'].description}",
+    ]
+    for name, party in _PARTIES.items():
+        lines += [f"[parties.{name}]", *tomli_w.dumps(party).splitlines(), ""]
+    return "\n".join(lines)
+
+
+def private_template(kind: str) -> str:
+    """A private file with every setting explained."""
+    lines = [
+        f"# bank.toml, private: stays with the bank, is never sent. Kind of job: {KINDS[kind].summary}",
+        *_lines(Private, _SAMPLES, skip={"table", "prepare", "policy"}),
+    ]
+    for name in ("table", "prepare", "policy"):
+        field = Private.model_fields[name]
+        lines += ["", f"# {field.description}", f"[{name}]", *_lines(_section(field), _SAMPLES)]
+    return "\n".join(lines) + "\n"
+
+
+def _section(field: FieldInfo) -> type[BaseModel]:
+    candidates = [field.annotation, *getattr(field.annotation, "__args__", ())]
+    return next(c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel))
+
+
+def _lines(model: type[BaseModel], given: dict[str, Any], skip: set[str] = frozenset()) -> Iterator[str]:  # type: ignore[assignment]
+    """A comment and a line for each setting: given values as they are, defaults commented out."""
+    for name, field in model.model_fields.items():
+        if name in skip:
+            continue
+        yield f"# {field.description}"
+        if name in given:
+            yield _assignment(name, given[name])
+        elif field.get_default() is None:
+            yield f"# {name} = "
+        else:
+            default = model.model_construct().model_dump(mode="json", include={name})[name]
+            yield f"# {_assignment(name, default)}"
+
+
+def _assignment(name: str, value: Any) -> str:
+    if isinstance(value, dict):
+        inner = ", ".join(_assignment(key, item) for key, item in value.items())
+        return f"{name} = {{{inner}}}"
+    return " ".join(tomli_w.dumps({name: value}).split())

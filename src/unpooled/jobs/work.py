@@ -1,0 +1,50 @@
+"""What a party has in hand when its part of a job begins: the plan, its own settings, its table, cleaned."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel
+
+from unpooled.data.prepare import Cleaning, clean
+from unpooled.data.sources import load
+from unpooled.data.table import Table
+from unpooled.errors import RefusedError
+from unpooled.jobs.plan import Plan
+from unpooled.jobs.private import Private, check_fits
+
+log = logging.getLogger("unpooled.jobs")
+
+P = TypeVar("P", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Work(Generic[P]):
+    """One party's part: `folder` is where it keeps what it makes, `table` is None for a coordinator."""
+
+    plan: Plan
+    parameters: P
+    party: str
+    private: Private
+    folder: Path
+    table: Table | None
+    cleaning: Cleaning | None
+
+
+def begin(plan: Plan, parameters: P, party: str, private: Private, folder: Path, table: Table | None = None) -> Work[P]:
+    """Load and clean a party's table, and refuse what its policy does not allow; a table may also be given."""
+    if table is None:
+        check_fits(plan, party, private)
+        if private.table is None:
+            return Work(plan, parameters, party, private, folder, None, None)
+        log.info("%s reads %s", party, private.table.origin)
+        table = load(private.table, party)
+    cleaned, cleaning = clean(table, private.prepare)
+    rows, minimum = cleaned.frame.height, private.policy.minimum_rows
+    if rows < minimum:
+        raise RefusedError(f"{party} takes part with at least {minimum} rows (policy.minimum_rows) and has fewer")
+    log.info("%s has %d rows ready", party, rows)
+    return Work(plan, parameters, party, private, folder, cleaned, cleaning)

@@ -1,0 +1,108 @@
+"""A run's folder: at each party the plan, the ledger, the log, how it ended, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from unpooled import atomic
+from unpooled.errors import InputError, UnpooledError, origin_of
+from unpooled.jobs.files import write_toml
+from unpooled.jobs.kinds import Result
+from unpooled.jobs.plan import Plan
+
+PLAN, LEDGER, LOG, STATUS, RESULT, REPORT = (
+    "plan.toml",
+    "ledger.jsonl",
+    "log.txt",
+    "status.json",
+    "result.json",
+    "report.html",
+)
+WORKING_FILES = ("private.toml", "certificates", "preparation.json")
+"""What a run needed while it ran and nobody needs afterwards; `unpooled purge` removes it."""
+
+
+def new_folder(kind: str, parent: Path = Path("runs")) -> Path:
+    """A name for a run's folder that says what and when."""
+    return parent / f"{kind}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+
+
+def create(folder: Path) -> Path:
+    """Make a run's folder; one that already holds a run is refused."""
+    if (folder / PLAN).exists() or (folder / LEDGER).exists():
+        raise InputError(f"{folder} already holds a run; runs are never overwritten, choose another folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made: {error.strerror}") from None
+    return folder
+
+
+@contextmanager
+def status_kept(folder: Path, party: str, plan: Plan) -> Iterator[None]:
+    """Keep `status.json` true: running, then finished or failed with the error, and the party it began with."""
+    write_toml(folder / PLAN, plan)
+    status: dict[str, Any] = {"party": party, "role": plan.parties[party].role, "kind": plan.kind, "started": _now()}
+    _write_json(folder / STATUS, status | {"state": "running"})
+    try:
+        yield
+    except BaseException as error:
+        text = str(error) if isinstance(error, UnpooledError) else f"{type(error).__name__}: {error}"
+        failed = {
+            "state": "failed",
+            "ended": _now(),
+            "origin": origin_of(error, party),
+            "error": text,
+            "class": type(error).__name__,
+        }
+        _write_json(folder / STATUS, status | failed)
+        raise
+    _write_json(folder / STATUS, status | {"state": "finished", "ended": _now()})
+
+
+def write_result(folder: Path, result: Result) -> None:
+    _write_json(folder / RESULT, result)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A status or result; empty if the run did not get that far."""
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content
+
+
+def parties_in(folder: Path) -> list[Path]:
+    """The folders of parties in a run: itself, or its sub-folders."""
+    if (folder / STATUS).exists():
+        return [folder]
+    return sorted(child.parent for child in folder.glob(f"*/{STATUS}"))
+
+
+def purge(folder: Path) -> list[Path]:
+    """Remove a run's working files; plan, ledgers, logs, results and reports stay. Returns what was removed."""
+    runs = [folder, *parties_in(folder)]
+    if not any((run / PLAN).exists() for run in runs):
+        raise InputError(f"{folder} is not a run's folder: it has no {PLAN}")
+    removed = [run / name for run in dict.fromkeys(runs) for name in WORKING_FILES if (run / name).exists()]
+    for path in removed:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    return removed
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    atomic.write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,57 @@
+"""Take part in a job as one party, over the network: what each person starts on their own machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from unpooled.errors import PlanError
+from unpooled.jobs.kinds import Result, parameters_of
+from unpooled.jobs.plan import Plan, digest_of, fields_of
+from unpooled.jobs.private import Private, check_fits
+from unpooled.jobs.work import begin
+from unpooled.ledger import Ledger
+from unpooled.run import folder as run_folder
+from unpooled.run.conversation import converse, guard_of, role_of, seed_of
+from unpooled.session import Session
+from unpooled.transport.grpc import Addresses, connect
+from unpooled.transport.mailbox import Mailbox
+from unpooled.transport.trust import load_identity
+
+
+def join(plan: Plan, party: str, private: Private, folder: Path) -> Result:
+    """Load this party's table, link up with the others, do its part; everything it makes is in `folder`."""
+    check_fits(plan, party, private)
+    run_folder.create(folder)
+    with run_folder.status_kept(folder, party, plan):
+        if private.certificates is None:
+            raise PlanError(f"{party}: certificates: name the folder with its key and certificate in the private file")
+        identity = load_identity(private.certificates, party)
+        addresses = addresses_of(plan, party, private)
+        parameters = parameters_of(plan)
+        fields = fields_of(plan, parameters)
+        work = begin(plan, parameters, party, private, folder)
+        role = role_of(work)
+        ledger = Ledger(folder / run_folder.LEDGER, party, digest_of(fields))
+        peers = tuple(peer for peer in plan.parties if peer != party)
+        transport = connect(identity, Mailbox(party, peers, ledger), addresses, plan.timeout)
+        guard = guard_of(party, private.policy)
+        session = Session(transport, ledger, seed=seed_of(work), timeout=plan.timeout, guard=guard)
+        result = converse(session, fields, role)
+        run_folder.write_result(folder, result)
+    return result
+
+
+def addresses_of(plan: Plan, party: str, private: Private) -> Addresses:
+    """Where this party listens and whom it dials: of two with an address, the later one in the plan dials."""
+    order = list(plan.parties)
+    mine = plan.parties[party].address
+    dial = {}
+    for peer in order:
+        address = plan.parties[peer].address
+        if peer == party:
+            continue
+        if address is None and mine is None:
+            raise PlanError(f"parties: neither {party} nor {peer} has an address, so they cannot reach each other")
+        if address is not None and (mine is None or order.index(peer) < order.index(party)):
+            dial[peer] = address
+    return Addresses(private.listen or mine, dial)

@@ -1,0 +1,106 @@
+"""All parties of a job as threads of this process: for trials, tests and research. Nothing is protected from anyone."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from unpooled.data.table import Table
+from unpooled.errors import origin_of
+from unpooled.jobs.kinds import Result, parameters_of
+from unpooled.jobs.plan import Plan, digest_of, fields_of
+from unpooled.jobs.private import Private
+from unpooled.jobs.work import begin
+from unpooled.ledger import Ledger, Record, read_ledger
+from unpooled.run.conversation import converse, guard_of, role_of, seed_of
+from unpooled.run.folder import LEDGER
+from unpooled.session import Session
+from unpooled.transport.mailbox import ROOM_BYTES
+from unpooled.transport.memory import MemoryTransport, mailboxes
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[T]):
+    """What every party has at the end, and its ledger."""
+
+    results: dict[str, T]
+    ledgers: dict[str, Record]
+
+
+def simulate_job(
+    plan: Plan, privates: Mapping[str, Private], tables: Mapping[str, Table] | None = None, folder: Path | None = None
+) -> Outcome[Result]:
+    """Run a plan with all its parties here; tables that are given take the place of those in private settings."""
+    parameters = parameters_of(plan)
+    fields = fields_of(plan, parameters)
+    with ExitStack() as stack:
+        root = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        roles: dict[str, Callable[[Session], Result]] = {}
+        seeds = {}
+        for party, private in privates.items():
+            (root / party).mkdir(parents=True, exist_ok=True)
+            work = begin(plan, parameters, party, private, root / party, (tables or {}).get(party))
+            roles[party], seeds[party] = role_of(work), seed_of(work)
+        guards = {party: guard_of(party, private.policy) for party, private in privates.items()}
+        return simulate(roles, fields=fields, seeds=seeds, guards=guards, timeout=plan.timeout, folder=root)
+
+
+def simulate(
+    roles: Mapping[str, Callable[[Session], T]],
+    *,
+    fields: Mapping[str, str] | None = None,
+    seeds: Mapping[str, int] | None = None,
+    guards: Mapping[str, Callable[[type, int], None]] | None = None,
+    timeout: float = 60,
+    room: int = ROOM_BYTES,
+    folder: Path | None = None,
+) -> Outcome[T]:
+    """Run one function per party, each with a session of its own; if any fails, the original error is raised."""
+    with ExitStack() as stack:
+        root = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        for party in roles:
+            (root / party).mkdir(parents=True, exist_ok=True)
+        digest = digest_of(fields or {})
+        ledgers = {party: Ledger(root / party / LEDGER, party, digest) for party in roles}
+        boxes = mailboxes(ledgers, room)
+        results: dict[str, T] = {}
+        errors: dict[str, BaseException] = {}
+
+        def run(party: str) -> None:
+            session = Session(
+                MemoryTransport(party, boxes, timeout),
+                ledgers[party],
+                seed=(seeds or {}).get(party, 0),
+                timeout=timeout,
+                guard=(guards or {}).get(party),
+            )
+            try:
+                results[party] = converse(session, fields or {}, roles[party])
+            except BaseException as error:
+                errors[party] = error
+
+        threads = [threading.Thread(target=run, args=(party,), name=f"unpooled-{party}") for party in roles]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise original(errors)
+        return Outcome(results, {party: read_ledger(root / party / LEDGER) for party in roles})
+
+
+def original(errors: Mapping[str, BaseException]) -> BaseException:
+    """The error that the others followed from, with theirs as notes."""
+    own = [party for party, error in errors.items() if origin_of(error, party) == party]
+    first = own[0] if own else next(iter(errors))
+    for party, error in errors.items():
+        if party != first:
+            errors[first].add_note(f"then {party}: {error}")
+    return errors[first]

@@ -1,0 +1,132 @@
+"""All parties of a job as processes of this machine, each started with `unpooled join` as a person would start it."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from unpooled import atomic
+from unpooled.errors import JobFailed, PlanError
+from unpooled.jobs.files import write_toml
+from unpooled.jobs.kinds import Result
+from unpooled.jobs.plan import Plan
+from unpooled.jobs.private import Private
+from unpooled.run import folder as run_folder
+from unpooled.transport.certificates import make_trial
+
+log = logging.getLogger("unpooled.run")
+
+_GRACE_SECONDS = 10.0
+_GLANCE_SECONDS = 0.05
+
+
+def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path) -> dict[str, Result]:
+    """Run a job with all parties on this machine; `folder` gets a sub-folder for each. JobFailed if any fails.
+
+    Parties without an address get a free port; if none has certificates, they are made for this run.
+    """
+    run_folder.create(folder)
+    plan, privates = _completed(plan, privates, folder)
+    write_toml(folder / run_folder.PLAN, plan)
+    processes: dict[str, subprocess.Popen[bytes]] = {}
+    with ExitStack() as stack:
+        stack.callback(_end_all, processes)
+        for party in plan.parties:
+            home = folder / party
+            home.mkdir()
+            write_toml(home / "private.toml", privates[party], atomic.OWNER_ONLY)
+            output = stack.enter_context((home / run_folder.LOG).open("wb"))
+            processes[party] = _start(folder / run_folder.PLAN, party, home, output.fileno())
+        _wait(processes)
+    codes = {party: process.returncode for party, process in processes.items()}
+    if any(codes.values()):
+        raise JobFailed(explain_failure(folder, codes))
+    return {party: run_folder.read_json(folder / party / run_folder.RESULT) for party in plan.parties}
+
+
+def _completed(plan: Plan, privates: Mapping[str, Private], folder: Path) -> tuple[Plan, dict[str, Private]]:
+    with ExitStack() as held:
+        parties = {
+            name: party if party.address else party.model_copy(update={"address": _free_address(held)})
+            for name, party in plan.parties.items()
+        }
+    plan = plan.model_copy(update={"parties": parties})
+    completed = {name: _absolute(private) for name, private in privates.items()}
+    without = [name for name, private in completed.items() if private.certificates is None]
+    if without and len(without) < len(completed):
+        raise PlanError(f"private.{without[0]}: certificates: give them for every party, or for none to have them made")
+    if without:
+        root = folder.resolve() / "certificates"
+        make_trial(root, list(plan.parties))
+        completed = {n: private.model_copy(update={"certificates": root / n}) for n, private in completed.items()}
+    return plan, completed
+
+
+def _absolute(private: Private) -> Private:
+    return private.at(Path.cwd())
+
+
+def _free_address(held: ExitStack) -> str:
+    """A loopback port that is free now; all are held until the last is chosen, so that no two are the same."""
+    listener = held.enter_context(socket.create_server(("127.0.0.1", 0)))
+    return f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def _start(plan: Path, party: str, home: Path, output: int) -> subprocess.Popen[bytes]:
+    words = ["join", str(plan), "--as", party, "--private", str(home / "private.toml"), "--run", str(home)]
+    # Its standard input closes when this process ends, however it ends, and `--attached` makes it end then too.
+    return subprocess.Popen(
+        [sys.executable, "-m", "unpooled", *words, "--attached"],
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def _wait(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
+    """Wait for all; once one has failed the others have some seconds to hear of it and end by themselves."""
+    deadline = None
+    while any(process.poll() is None for process in processes.values()):
+        if deadline is None and any(process.returncode for process in processes.values()):
+            deadline = time.monotonic() + _GRACE_SECONDS
+        if deadline is not None and time.monotonic() > deadline:
+            return
+        time.sleep(_GLANCE_SECONDS)
+
+
+def _end_all(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
+    for process in processes.values():
+        if process.poll() is None:
+            process.terminate()
+    for process in processes.values():
+        try:
+            process.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdin:
+            process.stdin.close()
+
+
+def explain_failure(folder: Path, codes: Mapping[str, int]) -> str:
+    """What went wrong at each party, the original error first: a process that was killed, then an error of its own."""
+    lines = []
+    for party, code in codes.items():
+        status = run_folder.read_json(folder / party / run_folder.STATUS)
+        if code == 0:
+            continue
+        if status.get("state") == "failed":
+            lines.append((1 if status.get("origin") == party else 2, f"{party}: {status['error']}"))
+        elif code < 0 and code != -signal.SIGTERM:
+            lines.append((0, f"{party}: its process was ended by {signal.Signals(-code).name}"))
+        else:
+            rank = 2 if code == -signal.SIGTERM else 1
+            lines.append((rank, f"{party}: ended with code {code}; see {folder / party / run_folder.LOG}"))
+    return "\n".join(line for _, line in sorted(lines, key=lambda ranked: ranked[0]))
