@@ -352,7 +352,7 @@ def explain(folder: Path, port: int, peer: str = "telco", timeout: float = 5) ->
         (folder / name).read_bytes() for name in ("key.pem", "certificate.pem", "authority.pem")
     )
     identity = trust.Identity("bank", folder, key, certificate, authority, revoked=None)
-    return trust.explain_refusal(identity, "127.0.0.1", port, peer, timeout)
+    return trust.explain_refusal(identity, "127.0.0.1", port, peer, timeout).text
 
 
 def test_two_trial_parties_shake_hands_over_grpc(trial: Path, bank: trust.Identity) -> None:
@@ -383,7 +383,7 @@ def test_explained_nobody_listens(trial: Path) -> None:
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a..b"])
 def test_explained_impossible_address(bank: trust.Identity, host: str) -> None:
-    assert f"{host}:443 cannot be reached" in trust.explain_refusal(bank, host, 443, "telco", timeout=5)
+    assert f"{host}:443 cannot be reached" in trust.explain_refusal(bank, host, 443, "telco", timeout=5).text
 
 
 def test_explained_not_tls(trial: Path) -> None:
@@ -414,7 +414,7 @@ def test_explained_revoked_peer(trial: Path) -> None:
     revoke(trial, "telco", at="bank")
     bank = trust.load_identity(trial / "bank", "bank")
     with grpc_server(trial / "telco") as port:
-        assert "was revoked on" in trust.explain_refusal(bank, "127.0.0.1", port, "telco", timeout=5)
+        assert "was revoked on" in trust.explain_refusal(bank, "127.0.0.1", port, "telco", timeout=5).text
 
 
 @pytest.mark.parametrize("fault", ["expired", "another authority"])
@@ -446,5 +446,5 @@ def test_explained_alert_of_a_server_that_sends_one(trial: Path, elsewhere: Path
 def test_explained_own_files_gone(trial: Path, bank: trust.Identity) -> None:
     (trial / "bank" / "key.pem").unlink()
     with grpc_server(trial / "telco") as port:
-        said = trust.explain_refusal(bank, "127.0.0.1", port, "telco", timeout=5)
+        said = trust.explain_refusal(bank, "127.0.0.1", port, "telco", timeout=5).text
     assert "bank's own key and certificate" in said

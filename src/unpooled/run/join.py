@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 from unpooled.errors import PlanError
@@ -31,12 +32,12 @@ def join(plan: Plan, party: str, private: Private, folder: Path) -> Result:
         fields = fields_of(plan, parameters)
         work = begin(plan, parameters, party, private, folder)
         role = role_of(work)
-        ledger = Ledger(folder / run_folder.LEDGER, party, digest_of(fields))
         peers = tuple(peer for peer in plan.parties if peer != party)
-        transport = connect(identity, Mailbox(party, peers, ledger), addresses, plan.timeout)
-        guard = guard_of(party, private.policy)
-        session = Session(transport, ledger, seed=seed_of(work), timeout=plan.timeout, guard=guard)
-        result = converse(session, fields, role)
+        with closing(Ledger(folder / run_folder.LEDGER, party, digest_of(fields))) as ledger:
+            transport = connect(identity, Mailbox(party, peers, ledger), addresses, plan.timeout)
+            guard = guard_of(party, private.policy)
+            session = Session(transport, ledger, seed=seed_of(work), timeout=plan.timeout, guard=guard)
+            result = converse(session, fields, role)
         run_folder.write_result(folder, result)
     return result
 

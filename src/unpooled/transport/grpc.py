@@ -99,7 +99,7 @@ class GrpcTransport:
         """End every stream after what was sent, and leave nothing running."""
         until = time.monotonic() + _GRACE_SECONDS
         for link in self._links.values():
-            link.end(max(0.0, until - time.monotonic()))
+            link.end()
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
         self.mailbox.close()
@@ -201,19 +201,21 @@ class GrpcTransport:
 
     def _await_ready(self, channel: grpc.Channel, peer: str, address: str, deadline: float) -> None:
         ready = grpc.channel_ready_future(channel)
+        host, _, port = address.rpartition(":")
         told = ""
         while True:
             try:
                 ready.result(timeout=_LOOK_SECONDS)
                 return
             except grpc.FutureTimeoutError:
-                host, _, port = address.rpartition(":")
-                reason = explain_refusal(self._identity, host.strip("[]"), int(port), peer, _LOOK_SECONDS)
-                if reason != told:
-                    log.warning("%s waits for %s at %s: %s", self.mailbox.party, peer, address, reason)
-                    told = reason
-                if time.monotonic() > deadline:
-                    raise PeerLost(f"{peer} at {address} could not be reached: {reason}", peer) from None
+                refusal = explain_refusal(self._identity, host.strip("[]"), int(port), peer, _LOOK_SECONDS)
+            if refusal.final:
+                raise CertificateError(f"{self.mailbox.party} cannot connect with {peer}: {refusal.text}")
+            if time.monotonic() > deadline:
+                raise PeerLost(f"{peer} at {address} could not be reached: {refusal.text}", peer)
+            if refusal.text != told:
+                log.info("%s waits for %s: %s", self.mailbox.party, peer, refusal.text)
+                told = refusal.text
 
     # both
 
@@ -224,13 +226,19 @@ class GrpcTransport:
         thread.start()
 
     def _read(self, peer: str, chunks: Iterable[bytes]) -> None:
+        link = self._links[peer]
         try:
-            self._links[peer].incoming(chunks)
+            link.incoming(chunks)
         except (grpc.RpcError, UnpooledError):
             pass  # what follows says it: the stream is over
         except Exception as error:  # a stream that the server cancels ends with a bare Exception
             log.debug("the stream from %s ended: %r", peer, error)
-        self.mailbox.lose(peer, "the connection was lost")
+        if link.heard:
+            self.mailbox.lose(peer, "the connection was lost")
+        else:
+            self.mailbox.lose(
+                peer, f"hung up before its first message; it may not accept {self.mailbox.party}'s certificate"
+            )
 
 
 def _binary(metadata: Iterable[tuple[str, str | bytes]], key: str) -> bytes:

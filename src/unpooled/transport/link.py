@@ -60,6 +60,7 @@ class Link:
 
     def __init__(self, peer: str, mailbox: Mailbox, timeout: float) -> None:
         self.peer = peer
+        self.heard = False
         self._mailbox = mailbox
         self._timeout = timeout
         self._out: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -70,14 +71,9 @@ class Link:
         for chunk in to_chunks(frame):
             self._put(chunk)
 
-    def end(self, timeout: float) -> None:
-        """Let the outgoing stream end after what was sent, if the peer takes it in time."""
-        try:
-            self._out.put(None, timeout=timeout)
-        except queue.Full:
-            while self._out.qsize():
-                self._out.get_nowait()
-            self._out.put(None)
+    def end(self) -> None:
+        """Let the outgoing stream end after what was sent."""
+        self._out.put(None)
 
     def outgoing(self) -> Iterator[bytes]:
         """The chunks to be sent, until `end`."""
@@ -89,6 +85,7 @@ class Link:
         """Deliver what arrives until the stream ends; what is not a frame ends the conversation."""
         try:
             for frame in from_chunks(chunks):
+                self.heard = True
                 self._mailbox.deliver(self.peer, frame)
         except WireError as error:
             self._mailbox.lose(self.peer, f"broke off: {error}")
@@ -102,4 +99,4 @@ class Link:
             if time.monotonic() > deadline:
                 party = self._mailbox.party
                 text = f"{party} waited {self._timeout:g} s for {self.peer} to take a message, in vain"
-                raise PeerSilent(text, self.peer) from None
+                raise PeerSilent(text, self.peer)

@@ -84,6 +84,8 @@ class Mailbox:
 
     def deliver(self, peer: str, data: Buffer, timeout: float | None = None) -> None:
         """Add a frame from a peer, waiting while its queue is full; PeerLost if this mailbox has closed."""
+        if self._closed:
+            raise PeerLost(f"{self.party} has left the conversation", self.party)
         header = self._read_header(peer, data)
         if header is None:
             return

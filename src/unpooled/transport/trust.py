@@ -163,22 +163,31 @@ def _proof_message(nonce: bytes, *, dialler: str, acceptor: str) -> bytes:
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
-def explain_refusal(identity: Identity, host: str, port: int, peer: str, timeout: float) -> str:
-    """Say in one line why a TLS connection to a peer does not come about; for words only, never for security."""
+@dataclass(frozen=True)
+class Refusal:
+    """Why a connection does not come about; `final` says that waiting will not help."""
+
+    text: str
+    final: bool
+
+
+def explain_refusal(identity: Identity, host: str, port: int, peer: str, timeout: float) -> Refusal:
+    """Find out, in one line, why a TLS connection to a peer does not come about; for words, never for security."""
     address = f"{host}:{port}"
     try:
         connection = socket.create_connection((host, port), timeout)
     except ConnectionRefusedError:
-        return f"nobody listens at {address}; has {peer} started, and is the address right?"
+        return Refusal(f"nobody listens at {address}; has {peer} started, and is the address right?", final=False)
     except TimeoutError:
-        return f"no answer from {address} within {timeout:g} s; is the address right, and does a firewall allow it?"
-    except (OSError, UnicodeError) as error:
-        return f"{address} cannot be reached: {error}"
+        text = f"no answer from {address} within {timeout:g} s; is the address right, and does a firewall allow it?"
+        return Refusal(text, final=False)
+    except (OSError, UnicodeError, OverflowError) as error:
+        return Refusal(f"{address} cannot be reached: {error}", final=False)
     with connection:
         return _explain_handshake(identity, connection, peer, address)
 
 
-def _explain_handshake(identity: Identity, connection: socket.socket, peer: str, address: str) -> str:
+def _explain_handshake(identity: Identity, connection: socket.socket, peer: str, address: str) -> Refusal:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False  # check_peer names the party that answered, which OpenSSL's complaint does not
     context.set_alpn_protocols(["h2"])
@@ -186,39 +195,42 @@ def _explain_handshake(identity: Identity, connection: socket.socket, peer: str,
         context.load_verify_locations(cadata=identity.authority_pem.decode())
         context.load_cert_chain(identity.folder / CERTIFICATE_FILE, identity.folder / KEY_FILE)
     except OSError:
-        return f"{identity.party}'s own key and certificate in {identity.folder} have become unreadable"
+        return Refusal(f"{identity.party}'s own key and certificate in {identity.folder} became unreadable", final=True)
     try:
         secured = context.wrap_socket(connection, server_hostname=peer)
     except ssl.SSLCertVerificationError as error:
         fault = {_NOT_YET_VALID: "is not valid yet", _EXPIRED: "has expired"}.get(
             error.verify_code, f"is not signed by the authority that {identity.party} trusts"
         )
-        return f"the certificate shown by {peer} at {address} {fault}"
-    except OSError:
-        return f"something answers at {address}, but not with TLS; is it {peer}?"
+        return Refusal(f"the certificate shown by {peer} at {address} {fault}", final=True)
+    except OSError as error:
+        return Refusal(f"something answers at {address}, but not with TLS: {error}", final=False)
     with secured:
         shown = ssl.DER_cert_to_PEM_cert(secured.getpeercert(binary_form=True) or b"")
         try:
             check_peer(identity, shown.encode(), expected=peer)
         except CertificateError as error:
-            return f"{address} is refused: {error}"
+            return Refusal(f"{address} is refused: {error}", final=True)
         return _explain_answer(secured, identity.party, peer, address)
 
 
-def _explain_answer(secured: ssl.SSLSocket, party: str, peer: str, address: str) -> str:
+def _explain_answer(secured: ssl.SSLSocket, party: str, peer: str, address: str) -> Refusal:
     # In TLS 1.3 a server judges the client's certificate after the client is done; gRPC's then hangs up, no alert.
     try:
-        answered, alert = secured.recv(1) != b"", ""
+        answered = secured.recv(1) != b""
+        reason = "without a reason"
     except TimeoutError:
-        return f"{peer} at {address} accepts the connection, but says nothing"
+        return Refusal(f"{peer} at {address} accepts the connection, but says nothing", final=False)
     except OSError as error:
-        answered, alert = False, f" ({error})"
+        answered, reason = False, f"saying: {error}"
     if answered:
-        return f"{peer} at {address} is there, and both sides accept each other's certificate; try again"
-    return (
-        f"{peer} at {address} hung up on seeing {party}'s certificate{alert}; most likely it trusts another "
+        text = f"{peer} at {address} is there, and both sides accept each other's certificate; try again"
+        return Refusal(text, final=False)
+    text = (
+        f"{peer} at {address} hung up on seeing {party}'s certificate, {reason}; most likely it trusts another "
         "authority or its clock is wrong: compare what `unpooled certs check` says on both sides"
     )
+    return Refusal(text, final=True)
 
 
 def check_party_name(name: str) -> str:

@@ -1,0 +1,240 @@
+"""Read a run's folder into plain values; what is missing or broken there is told, not hidden."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import combinations, permutations
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, TypeAdapter, ValidationError
+
+from unpooled.errors import InputError, LedgerError
+from unpooled.jobs.files import load_plan
+from unpooled.jobs.kinds import Result, parameters_of
+from unpooled.jobs.plan import Plan, digest_of, fields_of
+from unpooled.ledger import Line, Record, Way, read_ledger, reconcile, summarise
+from unpooled.run.folder import LEDGER, LOG, PLAN, RESULT, STATUS, read_json
+from unpooled.wire import Disclosure
+
+_BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a party's `status.json` says."""
+
+    party: str
+    state: Literal["running", "finished", "failed"]
+    started: AwareDatetime
+    ended: AwareDatetime | None = None
+    origin: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class PartyFiles:
+    """What one party's folder holds: no status if it never began, and either a ledger or what is wrong with it."""
+
+    name: str
+    status: Status | None
+    ledger: Record | None
+    ledger_fault: str
+    result: Result
+
+    @property
+    def state(self) -> str:
+        return self.status.state if self.status else "absent"
+
+    def messages(self, way: Way) -> list[Message]:
+        """What went one way by kind of message, those that disclose something first."""
+        grouped: dict[tuple[str, Disclosure], list[Line]] = {}
+        for line in summarise(self.ledger) if self.ledger else ():
+            if line.way == way:
+                grouped.setdefault((line.kind, line.disclosure), []).append(line)
+        messages = [Message(kind, disclosure, tuple(lines)) for (kind, disclosure), lines in grouped.items()]
+        return sorted(messages, key=lambda message: not message.disclosure.to)
+
+
+@dataclass(frozen=True)
+class Message:
+    """A kind of message that went one way, with a line for every peer."""
+
+    kind: str
+    disclosure: Disclosure
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a party did not finish."""
+
+    party: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two parties whose ledgers were compared, and where they differ."""
+
+    parties: tuple[str, str]
+    differences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of the plan, in words."""
+
+    name: str
+    value: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Story:
+    """A run as its folder tells it; `teller` is the party whose own folder it is, None for a run with all of them."""
+
+    name: str
+    teller: str | None
+    plan: Plan
+    plan_digest: str
+    settings: tuple[Setting, ...]
+    parties: Mapping[str, PartyFiles]
+    troubles: tuple[Trouble, ...]
+    flows: Mapping[tuple[str, str], int]
+    pairs: tuple[Pair, ...]
+
+    @property
+    def state(self) -> Literal["finished", "failed", "unfinished"]:
+        states = {party.state for party in self.parties.values()}
+        if states == {"finished"}:
+            return "finished"
+        return "failed" if "failed" in states else "unfinished"
+
+    @property
+    def started(self) -> datetime | None:
+        return min((party.status.started for party in self.parties.values() if party.status), default=None)
+
+    @property
+    def ended(self) -> datetime | None:
+        """When the last party ended; None while any has not."""
+        ends = [party.status.ended for party in self.parties.values() if party.status]
+        return max((end for end in ends if end), default=None) if None not in ends else None
+
+
+def gather(run: Path) -> Story:
+    """Read the folder of a whole run, or of one party in it."""
+    if not (run / PLAN).exists():
+        raise InputError(f"{run} is not a run's folder: it has no {PLAN}")
+    plan = load_plan(run / PLAN)
+    parameters = parameters_of(plan)
+    teller = _teller(run, plan) if (run / STATUS).exists() else None
+    folders = {teller: run} if teller else {name: run / name for name in plan.parties}
+    parties = {name: _read_party(name, folder) for name, folder in folders.items()}
+    return Story(
+        name=run.resolve().name,
+        teller=teller,
+        plan=plan,
+        plan_digest=digest_of(fields_of(plan, parameters)),
+        settings=(*_settings(plan, without={"parameters", "parties"}), *_settings(parameters)),
+        parties=parties,
+        troubles=_troubles(parties.values()),
+        flows=_flows(plan, parties),
+        pairs=_pairs(parties.values()),
+    )
+
+
+def _teller(folder: Path, plan: Plan) -> str:
+    status = _read_status(folder)
+    if status is None or status.party not in plan.parties:
+        raise InputError(f"{folder / STATUS} does not name a party of {PLAN}")
+    return status.party
+
+
+def _read_party(name: str, folder: Path) -> PartyFiles:
+    ledger, fault = _read_ledger(name, folder / LEDGER)
+    return PartyFiles(name, _read_status(folder), ledger, fault, read_json(folder / RESULT))
+
+
+def _read_status(folder: Path) -> Status | None:
+    try:
+        return TypeAdapter(Status).validate_python(read_json(folder / STATUS))
+    except ValidationError:
+        return None
+
+
+def _read_ledger(party: str, path: Path) -> tuple[Record | None, str]:
+    if not path.exists():
+        return None, "there is none: this party never got as far as a conversation"
+    try:
+        record = read_ledger(path)
+    except LedgerError as error:
+        return None, str(error).removeprefix(f"{path} ")
+    if record.party != party:
+        return None, f"it is the ledger of {record.party}"
+    return record, ""
+
+
+def _troubles(parties: Iterable[PartyFiles]) -> tuple[Trouble, ...]:
+    """What went wrong at each party, the original error first.
+
+    That is an error that began where it was found, or the silence of a party that others name as their error's origin.
+    """
+    ranked = []
+    blamed = {party.status.origin for party in parties if party.status}
+    for party in parties:
+        if party.state == "finished":
+            continue
+        ended = party.status.ended if party.status else None
+        followed = party.status.origin != party.name if party.status and party.state == "failed" else False
+        original = party.name in blamed
+        ranked.append(((not original, followed, ended or _BEFORE_ALL), Trouble(party.name, _what_happened(party))))
+    return tuple(trouble for _, trouble in sorted(ranked, key=lambda pair: pair[0]))
+
+
+def _what_happened(party: PartyFiles) -> str:
+    if party.status is None:
+        return f"left no readable {STATUS}, so it probably never began; its {LOG} may say why"
+    if party.status.state == "running":
+        return "has not said how it ended: it is still running, or its process was killed"
+    return party.status.error
+
+
+def _flows(plan: Plan, parties: Mapping[str, PartyFiles]) -> dict[tuple[str, str], int]:
+    """Bytes from one party to another, by the sender's ledger, or by the receiver's if there is no other."""
+    summaries = {name: summarise(party.ledger) for name, party in parties.items() if party.ledger}
+    flows = {}
+    for sender, receiver in permutations(plan.parties, 2):
+        if sender in summaries:
+            flows[sender, receiver] = _total(summaries[sender], "sent", receiver)
+        elif receiver in summaries:
+            flows[sender, receiver] = _total(summaries[receiver], "received", sender)
+    return flows
+
+
+def _total(lines: Iterable[Line], way: Way, peer: str) -> int:
+    return sum(line.bytes for line in lines if line.way == way and line.peer == peer)
+
+
+def _pairs(parties: Iterable[PartyFiles]) -> tuple[Pair, ...]:
+    records = [party.ledger for party in parties if party.ledger]
+    return tuple(Pair((a.party, b.party), tuple(reconcile(a, b))) for a, b in combinations(records, 2))
+
+
+def _settings(section: BaseModel, without: Iterable[str] = ()) -> list[Setting]:
+    return [
+        Setting(name, _in_words(getattr(section, name)), field.description or "")
+        for name, field in type(section).model_fields.items()
+        if name not in without
+    ]
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,69 @@
+"""A file appears whole, or the old one stays."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from unpooled.atomic import EVERYBODY_READS, OWNER_ONLY, replacing, write_bytes, write_text
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_text_and_bytes_are_written_as_they_are(tmp_path: Path) -> None:
+    write_text(tmp_path / "text", "naïve\n")
+    write_bytes(tmp_path / "bytes", b"\0\xff\r\n")
+    assert (tmp_path / "text").read_bytes() == "naïve\n".encode()
+    assert (tmp_path / "bytes").read_bytes() == b"\0\xff\r\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bytes", "text"]
+
+
+@pytest.mark.parametrize("mode", [OWNER_ONLY, EVERYBODY_READS])
+@pytest.mark.parametrize(
+    "write", [lambda path, mode: write_text(path, "x", mode), lambda p, m: write_bytes(p, b"x", m)]
+)
+def test_the_file_has_the_mode_asked_for(tmp_path: Path, mode: int, write: Callable[[Path, int], None]) -> None:
+    write(tmp_path / "file", mode)
+    assert mode_of(tmp_path / "file") == mode
+
+
+def test_nobody_else_reads_the_file_while_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with replacing(path) as temporary:
+        temporary.write_text("half")
+        assert mode_of(temporary) == OWNER_ONLY
+        assert temporary.parent == tmp_path
+        assert not path.exists()
+    assert path.read_text() == "half"
+
+
+@pytest.mark.parametrize("interruption", [ValueError, KeyboardInterrupt])
+def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, interruption: type[BaseException]
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def write_half() -> None:
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise interruption
+
+    with pytest.raises(interruption):
+        write_half()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_text_that_cannot_be_encoded_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_text(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "new \ud800")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
