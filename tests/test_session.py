@@ -259,9 +259,8 @@ def test_who_aborted_takes_nothing_more(opened: Opener, tmp_path: Path) -> None:
     s = opened("bank", "telco")
     s["bank"].abort(ValueError())
     assert read_ledger(tmp_path / "bank.jsonl").closed
-    frame = encode(Number(1))
     with pytest.raises(PeerLost, match="bank has left the conversation"):
-        s["telco"]._transport.send("bank", frame)
+        s["bank"]._transport.mailbox.deliver("telco", encode(Number(1)).joined())
 
 
 def test_abort_never_fails_for_want_of_peers(opened: Opener) -> None:

@@ -23,3 +23,8 @@ class Abort:
 @message(discloses="nothing: the sender has done its part")
 class Goodbye:
     pass
+
+
+@message(discloses="whom this party has long been waiting for", to="every other party")
+class Waiting:
+    whom: str

@@ -14,8 +14,8 @@ from typing import Protocol, TypeVar, overload
 
 import numpy as np
 
-from unpooled.control import Abort, Goodbye
-from unpooled.errors import ProtocolError, UnpooledError, origin_of
+from unpooled.control import Abort, Goodbye, Waiting
+from unpooled.errors import LedgerError, ProtocolError, UnpooledError, origin_of
 from unpooled.ledger import Ledger
 from unpooled.transport.mailbox import Mailbox
 from unpooled.wire import Frame, disclosure_of, encode, kind_of, read_body
@@ -32,9 +32,13 @@ class Transport(Protocol):
     networked: bool
     mailbox: Mailbox
 
+    def open(self) -> None: ...
+
     def send(self, peer: str, frame: Frame) -> None: ...
 
-    def close(self, *, failed: bool) -> None: ...
+    def can_send(self, peer: str) -> bool: ...
+
+    def close(self) -> None: ...
 
 
 class Session:
@@ -60,6 +64,10 @@ class Session:
         self._guard = guard
         self._scopes: list[str] = []
 
+    def open(self) -> None:
+        """Link up with every peer."""
+        self._transport.open()
+
     @property
     def where(self) -> str:
         """The current scope, such as ``fit/tree 3/level 2``."""
@@ -78,11 +86,9 @@ class Session:
         """Send a message; on return it was copied, so its arrays may change. Waits while the peer's queue is full."""
         self._transport.mailbox.check()
         frame = encode(message, self.where)
-        kind = type(message)
         if self._guard:
-            self._guard(kind, frame.size)
-        self._ledger.record("sent", peer, kind_of(kind), self.where, frame.size, disclosure_of(kind))
-        self._transport.send(peer, frame)
+            self._guard(type(message), frame.size)
+        self._dispatch(peer, type(message), frame)
 
     @overload
     def recv(self, peer: str, kind: type[A], /) -> A: ...
@@ -97,7 +103,7 @@ class Session:
         """The next message of a peer, which must be of one of these kinds; arrays in it are read-only."""
         names = " or ".join(kind.__name__ for kind in kinds)
         at = f" (scope '{self.where}')" if self._scopes else ""
-        header = self._transport.mailbox.take(peer, names + at, self._timeout)
+        header = self._transport.mailbox.take(peer, names + at, self._timeout, lambda: self._tell_waiting(peer))
         for kind in kinds:
             if header.kind == kind_of(kind):
                 return read_body(header, kind)
@@ -110,8 +116,8 @@ class Session:
         for peer in self.peers:
             self.send(peer, Goodbye())
         for peer in self.peers:
-            self._transport.mailbox.take_goodbye(peer, self._timeout)
-        self._end(failed=False)
+            self._transport.mailbox.take_goodbye(peer, self._timeout, lambda peer=peer: self._tell_waiting(peer))  # type: ignore[misc]
+        self._end()
 
     def abort(self, error: BaseException) -> None:
         """Tell every peer, as far as they can be reached, that this party failed, and leave."""
@@ -119,11 +125,20 @@ class Session:
         notice = Abort(origin_of(error, self.party), str(error) if shareable else type(error).__name__)
         for peer in self.peers:
             with suppress(UnpooledError):
-                frame = encode(notice, self.where)
-                self._ledger.record("sent", peer, kind_of(Abort), self.where, frame.size, disclosure_of(Abort))
-                self._transport.send(peer, frame)
-        self._end(failed=True)
+                self._dispatch(peer, Abort, encode(notice, self.where))
+        with suppress(LedgerError):
+            self._end()
 
-    def _end(self, *, failed: bool) -> None:
-        self._transport.close(failed=failed)
+    def _tell_waiting(self, whom: str) -> None:
+        """Tell the others whom this party waits for, so that nobody takes it for the silent one."""
+        for peer in self.peers:
+            if self._transport.can_send(peer):
+                self._dispatch(peer, Waiting, encode(Waiting(whom), self.where))
+
+    def _dispatch(self, peer: str, kind: type, frame: Frame) -> None:
+        self._ledger.record("sent", peer, kind_of(kind), self.where, frame.size, disclosure_of(kind))
+        self._transport.send(peer, frame)
+
+    def _end(self) -> None:
+        self._transport.close()
         self._ledger.close()

@@ -61,6 +61,10 @@ def message(*, discloses: str, to: str = "") -> Callable[[type[T]], type[T]]:
         raise TypeError(f"a message that discloses {discloses!r} must say to whom")
 
     def decorate(cls: type[T]) -> type[T]:
+        if hasattr(cls, "__post_init__"):
+            raise TypeError(
+                f"{cls.__name__} must not act when made: whatever bytes arrive give a message or a WireError"
+            )
         made: Any = dataclass(frozen=True, eq=False)(cls)
         made.__codec__ = fields_codec(made)
         made.__disclosure__ = Disclosure(discloses, to)

@@ -13,7 +13,7 @@ import numpy as np
 from unpooled.codec import Bytes
 from unpooled.ledger import Ledger
 from unpooled.session import Session
-from unpooled.transport.grpc import Addresses, connect
+from unpooled.transport.grpc import Addresses, GrpcTransport
 from unpooled.transport.mailbox import Mailbox
 from unpooled.transport.trust import load_identity
 from unpooled.wire import message
@@ -33,8 +33,9 @@ def main(certs: Path, party: str, address: str) -> None:
     peer = "bank" if party == "telco" else "telco"
     ledger = Ledger(certs / f"{party}-gigabyte.jsonl", party, "plan")
     addresses = Addresses(address, {}) if party == "bank" else Addresses(None, {"bank": address})
-    transport = connect(load_identity(certs / party, party), Mailbox(party, (peer,), ledger), addresses, 60)
+    transport = GrpcTransport(load_identity(certs / party, party), Mailbox(party, (peer,), ledger), addresses, 60)
     session = Session(transport, ledger, seed=1, timeout=60)
+    session.open()
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if party == "telco":
         session.send("bank", Load(np.ones(2**30, np.uint8)))

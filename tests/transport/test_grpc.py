@@ -23,7 +23,7 @@ from unpooled.errors import CertificateError, PeerLost, PeerSilent, UnpooledErro
 from unpooled.ledger import Ledger, read_ledger, reconcile
 from unpooled.session import Session
 from unpooled.transport import certificates, trust
-from unpooled.transport.grpc import Addresses, connect
+from unpooled.transport.grpc import Addresses, GrpcTransport
 from unpooled.transport.link import CHUNK_BYTES, QUEUED_CHUNKS
 from unpooled.transport.mailbox import ROOM_BYTES, Mailbox
 from unpooled.wire import message
@@ -57,12 +57,14 @@ def identity(folder: Path, party: str) -> trust.Identity:
 
 def open_session(folder: Path, party: str, peer: str, addresses: Addresses, timeout: float) -> Session:
     ledger = Ledger(folder.parent / f"{party}-{time.monotonic_ns()}.jsonl", party, "plan")
+    transport = GrpcTransport(identity(folder, party), Mailbox(party, (peer,), ledger), addresses, timeout)
+    session = Session(transport, ledger, seed=1, timeout=timeout)
     try:
-        transport = connect(identity(folder, party), Mailbox(party, (peer,), ledger), addresses, timeout)
-    except UnpooledError:
-        ledger.close()
+        session.open()
+    except UnpooledError as error:
+        session.abort(error)
         raise
-    return Session(transport, ledger, seed=1, timeout=timeout)
+    return session
 
 
 def free_address(host: str = "127.0.0.1") -> str:

@@ -62,17 +62,14 @@ def main() -> None:
     """Run the command; what goes wrong is said in a line, without a traceback, and told by the exit code."""
     try:
         app()
-    except UnpooledError as error:
+    except (UnpooledError, OSError) as error:
         Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "red"), str(error)), highlight=False)
         sys.exit(exit_code(error))
-    except OSError as error:
-        Console(stderr=True, soft_wrap=True).print(f"error: {error}", markup=False, highlight=False)
-        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
 
 
-def exit_code(error: UnpooledError) -> int:
+def exit_code(error: UnpooledError | OSError) -> int:
     """The exit code that tells an error's sort."""
     if isinstance(error, PlanError):
         return 2

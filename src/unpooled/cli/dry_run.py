@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import typer
 from rich.console import Console
@@ -12,18 +12,16 @@ from rich.table import Table
 from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.private import Private
-from unpooled.jobs.rehearsal import Rehearsal, rehearse
+from unpooled.jobs.rehearsal import Rehearsal
 
 
-def show_dry_run(plan: Plan, privates: Mapping[str, Private], *, as_json: bool) -> None:
-    """Check the parties whose settings are here, and show all that the job will say; raises the first fault found."""
-    rehearsals = [rehearse(plan, party, private) for party, private in privates.items()]
+def show_dry_run(plan: Plan, rehearsals: Sequence[Rehearsal], *, as_json: bool) -> None:
+    """Show what was found at the parties whose settings are here, and all that the job will say."""
     exchanges = outline_of(plan)
     if as_json:
         typer.echo(json.dumps({"parties": [vars(r) for r in rehearsals], "exchanges": [_plain(e) for e in exchanges]}))
         return
-    console = Console()
+    console = Console(markup=False, emoji=False, highlight=False)
     console.print(_parties(plan, rehearsals))
     console.print(_exchanges(exchanges))
     frames, size = sum(e.frames for e in exchanges), sum(e.bytes for e in exchanges)
@@ -37,7 +35,7 @@ def _plain(exchange: Exchange) -> dict[str, object]:
     return plain | {"discloses": exchange.disclosure.what, "to": exchange.disclosure.to}
 
 
-def _parties(plan: Plan, rehearsals: list[Rehearsal]) -> Table:
+def _parties(plan: Plan, rehearsals: Sequence[Rehearsal]) -> Table:
     table = Table("party", "role", "table", "columns", "certificates", title="In place")
     for found in rehearsals:
         columns = ", ".join(f"{name} ({kind})" for name, kind in found.columns.items())

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -23,10 +23,11 @@ from unpooled.errors import PlanError
 from unpooled.jobs.example_job import example_job, write_job_files
 from unpooled.jobs.files import load_job, load_plan, load_private
 from unpooled.jobs.kinds import KINDS
+from unpooled.jobs.rehearsal import rehearse
 from unpooled.jobs.templates import plan_template, private_template
 from unpooled.report.page import write_report
 from unpooled.run import folder as run_folder
-from unpooled.run.join import join
+from unpooled.run.join import addresses_of, join
 from unpooled.run.spawn import spawn
 
 RunFolder = Annotated[
@@ -53,8 +54,9 @@ def run_command(
     Certificates and ports are made for the run where the file names none. With a machine for each party, use `join`.
     """
     loaded = load_job(job)
+    rehearsals = [rehearse(loaded.plan, party, private) for party, private in loaded.privates.items()]
     if dry_run:
-        show_dry_run(loaded.plan, loaded.privates, as_json=as_json)
+        show_dry_run(loaded.plan, rehearsals, as_json=as_json)
         return
     folder = run or run_folder.new_folder(loaded.plan.kind)
     with _progress(f"{loaded.plan.kind}: {', '.join(loaded.plan.parties)}", quiet or as_json):
@@ -78,7 +80,9 @@ def join_command(
     """
     loaded_plan, loaded_private = load_plan(plan), load_private(private)
     if dry_run:
-        show_dry_run(loaded_plan, {party: loaded_private}, as_json=as_json)
+        rehearsal = rehearse(loaded_plan, party, loaded_private, joins=True)
+        addresses_of(loaded_plan, party, loaded_private)
+        show_dry_run(loaded_plan, [rehearsal], as_json=as_json)
         return
     folder = run or run_folder.new_folder(f"{loaded_plan.kind}-{party}")
     if attached:
@@ -94,7 +98,9 @@ def job_command(
     example_kind: Annotated[
         str | None, typer.Option("--example", metavar="KIND", help="Print files for this kind.")
     ] = None,
-    part: Annotated[str, typer.Option(help="Which file to print: plan, private or both.")] = "both",
+    part: Annotated[
+        Literal["plan", "private", "both"], typer.Option(help="Which file to print: plan, private or both.")
+    ] = "both",
 ) -> None:
     """List the kinds of job, or print commented example files for one."""
     if example_kind is None:
@@ -103,8 +109,6 @@ def job_command(
         return
     if example_kind not in KINDS:
         raise PlanError(f"there is no kind of job {example_kind!r}; there are: {', '.join(KINDS)}")
-    if part not in ("plan", "private", "both"):
-        raise PlanError(f"--part: {part!r} is none of plan, private, both")
     if part in ("plan", "both"):
         typer.echo(plan_template(example_kind))
     if part in ("private", "both"):

@@ -35,10 +35,21 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
+_WORDS = {
+    "extra_forbidden": "unknown key",
+    "missing": "this key is missing",
+    "tuple_type": "must be a list",
+    "dict_type": "must be a table",
+    "model_type": "must be a table",
+    "path_type": "must be a path",
+}
+"""What is wrong with a key in the words of a TOML file, where pydantic's are those of Python."""
+
+
 def kind_of_job(plan: Plan) -> Kind:
     """The plan's kind of job."""
     if plan.kind not in KINDS:
-        raise PlanError(f"kind: there is no {plan.kind!r}; there are: {', '.join(KINDS)}")
+        raise PlanError(f"kind: there is no such kind; there are: {', '.join(KINDS)}")
     return KINDS[plan.kind]
 
 
@@ -51,13 +62,14 @@ def parameters_of(plan: Plan) -> BaseModel:
 
 
 def faults(error: ValidationError, prefix: str = "") -> list[str]:
-    """What a validation found, a line each: the key and what is wrong with it, never the value."""
-    lines = []
+    """What a validation found, a line for each key: what is wrong with it, never its value."""
+    found: dict[str, list[str]] = {}
     for fault in error.errors(include_url=False, include_input=False, include_context=False):
-        key = ".".join([*([prefix] if prefix else []), *map(str, fault["loc"])])
-        text = fault["msg"].removeprefix("Value error, ").replace("Extra inputs are not permitted", "unknown key")
-        lines.append(f"{key}: {text}" if key else text)
-    return lines
+        # Where a value may be of several types, pydantic adds the type tried, such as tuple[str, ...], to the key.
+        keys = [str(part) for part in (prefix, *fault["loc"]) if part != "" and "[" not in str(part)]
+        text = _WORDS.get(fault["type"]) or fault["msg"].removeprefix("Value error, ").replace("Input should", "must")
+        found.setdefault(".".join(keys), []).append(text)
+    return [": ".join(filter(None, (key, ", or ".join(texts)))) for key, texts in found.items()]
 
 
 def outline_of(plan: Plan) -> list[Exchange]:

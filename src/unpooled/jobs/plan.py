@@ -15,20 +15,22 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from unpooled.control import PlanOffer
-from unpooled.errors import PlanMismatch
+from unpooled.errors import PlanMismatch, ProtocolError
 from unpooled.session import Session
 from unpooled.transport.trust import PARTY_NAME
 from unpooled.version import __version__
 from unpooled.wire import WIRE_VERSION
 
 SAFE_KEY_BITS = 2048
+_FIELDS_NAMED = 20
+_ADDRESS = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
 
 Role = Literal["seeker", "active", "passive", "coordinator"]
 
 
 def _check_address(address: str) -> str:
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 2**16 or (":" in host and not host.startswith("[")):
+    found = _ADDRESS.fullmatch(address)
+    if not found or not 0 < int(found[1]) < 2**16:
         raise ValueError("an address is HOST:PORT, for example bank.example.org:7433 or [::1]:7433")
     return address
 
@@ -37,9 +39,12 @@ Address = Annotated[str, AfterValidator(_check_address)]
 
 
 class Section(BaseModel):
-    """A table of a TOML file: unknown keys are refused, values are never echoed in errors."""
+    """A table of a TOML file: unknown keys and wrong types are refused, values are never echoed in errors.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    TOML has no paths and no tuples: a field that is one takes `strict=False`, to be made from a text or a list.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
 
 class Party(Section):
@@ -120,7 +125,10 @@ def agree(session: Session, fields: Mapping[str, str]) -> None:
             session.send(peer, PlanOffer(tuple(mine), tuple(mine.values())))
         for peer in session.peers:
             offer = session.recv(peer, PlanOffer)
-            theirs = dict(zip(offer.names, offer.digests, strict=False))
+            if len(offer.names) != len(offer.digests):
+                raise ProtocolError(f"{peer} offers {len(offer.names)} names of fields, {len(offer.digests)} digests")
+            theirs = dict(zip(offer.names, offer.digests, strict=True))
             different = sorted(n for n in mine.keys() | theirs.keys() if mine.get(n) != theirs.get(n))
-            if different or len(offer.names) != len(offer.digests):
-                raise PlanMismatch(f"the plans of {session.party} and {peer} differ in: {', '.join(different[:20])}")
+            if different:
+                named = ", ".join(different[:_FIELDS_NAMED]) + (", ..." if len(different) > _FIELDS_NAMED else "")
+                raise PlanMismatch(f"the plans of {session.party} and {peer} differ in: {named}")

@@ -16,7 +16,7 @@ class Policy(Section):
     """What a party agrees to; whatever goes beyond it is refused, by this party's own software."""
 
     never_send: tuple[str, ...] = Field(
-        (), description="kinds of message that must not leave, as the ledger names them"
+        (), description="kinds of message that must not leave, as the ledger names them", strict=False
     )
     minimum_rows: int = Field(
         30, description="the fewest rows to take part with; fewer would say much about each", ge=1
@@ -27,7 +27,9 @@ class Policy(Section):
 class Private(Section):
     """One party's private file."""
 
-    certificates: Path | None = Field(None, description="folder with key.pem, certificate.pem and authority.pem")
+    certificates: Path | None = Field(
+        None, description="folder with key.pem, certificate.pem and authority.pem", strict=False
+    )
     listen: Address | None = Field(
         None, description="HOST:PORT to listen on, where it differs from the plan's address (behind a router, say)"
     )
@@ -47,11 +49,12 @@ class Private(Section):
         return self.model_copy(update={"certificates": certificates, "table": table})
 
 
-def check_fits(plan: Plan, party: str, private: Private) -> None:
-    """Refuse a private file that cannot serve the plan, before anything starts."""
+def check_fits(plan: Plan, party: str, private: Private, *, table_given: bool = False) -> None:
+    """Refuse private settings that cannot serve the plan, before anything starts."""
     if party not in plan.parties:
         raise PlanError(f"{party} is not in the plan; its parties are {', '.join(plan.parties)}")
-    if plan.parties[party].role == "coordinator" and private.table is not None:
+    has_table = table_given or private.table is not None
+    if plan.parties[party].role == "coordinator" and has_table:
         raise PlanError(f"{party} is the coordinator, which must see no data: remove its table")
-    if plan.parties[party].role != "coordinator" and private.table is None:
+    if plan.parties[party].role != "coordinator" and not has_table:
         raise PlanError(f"{party} needs a table section in its private file: path and id at least")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from unpooled.data.columns import kind_name
 from unpooled.data.sources import schema
+from unpooled.errors import PlanError
 from unpooled.jobs.kinds import check_policy
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, check_fits
@@ -22,12 +23,17 @@ class Rehearsal:
     certificates: str
 
 
-def rehearse(plan: Plan, party: str, private: Private) -> Rehearsal:
-    """Check a party's settings, table, columns, certificates and policy; the first fault is raised."""
+def rehearse(plan: Plan, party: str, private: Private, *, joins: bool = False) -> Rehearsal:
+    """Check a party's settings, table, columns, certificates and policy; the first fault is raised.
+
+    A party that `joins` over a network must have certificates; for one that runs here they can be made.
+    """
     check_fits(plan, party, private)
     check_policy(plan, party, private.policy)
     kinds = schema(private.table, party) if private.table else {}
     certificates = "made for the run"
+    if joins and private.certificates is None:
+        raise PlanError(f"{party}: certificates: name the folder with its key and certificate in the private file")
     if private.certificates is not None:
         load_identity(private.certificates, party)
         certificates = "valid"

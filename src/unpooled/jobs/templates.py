@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import tomli_w
@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from unpooled.jobs.kinds import KINDS
-from unpooled.jobs.plan import Plan
+from unpooled.jobs.plan import Party, Plan
 from unpooled.jobs.private import Private
 
 _PARTIES = {
@@ -19,6 +19,7 @@ _PARTIES = {
     "bank": {"role": "active", "address": "bank.example.org:7433"},
     "coordinator": {"role": "coordinator", "address": "coordinator.example.org:7433"},
 }
+_SECTIONS = ("table", "prepare", "policy")
 _SAMPLES = {"path": "customers.csv", "id": "customer", "certificates": "certs/bank", "types": {"region": "category"}}
 
 
@@ -26,13 +27,14 @@ def plan_template(kind: str) -> str:
     """A plan with every setting explained; settings that keep their default are commented out."""
     lines = [
         f"# plan.toml, the same at every party. Kind of job: {KINDS[kind].summary}",
-        *_lines(Plan, {"kind": kind}, skip={"parameters", "parties"}),
+        *_lines(Plan, {"kind": kind}, skip=("parameters", "parties")),
         "",
         f"# {Plan.model_fields['parameters'].description}",
         "[parameters]",
         *_lines(KINDS[kind].parameters, {}),
         "",
         f"# {Plan.model_fields['parties'].description}",
+        *(f"# {name}: {field.description}" for name, field in Party.model_fields.items()),
     ]
     for name, party in _PARTIES.items():
         lines += [f"[parties.{name}]", *tomli_w.dumps(party).splitlines(), ""]
@@ -43,9 +45,9 @@ def private_template(kind: str) -> str:
     """A private file with every setting explained."""
     lines = [
         f"# bank.toml, private: stays with the bank, is never sent. Kind of job: {KINDS[kind].summary}",
-        *_lines(Private, _SAMPLES, skip={"table", "prepare", "policy"}),
+        *_lines(Private, _SAMPLES, skip=_SECTIONS),
     ]
-    for name in ("table", "prepare", "policy"):
+    for name in _SECTIONS:
         field = Private.model_fields[name]
         lines += ["", f"# {field.description}", f"[{name}]", *_lines(_section(field), _SAMPLES)]
     return "\n".join(lines) + "\n"
@@ -56,7 +58,7 @@ def _section(field: FieldInfo) -> type[BaseModel]:
     return next(c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel))
 
 
-def _lines(model: type[BaseModel], given: dict[str, Any], skip: set[str] = frozenset()) -> Iterator[str]:  # type: ignore[assignment]
+def _lines(model: type[BaseModel], given: dict[str, Any], skip: Collection[str] = ()) -> Iterator[str]:
     """A comment and a line for each setting: given values as they are, defaults commented out."""
     for name, field in model.model_fields.items():
         if name in skip:
@@ -65,14 +67,19 @@ def _lines(model: type[BaseModel], given: dict[str, Any], skip: set[str] = froze
         if name in given:
             yield _assignment(name, given[name])
         elif field.get_default() is None:
-            yield f"# {name} = "
+            yield f"# {name} ="
         else:
             default = model.model_construct().model_dump(mode="json", include={name})[name]
             yield f"# {_assignment(name, default)}"
 
 
 def _assignment(name: str, value: Any) -> str:
+    return f"{name} = {_on_one_line(value)}"
+
+
+def _on_one_line(value: Any) -> str:
     if isinstance(value, dict):
-        inner = ", ".join(_assignment(key, item) for key, item in value.items())
-        return f"{name} = {{{inner}}}"
-    return " ".join(tomli_w.dumps({name: value}).split())
+        return "{" + ", ".join(_assignment(key, item) for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_on_one_line, value)) + "]"
+    return tomli_w.dumps({"value": value}).removeprefix("value = ").rstrip()

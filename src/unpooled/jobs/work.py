@@ -36,8 +36,8 @@ class Work(Generic[P]):
 
 def begin(plan: Plan, parameters: P, party: str, private: Private, folder: Path, table: Table | None = None) -> Work[P]:
     """Load and clean a party's table, and refuse what its policy does not allow; a table may also be given."""
+    check_fits(plan, party, private, table_given=table is not None)
     if table is None:
-        check_fits(plan, party, private)
         if private.table is None:
             return Work(plan, parameters, party, private, folder, None, None)
         log.info("%s reads %s", party, private.table.origin)

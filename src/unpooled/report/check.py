@@ -52,9 +52,19 @@ class CheckResult:
     links: tuple[Connection, ...]
 
 
-def check_section(story: Story) -> dict[str, CheckResult | None]:
-    """Every party's result, None where there is none that can be read."""
-    return {name: _result(party) for name, party in story.parties.items()}
+@dataclass(frozen=True)
+class CheckSection:
+    """Every party's result, None where there is none that can be read, and all connections with who measured them."""
+
+    results: Mapping[str, CheckResult | None]
+    connections: tuple[tuple[str, Connection], ...]
+
+
+def check_section(story: Story) -> CheckSection:
+    """What the results of a check say."""
+    results = {name: _result(party) for name, party in story.parties.items()}
+    connections = tuple((name, link) for name, result in results.items() if result for link in result.links)
+    return CheckSection(results, connections)
 
 
 def _result(party: PartyFiles) -> CheckResult | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import combinations, permutations
@@ -43,6 +43,7 @@ class PartyFiles:
     status: Status | None
     ledger: Record | None
     ledger_fault: str
+    lines: tuple[Line, ...]
     result: Result
 
     @property
@@ -52,7 +53,7 @@ class PartyFiles:
     def messages(self, way: Way) -> list[Message]:
         """What went one way by kind of message, those that disclose something first."""
         grouped: dict[tuple[str, Disclosure], list[Line]] = {}
-        for line in summarise(self.ledger) if self.ledger else ():
+        for line in self.lines:
             if line.way == way:
                 grouped.setdefault((line.kind, line.disclosure), []).append(line)
         messages = [Message(kind, disclosure, tuple(lines)) for (kind, disclosure), lines in grouped.items()]
@@ -133,6 +134,8 @@ def gather(run: Path) -> Story:
     parameters = parameters_of(plan)
     teller = _teller(run, plan) if (run / STATUS).exists() else None
     folders = {teller: run} if teller else {name: run / name for name in plan.parties}
+    if not any(folder.is_dir() for folder in folders.values()):
+        raise InputError(f"{run} is not a run's folder: it has neither {STATUS} nor a folder for a party")
     parties = {name: _read_party(name, folder) for name, folder in folders.items()}
     return Story(
         name=run.resolve().name,
@@ -156,7 +159,8 @@ def _teller(folder: Path, plan: Plan) -> str:
 
 def _read_party(name: str, folder: Path) -> PartyFiles:
     ledger, fault = _read_ledger(name, folder / LEDGER)
-    return PartyFiles(name, _read_status(folder), ledger, fault, read_json(folder / RESULT))
+    lines = tuple(summarise(ledger)) if ledger else ()
+    return PartyFiles(name, _read_status(folder), ledger, fault, lines, read_json(folder / RESULT))
 
 
 def _read_status(folder: Path) -> Status | None:
@@ -178,21 +182,16 @@ def _read_ledger(party: str, path: Path) -> tuple[Record | None, str]:
     return record, ""
 
 
-def _troubles(parties: Iterable[PartyFiles]) -> tuple[Trouble, ...]:
-    """What went wrong at each party, the original error first.
+def _troubles(parties: Collection[PartyFiles]) -> tuple[Trouble, ...]:
+    """What went wrong at each party, the original error first: it is at a party that errors name as their origin."""
+    origins = {party.status.origin for party in parties if party.status}
 
-    That is an error that began where it was found, or the silence of a party that others name as their error's origin.
-    """
-    ranked = []
-    blamed = {party.status.origin for party in parties if party.status}
-    for party in parties:
-        if party.state == "finished":
-            continue
+    def order(party: PartyFiles) -> tuple[bool, datetime]:
         ended = party.status.ended if party.status else None
-        followed = party.status.origin != party.name if party.status and party.state == "failed" else False
-        original = party.name in blamed
-        ranked.append(((not original, followed, ended or _BEFORE_ALL), Trouble(party.name, _what_happened(party))))
-    return tuple(trouble for _, trouble in sorted(ranked, key=lambda pair: pair[0]))
+        return party.name not in origins, ended or _BEFORE_ALL
+
+    unlucky = sorted((party for party in parties if party.state != "finished"), key=order)
+    return tuple(Trouble(party.name, _what_happened(party)) for party in unlucky)
 
 
 def _what_happened(party: PartyFiles) -> str:
@@ -200,23 +199,18 @@ def _what_happened(party: PartyFiles) -> str:
         return f"left no readable {STATUS}, so it probably never began; its {LOG} may say why"
     if party.status.state == "running":
         return "has not said how it ended: it is still running, or its process was killed"
-    return party.status.error
+    return party.status.error.removeprefix(f"{party.name}: ")
 
 
 def _flows(plan: Plan, parties: Mapping[str, PartyFiles]) -> dict[tuple[str, str], int]:
     """Bytes from one party to another, by the sender's ledger, or by the receiver's if there is no other."""
-    summaries = {name: summarise(party.ledger) for name, party in parties.items() if party.ledger}
     flows = {}
     for sender, receiver in permutations(plan.parties, 2):
-        if sender in summaries:
-            flows[sender, receiver] = _total(summaries[sender], "sent", receiver)
-        elif receiver in summaries:
-            flows[sender, receiver] = _total(summaries[receiver], "received", sender)
+        for teller, way, peer in ((receiver, "received", sender), (sender, "sent", receiver)):
+            if teller in parties and parties[teller].ledger:
+                lines = parties[teller].lines
+                flows[sender, receiver] = sum(line.bytes for line in lines if (line.way, line.peer) == (way, peer))
     return flows
-
-
-def _total(lines: Iterable[Line], way: Way, peer: str) -> int:
-    return sum(line.bytes for line in lines if line.way == way and line.peer == peer)
 
 
 def _pairs(parties: Iterable[PartyFiles]) -> tuple[Pair, ...]:

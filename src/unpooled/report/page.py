@@ -46,7 +46,7 @@ def draw(story: Story) -> str:
     return environment.get_template("page.html").render(
         story=story,
         summary=kind_of_job(story.plan).summary,
-        picture=picture.picture_of(story),
+        picture=picture.picture_of(list(story.plan.parties), story.flows),
         box=(picture.BOX_WIDTH, picture.BOX_HEIGHT),
         section=SECTIONS[kind](story) if kind in SECTIONS else None,
         differences_shown=DIFFERENCES_SHOWN,

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from rich.filesize import decimal
 
-from unpooled.report.gather import Story
-
 BOX_WIDTH, BOX_HEIGHT = 170, 72
-_WIDTH, _HEIGHT = 640, 420
-_MOST_WITH_NUMBERS = 5
-_MOST_IN_WIDTH = 8
+_WIDTH, _HEIGHT = 640, 380
+_MOST_WITH_NUMBERS = 4
+_MOST_IN_WIDTH = 7
 _FROM_SENDER = 0.25
 _ARROWS = "→↘↓↙←↖↑↗"
 
@@ -50,21 +49,20 @@ class Picture:
     numbered: bool
 
 
-def picture_of(story: Story) -> Picture:
-    """Lay out a run's parties, with the lines that its ledgers know of."""
-    names = list(story.plan.parties)
-    growth = max(1.0, len(names) / _MOST_IN_WIDTH)
-    width, height = _WIDTH * growth, (_HEIGHT if len(names) > 2 else BOX_HEIGHT + 20) * growth
-    boxes = dict(zip(names, _ring(len(names), width, height), strict=True))
-    numbered = len(names) <= _MOST_WITH_NUMBERS
+def picture_of(parties: Sequence[str], flows: Mapping[tuple[str, str], int]) -> Picture:
+    """Lay out the parties; `flows` are bytes from one to another, and two between which none are known get no line."""
+    growth = max(1.0, len(parties) / _MOST_IN_WIDTH)
+    width, height = _WIDTH * growth, (_HEIGHT if len(parties) > 2 else BOX_HEIGHT + 2) * growth
+    boxes = dict(zip(parties, _ring(len(parties), width, height), strict=True))
+    numbered = len(parties) <= _MOST_WITH_NUMBERS
     connectors = []
-    for first, second in combinations(names, 2):
-        ways = [way for way in ((first, second), (second, first)) if way in story.flows]
+    for first, second in combinations(parties, 2):
+        ways = [way for way in ((first, second), (second, first)) if way in flows]
         if not ways:
             continue
         start, end = _edge(boxes[first], boxes[second]), _edge(boxes[second], boxes[first])
         ends = {first: (start, end), second: (end, start)}
-        labels = [_label(*ends[sender], story.flows[sender, receiver]) for sender, receiver in ways] if numbered else []
+        labels = [_label(*ends[sender], flows[sender, receiver]) for sender, receiver in ways] if numbered else []
         connectors.append(Connector(start, end, tuple(labels)))
     return Picture(width, height, boxes, tuple(connectors), numbered)
 

@@ -18,8 +18,9 @@ T = TypeVar("T")
 
 
 def converse(session: Session, fields: Mapping[str, str], role: Callable[[Session], T]) -> T:
-    """Agree on the plan, do the role's part, say goodbye; if any of that fails, tell everybody."""
+    """Link up, agree on the plan, do the role's part, say goodbye; if any of that fails, tell everybody."""
     try:
+        session.open()
         agree(session, fields)
         result = role(session)
         session.finish()

@@ -88,10 +88,11 @@ def parties_in(folder: Path) -> list[Path]:
 
 def purge(folder: Path) -> list[Path]:
     """Remove a run's working files; plan, ledgers, logs, results and reports stay. Returns what was removed."""
-    runs = [folder, *parties_in(folder)]
-    if not any((run / PLAN).exists() for run in runs):
-        raise InputError(f"{folder} is not a run's folder: it has no {PLAN}")
-    removed = [run / name for run in dict.fromkeys(runs) for name in WORKING_FILES if (run / name).exists()]
+    if not (folder / PLAN).exists() or not parties_in(folder):
+        raise InputError(f"{folder} is not a run's folder: it has no {PLAN}, or no {STATUS} in it or a sub-folder")
+    # Every sub-folder: a party that was killed early has private settings in its folder, but no status yet.
+    removed = [path for name in WORKING_FILES for path in (folder / name, *sorted(folder.glob(f"*/{name}")))]
+    removed = [path for path in removed if path.exists()]
     for path in removed:
         if path.is_dir():
             shutil.rmtree(path)

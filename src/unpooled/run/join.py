@@ -14,7 +14,7 @@ from unpooled.ledger import Ledger
 from unpooled.run import folder as run_folder
 from unpooled.run.conversation import converse, guard_of, role_of, seed_of
 from unpooled.session import Session
-from unpooled.transport.grpc import Addresses, connect
+from unpooled.transport.grpc import Addresses, GrpcTransport
 from unpooled.transport.mailbox import Mailbox
 from unpooled.transport.trust import load_identity
 
@@ -34,7 +34,7 @@ def join(plan: Plan, party: str, private: Private, folder: Path) -> Result:
         role = role_of(work)
         peers = tuple(peer for peer in plan.parties if peer != party)
         with closing(Ledger(folder / run_folder.LEDGER, party, digest_of(fields))) as ledger:
-            transport = connect(identity, Mailbox(party, peers, ledger), addresses, plan.timeout)
+            transport = GrpcTransport(identity, Mailbox(party, peers, ledger), addresses, plan.timeout)
             guard = guard_of(party, private.policy)
             session = Session(transport, ledger, seed=seed_of(work), timeout=plan.timeout, guard=guard)
             result = converse(session, fields, role)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from unpooled.data.table import Table
-from unpooled.errors import origin_of
+from unpooled.errors import Deadlock, PeerError, PeerSilent
 from unpooled.jobs.kinds import Result, parameters_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.private import Private
@@ -37,18 +37,21 @@ class Outcome(Generic[T]):
 def simulate_job(
     plan: Plan, privates: Mapping[str, Private], tables: Mapping[str, Table] | None = None, folder: Path | None = None
 ) -> Outcome[Result]:
-    """Run a plan with all its parties here; tables that are given take the place of those in private settings."""
+    """Run a plan with all its parties here; tables that are given take the place of those in private settings.
+
+    A party without private settings has the defaults.
+    """
     parameters = parameters_of(plan)
     fields = fields_of(plan, parameters)
     with ExitStack() as stack:
         root = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         roles: dict[str, Callable[[Session], Result]] = {}
-        seeds = {}
-        for party, private in privates.items():
+        seeds, guards = {}, {}
+        for party in plan.parties:
+            private = privates.get(party, Private())
             (root / party).mkdir(parents=True, exist_ok=True)
             work = begin(plan, parameters, party, private, root / party, (tables or {}).get(party))
-            roles[party], seeds[party] = role_of(work), seed_of(work)
-        guards = {party: guard_of(party, private.policy) for party, private in privates.items()}
+            roles[party], seeds[party], guards[party] = role_of(work), seed_of(work), guard_of(party, private.policy)
         return simulate(roles, fields=fields, seeds=seeds, guards=guards, timeout=plan.timeout, folder=root)
 
 
@@ -97,10 +100,16 @@ def simulate(
 
 
 def original(errors: Mapping[str, BaseException]) -> BaseException:
-    """The error that the others followed from, with theirs as notes."""
-    own = [party for party, error in errors.items() if origin_of(error, party) == party]
-    first = own[0] if own else next(iter(errors))
+    """The error that the others followed from, with theirs as notes; of several, the one that came first."""
+    first = min(errors, key=lambda party: _distance(errors[party]))
     for party, error in errors.items():
         if party != first:
             errors[first].add_note(f"then {party}: {error}")
     return errors[first]
+
+
+def _distance(error: BaseException) -> int:
+    """How far an error is from the cause: a party's own, what it saw of the others, what it heard of them."""
+    if not isinstance(error, PeerError):
+        return 0
+    return 1 if isinstance(error, Deadlock | PeerSilent) else 2

@@ -50,24 +50,14 @@ class Addresses:
     dial: Mapping[str, str]
 
 
-def connect(identity: Identity, mailbox: Mailbox, addresses: Addresses, timeout: float) -> GrpcTransport:
-    """Link up with every peer, whoever starts first; raises if that takes longer than the timeout."""
-    transport = GrpcTransport(identity, mailbox, timeout)
-    try:
-        transport.open(addresses)
-    except BaseException:
-        transport.close(failed=True)
-        raise
-    return transport
-
-
 class GrpcTransport:
-    """One party's links over the network."""
+    """One party's links over the network; `open` makes them."""
 
     networked = True
 
-    def __init__(self, identity: Identity, mailbox: Mailbox, timeout: float) -> None:
+    def __init__(self, identity: Identity, mailbox: Mailbox, addresses: Addresses, timeout: float) -> None:
         self.mailbox = mailbox
+        self._addresses = addresses
         self._identity = identity
         self._timeout = timeout
         self._links = {peer: Link(peer, mailbox, timeout) for peer in mailbox.peers}
@@ -78,24 +68,34 @@ class GrpcTransport:
         self._server: grpc.Server | None = None
         self._door = Door(mailbox.party)
 
-    def open(self, addresses: Addresses) -> None:
+    def open(self) -> None:
+        """Link up with every peer, whoever starts first; raises if that takes longer than the timeout."""
         deadline = time.monotonic() + self._timeout
-        if addresses.listen:
-            self._listen(addresses.listen, {peer for peer in self._links if peer not in addresses.dial})
-        for peer, address in addresses.dial.items():
+        if self._addresses.listen:
+            self._listen(self._addresses.listen, {peer for peer in self._links if peer not in self._addresses.dial})
+        for peer, address in self._addresses.dial.items():
             self._dial(peer, address, deadline)
+        while missing := self._missing():
+            self.mailbox.check()
+            self._door.report()
+            if time.monotonic() > deadline:
+                waited = f"{self.mailbox.party} waited {self._timeout:g} s for {', '.join(missing)} to connect"
+                raise PeerLost(waited + self._door.hint(), missing[0])
+
+    def _missing(self) -> list[str]:
+        """Who is not linked yet; if anybody is missing, after a moment's wait for that to change."""
         with self._changed:
-            while missing := [peer for peer in self._links if peer not in self._linked]:
-                if time.monotonic() > deadline:
-                    waited = f"{self.mailbox.party} waited {self._timeout:g} s for {', '.join(missing)} to connect"
-                    raise PeerLost(waited + self._door.hint(), missing[0])
+            if len(self._linked) < len(self._links):
                 self._changed.wait(_LOOK_SECONDS)
-                self._door.report()
+            return [peer for peer in self._links if peer not in self._linked]
 
     def send(self, peer: str, frame: Frame) -> None:
         self._links[peer].send(frame)
 
-    def close(self, *, failed: bool) -> None:  # noqa: ARG002
+    def can_send(self, peer: str) -> bool:
+        return self._links[peer].can_send()
+
+    def close(self) -> None:
         """End every stream after what was sent, and leave nothing running."""
         until = time.monotonic() + _GRACE_SECONDS
         for link in self._links.values():
@@ -113,6 +113,7 @@ class GrpcTransport:
         return [
             ("grpc.keepalive_time_ms", pulse),
             ("grpc.keepalive_timeout_ms", pulse),
+            ("grpc.http2.ping_timeout_ms", pulse),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.http2.max_ping_strikes", 0),
@@ -159,7 +160,7 @@ class GrpcTransport:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
         proof = prove(self._identity, _binary(context.invocation_metadata(), _NONCE), peer)
         context.send_initial_metadata(((_CERTIFICATE, self._identity.certificate_pem), (_PROOF, proof)))
-        self._start(peer, requests)
+        self._start(peer, requests, dialled=False)
         yield from self._links[peer].outgoing()
 
     def _check_dialler(self, expected: set[str], context: grpc.ServicerContext) -> str:
@@ -197,7 +198,7 @@ class GrpcTransport:
         check_proof(identity, certificate, proof, nonce, peer)
         with self._changed:
             self._linked.add(peer)
-        self._start(peer, call)
+        self._start(peer, call, dialled=True)
 
     def _await_ready(self, channel: grpc.Channel, peer: str, address: str, deadline: float) -> None:
         ready = grpc.channel_ready_future(channel)
@@ -209,6 +210,7 @@ class GrpcTransport:
                 return
             except grpc.FutureTimeoutError:
                 refusal = explain_refusal(self._identity, host.strip("[]"), int(port), peer, _LOOK_SECONDS)
+            self.mailbox.check()
             if refusal.final:
                 raise CertificateError(f"{self.mailbox.party} cannot connect with {peer}: {refusal.text}")
             if time.monotonic() > deadline:
@@ -219,13 +221,14 @@ class GrpcTransport:
 
     # both
 
-    def _start(self, peer: str, chunks: Iterable[bytes]) -> None:
+    def _start(self, peer: str, chunks: Iterable[bytes], *, dialled: bool) -> None:
         log.info("%s is connected with %s", self.mailbox.party, peer)
-        thread = threading.Thread(target=self._read, args=(peer, chunks), name=f"unpooled-from-{peer}", daemon=True)
+        name = f"unpooled-from-{peer}"
+        thread = threading.Thread(target=self._read, args=(peer, chunks, dialled), name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 
-    def _read(self, peer: str, chunks: Iterable[bytes]) -> None:
+    def _read(self, peer: str, chunks: Iterable[bytes], dialled: bool) -> None:
         link = self._links[peer]
         try:
             link.incoming(chunks)
@@ -233,12 +236,11 @@ class GrpcTransport:
             pass  # what follows says it: the stream is over
         except Exception as error:  # a stream that the server cancels ends with a bare Exception
             log.debug("the stream from %s ended: %r", peer, error)
-        if link.heard:
+        if link.heard or dialled:
             self.mailbox.lose(peer, "the connection was lost")
         else:
-            self.mailbox.lose(
-                peer, f"hung up before its first message; it may not accept {self.mailbox.party}'s certificate"
-            )
+            hint = f"it may not accept {self.mailbox.party}'s certificate"
+            self.mailbox.lose(peer, f"hung up before its first message; {hint}")
 
 
 def _binary(metadata: Iterable[tuple[str, str | bytes]], key: str) -> bytes:

@@ -71,6 +71,13 @@ class Link:
         for chunk in to_chunks(frame):
             self._put(chunk)
 
+    def can_send(self) -> bool:
+        """Whether a short frame could be sent without waiting."""
+        if self._places.acquire(blocking=False):
+            self._places.release()
+            return True
+        return False
+
     def end(self) -> None:
         """Let the outgoing stream end after what was sent."""
         self._out.put(None)

@@ -7,55 +7,27 @@ delivers wait: that is the back-pressure. A frame of any size is let in while th
 from __future__ import annotations
 
 import queue
-import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from unpooled.control import Abort, Goodbye
-from unpooled.errors import Deadlock, PeerError, PeerFailed, PeerLost, PeerSilent, ProtocolError, WireError
+from unpooled.control import Abort, Goodbye, Waiting
+from unpooled.errors import (
+    LedgerError,
+    PeerError,
+    PeerFailed,
+    PeerLost,
+    PeerSilent,
+    ProtocolError,
+    UnpooledError,
+    WireError,
+)
 from unpooled.ledger import Ledger
+from unpooled.transport.waiting import Wait, WaitingRoom
 from unpooled.wire import Buffer, Disclosure, Header, disclosure_named, kind_of, read_body, read_header
 
 ROOM_BYTES = 64 * 2**20
-
-
-@dataclass(frozen=True)
-class Wait:
-    """Whom somebody waits for, what for, and how to see that the wait is over."""
-
-    whom: str
-    what: str
-    over: Callable[[], bool]
-
-
-class WaitingRoom:
-    """A lock, and who waits for whom under it. Mailboxes that share one notice when they wait in a circle."""
-
-    def __init__(self) -> None:
-        self.changed = threading.Condition()
-        self._waits: dict[str, Wait] = {}
-
-    def enter(self, who: str, wait: Wait) -> None:
-        """Note, holding the lock, that somebody waits; Deadlock if those waited for wait for `who`."""
-        self._waits[who] = wait
-        if wait.over():
-            return
-        circle, party = [who], wait.whom
-        while party not in circle:
-            other = self._waits.get(party)
-            if other is None or other.over():
-                return
-            circle.append(party)
-            party = other.whom
-        circle = circle[circle.index(party) :]
-        lines = [f"{party} waits for {self._waits[party].what} from {self._waits[party].whom}" for party in circle]
-        del self._waits[who]
-        raise Deadlock("; ".join(lines), who)
-
-    def leave(self, who: str) -> None:
-        """Note, holding the lock, that the wait is over."""
-        del self._waits[who]
+FRAME_BYTES = 1024
+"""What a queued frame takes in memory besides its content, about: a queue of tiny frames must fill up too."""
 
 
 class Mailbox:
@@ -79,47 +51,49 @@ class Mailbox:
         self._queues: dict[str, queue.SimpleQueue[tuple[Header, int] | None]] = {p: queue.SimpleQueue() for p in peers}
         self._queued = dict.fromkeys(peers, 0)
         self._finished: set[str] = set()
-        self._trouble: tuple[type[PeerError], str, str] | None = None
+        self._waits_for: dict[str, str] = {}
+        self._trouble: Callable[[str], UnpooledError] | None = None
         self._closed = False
 
     def deliver(self, peer: str, data: Buffer, timeout: float | None = None) -> None:
         """Add a frame from a peer, waiting while its queue is full; PeerLost if this mailbox has closed."""
-        if self._closed:
-            raise PeerLost(f"{self.party} has left the conversation", self.party)
-        header = self._read_header(peer, data)
-        if header is None:
-            return
+        size = len(data) + FRAME_BYTES
         with self._changed:
+            self._refuse_if_closed()
+            header = self._received(peer, data)
+            if header is None:
+                return
             if self._queued[peer] >= self._room:
                 self._wait_for_room(peer, header.kind, timeout)
-            if self._closed:
-                raise PeerLost(f"{self.party} has left the conversation", self.party)
-            if header.kind == kind_of(Goodbye):
-                self._finished.add(peer)
-                self._queues[peer].put(None)
-            else:
-                self._queued[peer] += len(data)
-                self._queues[peer].put((header, len(data)))
+                self._refuse_if_closed()
+            self._queued[peer] += size
+            self._queues[peer].put((header, size))
 
-    def take(self, peer: str, what: str, timeout: float) -> Header:
-        """The next frame of a peer; raises the PeerError that says why there is none, first of all any trouble."""
-        deadline = time.monotonic() + timeout
-        while True:
-            with self._changed:
-                self._raise_trouble(f"while {self.party} waited for {what} from {peer}")
-                if not self._queued[peer] and peer in self._finished:
-                    raise PeerLost(f"{peer} has finished, but {self.party} still waits for {what} from it", peer)
-            arrived = self._next(peer, what, deadline)
-            if arrived is not None:
-                return arrived
-            if time.monotonic() > deadline:
-                raise PeerSilent(f"{self.party} waited {timeout:g} s for {what} from {peer}, in vain", peer)
+    def take(self, peer: str, what: str, timeout: float, halfway: Callable[[], None] | None = None) -> Header:
+        """The next frame of a peer; raises the error that says why there is none, first of all any trouble.
 
-    def take_goodbye(self, peer: str, timeout: float) -> None:
+        `halfway` is called if half the timeout has passed in vain.
+        """
+        start = time.monotonic()
+        for deadline in (start + timeout / 2, start + timeout):
+            while True:
+                with self._changed:
+                    self._raise_trouble(f"while {self.party} waited for {what} from {peer}")
+                    if not self._queued[peer] and peer in self._finished:
+                        raise PeerLost(f"{peer} has finished, but {self.party} still waits for {what} from it", peer)
+                arrived = self._next(peer, what, deadline)
+                if arrived is not None:
+                    return arrived
+                if time.monotonic() >= deadline:
+                    break
+            if halfway is not None and deadline < start + timeout:
+                halfway()
+        raise self._silent(peer, f"{self.party} waited {timeout:g} s for {what} from {peer}, in vain")
+
+    def take_goodbye(self, peer: str, timeout: float, halfway: Callable[[], None] | None = None) -> None:
         """Wait for a peer's goodbye; a message of it that nobody took has no place in the protocol."""
-        what = "its goodbye"
         try:
-            header = self.take(peer, what, timeout)
+            header = self.take(peer, "its goodbye", timeout, halfway)
         except PeerLost:
             with self._changed:
                 if peer in self._finished and self._trouble is None:
@@ -131,7 +105,7 @@ class Mailbox:
         """Note that a peer's connection ended; if it had not finished, every wait ends with that."""
         with self._changed:
             if peer not in self._finished:
-                self._note(PeerLost, peer, f"{peer}: {reason}")
+                self._note_peer(PeerLost, peer, f"{peer}: {reason}")
 
     def check(self) -> None:
         """Raise if a peer is known to have failed."""
@@ -143,29 +117,44 @@ class Mailbox:
             self._closed = True
             self._changed.notify_all()
 
-    def _read_header(self, peer: str, data: Buffer) -> Header | None:
-        """Record a frame and read its beginning; None for what never reaches the queue: garbage, and bad news."""
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise PeerLost(f"{self.party} has left the conversation", self.party)
+
+    def _received(self, peer: str, data: Buffer) -> Header | None:
+        """Record a frame and read its beginning; None for what never reaches the queue: garbage, and news."""
         try:
             header = read_header(data)
+            kind, scope, disclosure = header.kind, header.scope, disclosure_named(header.kind)
         except WireError as error:
-            nothing = Disclosure("nothing: not a message", "")
-            self._ledger.record("received", peer, "(unreadable)", "", len(data), nothing)
-            with self._changed:
-                self._note(PeerFailed, peer, f"{peer} sent bytes that are not a message: {error}")
+            self._note_peer(PeerFailed, peer, f"{peer} sent bytes that are not a message: {error}")
+            header, kind, scope, disclosure = None, "(unreadable)", "", Disclosure("nothing: not a message", "")
+        try:
+            self._ledger.record("received", peer, kind, scope, len(data), disclosure)
+        except LedgerError as error:
+            text = str(error)
+            self._note(lambda _: LedgerError(text))
             return None
-        self._ledger.record("received", peer, header.kind, header.scope, len(data), disclosure_named(header.kind))
-        if header.kind != kind_of(Abort):
+        if header is None or kind not in _NEWS:
+            self._waits_for.pop(peer, None)
             return header
         try:
-            abort = read_body(header, Abort)
-        except WireError:
-            abort = Abort(peer, "no readable reason")
-        with self._changed:
-            if abort.origin == peer:
-                self._note(PeerFailed, peer, f"{peer} failed: {abort.reason}")
-            else:
-                self._note(PeerFailed, abort.origin, f"{peer} reports: {abort.reason}")
+            self._hear(peer, read_body(header, _NEWS[kind]))
+        except WireError as error:
+            self._note_peer(PeerFailed, peer, f"{peer} sent a {kind} that cannot be read: {error}")
         return None
+
+    def _hear(self, peer: str, news: object) -> None:
+        match news:
+            case Abort(origin=origin, reason=reason) if origin == peer:
+                self._note_peer(PeerFailed, peer, f"{peer} failed: {reason}")
+            case Abort(origin=origin, reason=reason):
+                self._note_peer(PeerFailed, origin, f"{peer} reports: {reason}")
+            case Waiting(whom=whom):
+                self._waits_for[peer] = whom
+            case Goodbye():
+                self._finished.add(peer)
+                self._queues[peer].put(None)
 
     def _next(self, peer: str, what: str, deadline: float) -> Header | None:
         """Wait for the next thing in a peer's queue; None if it is no frame, or the deadline passes."""
@@ -198,13 +187,28 @@ class Mailbox:
         finally:
             self._waiting_room.leave(peer)
 
-    def _note(self, kind: type[PeerError], origin: str, text: str) -> None:
+    def _silent(self, peer: str, text: str) -> PeerSilent:
+        """Blame the end of the chain: a peer that said that it waits itself is not the silent one."""
+        with self._changed:
+            chain = [peer]
+            while (whom := self._waits_for.get(chain[-1])) is not None and whom not in (self.party, *chain):
+                text += f"; {chain[-1]} waits for {whom}"
+                chain.append(whom)
+            return PeerSilent(text, chain[-1])
+
+    def _note_peer(self, kind: type[PeerError], origin: str, text: str) -> None:
+        self._note(lambda when: kind(f"{text} ({when})", origin))
+
+    def _note(self, trouble: Callable[[str], UnpooledError]) -> None:
         if self._trouble is None:
-            self._trouble = (kind, origin, text)
+            self._trouble = trouble
         for waiting in self._queues.values():
             waiting.put(None)
 
     def _raise_trouble(self, when: str) -> None:
         if self._trouble is not None:
-            kind, origin, text = self._trouble
-            raise kind(f"{text} ({when})", origin)
+            raise self._trouble(when)
+
+
+_NEWS = {kind_of(kind): kind for kind in (Abort, Goodbye, Waiting)}
+"""The messages that are not queued: they are heard at once, whatever lies before them."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from unpooled.errors import PeerLost
 from unpooled.ledger import Ledger
-from unpooled.transport.mailbox import ROOM_BYTES, Mailbox, WaitingRoom
+from unpooled.transport.mailbox import ROOM_BYTES, Mailbox
+from unpooled.transport.waiting import WaitingRoom
 from unpooled.wire import Frame
 
 
@@ -28,11 +30,20 @@ class MemoryTransport:
         self._mailboxes = mailboxes
         self._timeout = timeout
 
-    def send(self, peer: str, frame: Frame) -> None:
-        self._mailboxes[peer].deliver(self.mailbox.party, frame.joined(), self._timeout)
+    def open(self) -> None:
+        """Nothing to do: the others' mailboxes are there."""
 
-    def close(self, *, failed: bool) -> None:
+    def send(self, peer: str, frame: Frame) -> None:
+        try:
+            self._mailboxes[peer].deliver(self.mailbox.party, frame.joined(), self._timeout)
+        except PeerLost:
+            self.mailbox.check()  # what this party was told before says why the peer has left
+            raise
+
+    def can_send(self, peer: str) -> bool:  # noqa: ARG002
+        return True
+
+    def close(self) -> None:
         self.mailbox.close()
-        if failed:
-            for peer in self.mailbox.peers:
-                self._mailboxes[peer].lose(self.mailbox.party, "left the conversation")
+        for peer in self.mailbox.peers:
+            self._mailboxes[peer].lose(self.mailbox.party, "left the conversation")

@@ -1,0 +1,288 @@
+"""The commands that write, check, start and tidy up jobs, run as a user would, and the guide that shows them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from unpooled.cli import app, exit_code, jobs
+from unpooled.errors import UnpooledError
+from unpooled.jobs.example_job import ROLES
+from unpooled.jobs.files import load_job, load_plan, load_private, write_toml
+from unpooled.jobs.kinds import outline_of
+from unpooled.jobs.plan import Plan
+from unpooled.jobs.private import Private
+from unpooled.run import folder as run_folder
+
+GUIDE = Path(__file__).parents[2] / "docs" / "jobs.md"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the example in `example` and a run of it in `run`."""
+    folder = tmp_path_factory.mktemp("jobs")
+    say("example", folder / "example", "--rows", "1000")
+    result = say("run", folder / "example" / "job.toml", "--run", folder / "run", "--json")
+    (folder / "said.json").write_text(result.stdout)
+    return folder
+
+
+@pytest.fixture
+def job(tmp_path: Path, shared: Path) -> Path:
+    """The example's job file, in a folder of its own, to be spoiled; tables are where they were."""
+    text = (shared / "example" / "job.toml").read_text()
+    path = tmp_path / "job.toml"
+    path.write_text(re.sub(r'path = "(.*)"', rf'path = "{shared / "example"}/\1"', text))
+    return path
+
+
+def invoke(*words: object) -> Result:
+    return CliRunner(env={"COLUMNS": "400"}).invoke(app, [str(word) for word in words])
+
+
+def say(*words: object) -> Result:
+    """Run a command that must succeed."""
+    result = invoke(*words)
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    return result
+
+
+def refusal(*words: object) -> tuple[int, str]:
+    """Run a command that must fail with an error of ours; its exit code and text."""
+    result = invoke(*words)
+    assert isinstance(result.exception, UnpooledError), result.output
+    assert result.output == ""
+    return exit_code(result.exception), str(result.exception)
+
+
+def spoil(job: Path, old: str, new: str) -> Path:
+    text = job.read_text()
+    assert text.count(old) == 1
+    job.write_text(text.replace(old, new))
+    return job
+
+
+def test_a_run_from_end_to_end(shared: Path) -> None:
+    said = json.loads((shared / "said.json").read_text())
+    assert said["run"] == str(shared / "run")
+    assert Path(said["report"]).exists()
+    assert said["results"].keys() == ROLES.keys()
+    rows = {party: said["results"][party]["table"]["rows"] for party in ("shop", "telco")}
+    assert said["results"]["bank"]["rows"] == rows
+    for party in ROLES:
+        files = {path.name for path in (shared / "run" / party).iterdir()}
+        assert {"plan.toml", "ledger.jsonl", "log.txt", "status.json", "result.json"} <= files
+        assert run_folder.read_json(shared / "run" / party / "status.json")["state"] == "finished"
+    said_of_ledgers = say("ledger", shared / "run", "--json")
+    assert all(pair["differences"] == [] for pair in json.loads(said_of_ledgers.stdout)["pairs"])
+
+
+def test_a_run_is_never_overwritten(shared: Path) -> None:
+    code, text = refusal("run", shared / "example" / "job.toml", "--run", shared / "run", "-q")
+    assert code == 1
+    assert "already holds a run" in text
+
+
+def test_purge_says_what_it_removes(shared: Path) -> None:
+    said = say("purge", shared / "run").stdout
+    assert f"removed {shared / 'run' / 'certificates'}\n" in said
+    assert f"removed {shared / 'run' / 'bank' / 'private.toml'}\n" in said
+    assert not list((shared / "run").rglob("*.pem"))
+    assert say("purge", shared / "run").stdout == "nothing to remove\n"
+    assert refusal("purge", shared / "example")[0] == 1
+
+
+def test_a_dry_run_in_words(shared: Path) -> None:
+    said = say("run", shared / "example" / "job.toml", "--dry-run").stdout
+    assert "age (number)" in said
+    assert "how many rows this party has after cleaning, to the active party" in said
+    plan = load_job(shared / "example" / "job.toml").plan
+    frames = sum(exchange.frames for exchange in outline_of(plan))
+    assert f"In all about {frames} messages" in said
+    assert "Nothing was started, nothing left this machine." in said
+
+
+def test_a_dry_run_prints_names_as_they_are(tmp_path: Path, job: Path) -> None:
+    strange = tmp_path / "[bold]shop.csv"
+    strange.write_text("id,[red]basket,:bank:\n1,2,3\n")
+    job.write_text(re.sub(r'path = ".*/shop.csv"', f'path = "{strange}"', job.read_text()))
+    said = say("run", spoil(job, 'last_purchase = "date"', ""), "--dry-run").stdout
+    assert "[bold]shop.csv" in said
+    assert "[red]basket (number), :bank: (number)" in said
+
+
+def test_a_dry_run_as_json(shared: Path) -> None:
+    path = shared / "example" / "job.toml"
+    said = json.loads(say("run", path, "--dry-run", "--json").stdout)
+    assert [party["party"] for party in said["parties"]] == list(ROLES)
+    bank = next(party for party in said["parties"] if party["party"] == "bank")
+    assert bank["columns"]["risk"] == "ordered category"
+    foretold = outline_of(load_job(path).plan)
+    assert [(e["sender"], e["receiver"], e["kind"], e["frames"]) for e in said["exchanges"]] == [
+        (e.sender, e.receiver, e.kind, e.frames) for e in foretold
+    ]
+    assert {"discloses", "to", "bytes"} <= said["exchanges"][0].keys()
+
+
+@pytest.mark.parametrize("dry", [["--dry-run"], ["--quiet"]])
+@pytest.mark.parametrize(
+    ("old", "new", "code", "reason"),
+    [
+        ('kind = "check"', 'kind = "check"\ncolour = "red"', 2, r"job\.toml: colour: unknown key"),
+        ('kind = "check"', 'kind = "chekc"', 2, r"job\.toml: kind: there is no such kind"),
+        ('kind = "check"', 'kind = "check"\nkey_bits = "x"', 2, r"job\.toml: key_bits: must be a valid integer"),
+        ("risk = [", 'riks = "category"\nrisk = [', 1, r"bank: .*bank\.csv: column 'riks'"),
+        ('branch = "category"', 'branch = "date"', 1, r"bank: .*bank\.csv: column 'branch': .* not a date"),
+        ("/telco.csv", "/telko.csv", 1, r"telco: .*telko\.csv: there is no such file"),
+        ("[private.coordinator]", "[private.coordinator.table]\nid='id'\npath='x.csv'", 2, r"private\.coordinator: "),
+        ("[private.coordinator]", '[private.bank]\ncertificates = "absent"', 1, r"absent.*is missing"),
+    ],
+)
+def test_faults_are_found_before_anything_starts(
+    old: str, new: str, code: int, reason: str, dry: list[str], job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(job.parent)
+    found, text = refusal("run", spoil(job, old, new), *dry)
+    assert found == code
+    assert re.search(reason, text, re.DOTALL), text
+    assert not (job.parent / "runs").exists()
+
+
+def test_a_policy_that_forbids_the_job_is_found_before_anything_starts(job: Path) -> None:
+    spoil(job, "[private.coordinator]", '[private.shop.policy]\nnever_send = ["jobs.check.RowCount"]')
+    assert refusal("run", job, "--dry-run") == (
+        1,
+        "shop never sends jobs.check.RowCount (policy.never_send), and this job needs it",
+    )
+
+
+def test_a_dry_run_of_join_looks_at_one_party(shared: Path, tmp_path: Path) -> None:
+    private = load_private(shared / "example" / "bank.toml")
+    write_toml(tmp_path / "bank.toml", private.model_copy(update={"certificates": tmp_path / "certs" / "bank"}))
+    words = ("--as", "bank", "--private", tmp_path / "bank.toml", "--dry-run", "--json")
+    code, text = refusal("join", shared / "example" / "plan.toml", *words)
+    assert (code, "is missing" in text) == (1, True)
+    say("certs", "trial", *ROLES, "--dir", tmp_path / "certs")
+    (party,) = json.loads(say("join", shared / "example" / "plan.toml", *words).stdout)["parties"]
+    assert (party["party"], party["certificates"]) == ("bank", "valid")
+
+
+def test_a_dry_run_of_join_finds_what_join_would_refuse(shared: Path, tmp_path: Path) -> None:
+    plan, bank = shared / "example" / "plan.toml", shared / "example" / "bank.toml"
+    assert refusal("join", plan, "--as", "baker", "--private", bank, "--dry-run")[0] == 2
+    assert refusal("join", plan, "--as", "bank", "--private", tmp_path / "none.toml", "--dry-run")[0] == 2
+    code, text = refusal("join", shared / "example" / "job.toml", "--as", "bank", "--private", bank, "--dry-run")
+    assert code == 2
+    assert "private: a plan is shared with everybody" in text
+    uncertified = tmp_path / "coordinator.toml"
+    uncertified.write_text("")
+    code, text = refusal("join", plan, "--as", "coordinator", "--private", uncertified, "--dry-run")
+    assert code == 2
+    assert "certificates" in text
+
+
+def test_a_plan_without_addresses_cannot_be_joined(tmp_path: Path) -> None:
+    say("certs", "trial", "bank", "helper", "--dir", tmp_path / "certs")
+    (tmp_path / "plan.toml").write_text(
+        'kind = "check"\n[parties]\nbank = {role = "active"}\nhelper = {role = "coordinator"}\n'
+    )
+    (tmp_path / "helper.toml").write_text('certificates = "certs/helper"\n')
+    words = ("--as", "helper", "--private", tmp_path / "helper.toml", "--dry-run")
+    code, text = refusal("join", tmp_path / "plan.toml", *words)
+    assert (code, "neither helper nor bank has an address" in text) == (2, True)
+
+
+def test_kinds_are_listed_and_examples_printed(tmp_path: Path) -> None:
+    assert re.search(r"^check +See that everything is in place", say("job").stdout)
+    plan, private = tmp_path / "plan.toml", tmp_path / "bank.toml"
+    plan.write_text(say("job", "--example", "check", "--part", "plan").stdout)
+    private.write_text(say("job", "--example", "check", "--part", "private").stdout)
+    assert load_plan(plan).kind == "check"
+    assert load_private(private).table is not None
+    assert say("job", "--example", "check").stdout == plan.read_text() + private.read_text()
+
+
+def test_an_unknown_kind_or_part_is_a_wrong_call() -> None:
+    assert refusal("job", "--example", "chekc") == (2, "there is no kind of job 'chekc'; there are: check")
+    assert invoke("job", "--example", "check", "--part", "half").exit_code == 2
+
+
+def test_quiet_says_nothing_and_words_name_the_folder(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "spawn", lambda plan, privates, folder: {})
+    monkeypatch.setattr(jobs, "write_report", lambda folder: folder / "report.html")
+    job = shared / "example" / "job.toml"
+    assert say("run", job, "--run", tmp_path, "--quiet").output == ""
+    assert say("run", job, "--run", tmp_path).stdout == f"run:    {tmp_path}\nreport: {tmp_path / 'report.html'}\n"
+    monkeypatch.chdir(tmp_path)
+    assert re.match(r"run: +runs/check-\d{8}-\d{6}\n", say("run", job).stdout)
+
+
+def test_the_demo_runs_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path) -> dict[str, Any]:
+        assert all(p.table.path.is_file() for p in privates.values() if p.table and p.table.path)
+        return {party: {"role": plan.parties[party].role} for party in privates}
+
+    monkeypatch.setattr(jobs, "spawn", spawn)
+    monkeypatch.setattr(jobs, "write_report", lambda folder: folder / "report.html")
+    said = json.loads(say("demo", "--rows", "1000", "--run", tmp_path / "demo", "--json").stdout)
+    assert said["results"] == {party: {"role": role} for party, role in ROLES.items()}
+    assert load_job(tmp_path / "demo" / "tables" / "job.toml").plan.kind == "check"
+
+
+def commands_of_the_guide() -> list[list[str]]:
+    fences = re.findall(r"^```console\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return [fence.splitlines() for fence in fences]
+
+
+def use_free_ports(plan: Path) -> None:
+    """Another program of this machine may have the example's ports."""
+    text = plan.read_text()
+    for port in re.findall(r"127\.0\.0\.1:(\d+)", text):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            text = text.replace(f":{port}", f":{free.getsockname()[1]}")
+    plan.write_text(text)
+
+
+def join_all(lines: list[str]) -> None:
+    """Start each party's command in a process of its own, as if on its own machine."""
+    calls = [[sys.executable, "-m", *shlex.split(line)] for line in lines]
+    processes = [subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for call in calls]
+    said = [process.communicate(timeout=60)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0] * len(lines), said
+
+
+def test_the_guide_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for lines in commands_of_the_guide():
+        if all("unpooled join" in line and "--dry-run" not in line for line in lines):
+            use_free_ports(Path("trial/plan.toml"))
+            join_all(lines)
+            continue
+        for line in lines:
+            command, _, target = line.removeprefix("unpooled ").partition(" > ")
+            said = say(*shlex.split(command)).stdout
+            if target:
+                Path(target).write_text(said)
+    assert load_plan(Path("plan.toml")).kind == "check"
+    joined = sorted(path.name.rsplit("-", 2)[0] for path in Path("runs").glob("check-*"))
+    assert joined == sorted(f"check-{party}" for party in ROLES)
+    assert all(json.loads(path.read_text())["state"] == "finished" for path in Path("runs").glob("*/status.json"))
+    assert not list(Path("runs/first").rglob("private.toml"))
+
+
+def test_the_guide_names_the_files_that_a_run_leaves(shared: Path) -> None:
+    text = GUIDE.read_text(encoding="utf-8")
+    for name in {path.name for path in (shared / "run" / "bank").iterdir()} | set(run_folder.WORKING_FILES):
+        assert f"`{name}`" in text

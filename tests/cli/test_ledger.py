@@ -1,0 +1,187 @@
+"""The command `unpooled ledger`, run as a user would."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from unpooled.cli.ledger import DIFFERENCES_SHOWN, ledger_command
+from unpooled.errors import LedgerError
+from unpooled.ledger import Ledger
+from unpooled.wire import Disclosure
+
+app = typer.Typer()
+app.command()(ledger_command)
+
+SUM = Disclosure("the sum", "the active party")
+MASKED = Disclosure("nothing: masked", "")
+
+
+def write_ledger(folder: Path, party: str, *frames: tuple[Any, ...], plan: str = "abc", closed: bool = True) -> Path:
+    (folder / party).mkdir(parents=True, exist_ok=True)
+    ledger = Ledger(folder / party / "ledger.jsonl", party, plan)
+    for frame in frames:
+        ledger.record(*frame)
+    if closed:
+        ledger.close()
+    ledger._file.close()
+    return ledger.path
+
+
+TO_BANK = ("bank", "demo.Sum", "fit", 700, SUM)
+TO_TELCO = ("telco", "demo.Masked", "fit", 2_500_000, MASKED)
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    """A run of three parties, of which two talked."""
+    write_ledger(tmp_path, "bank", ("received", "telco", *TO_BANK[1:]), ("sent", *TO_TELCO))
+    write_ledger(tmp_path, "shop")
+    write_ledger(tmp_path, "telco", ("sent", *TO_BANK), ("received", "bank", *TO_TELCO[1:]))
+    return tmp_path
+
+
+def call(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False, env={"COLUMNS": "150"})
+
+
+def as_json(*words: object) -> tuple[int, dict[str, Any]]:
+    result = call("--json", *words)
+    content: dict[str, Any] = json.loads(result.output)
+    return result.exit_code, content
+
+
+def test_a_run_that_is_in_order(run_folder: Path) -> None:
+    result = call(run_folder)
+    assert result.exit_code == 0
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.output.splitlines() if "│" in line]
+    assert cells == [
+        ["received", "telco", "demo.Sum", "1", "700 bytes", "the sum, to the active party"],
+        ["sent", "telco", "demo.Masked", "1", "2.5 MB", "nothing: masked"],
+        ["sent", "bank", "demo.Sum", "1", "700 bytes", "the sum, to the active party"],
+        ["received", "bank", "demo.Masked", "1", "2.5 MB", "nothing: masked"],
+    ]
+    for line in ("bank: closed in order", "bank and telco: agree", "bank and shop: agree", "shop and telco: agree"):
+        assert line in result.output.splitlines()
+
+
+def test_the_same_as_json(run_folder: Path) -> None:
+    code, content = as_json(run_folder)
+    assert code == 0
+    assert [party["party"] for party in content["parties"]] == ["bank", "shop", "telco"]
+    assert content["parties"][0]["closed"] is True
+    assert content["parties"][0]["plan"] == "abc"
+    assert content["parties"][0]["messages"][1] == {
+        "way": "sent",
+        "peer": "telco",
+        "kind": "demo.Masked",
+        "frames": 1,
+        "bytes": 2_500_000,
+        "discloses": "nothing: masked",
+        "to": "",
+    }
+    assert content["broken"] == []
+    assert content["pairs"] == [
+        {"parties": pair, "differences": []} for pair in (["bank", "shop"], ["bank", "telco"], ["shop", "telco"])
+    ]
+
+
+def test_frames_of_a_kind_are_counted_together(tmp_path: Path) -> None:
+    write_ledger(tmp_path, "bank", *[("sent", *TO_TELCO)] * 1500)
+    assert " 1,500 " in call(tmp_path).output
+    assert as_json(tmp_path)[1]["parties"][0]["messages"][0]["bytes"] == 1500 * 2_500_000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["."],
+        ["bank", "telco", "shop"],
+        ["bank/ledger.jsonl", "telco/ledger.jsonl", "shop"],
+        [".", "./bank", "telco/ledger.jsonl"],
+    ],
+)
+def test_a_run_may_be_named_by_its_folder_its_parties_folders_or_their_ledgers(
+    run_folder: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(run_folder)
+    code, content = as_json(*words)
+    assert code == 0
+    assert {party["party"] for party in content["parties"]} == {"bank", "shop", "telco"}
+    assert len(content["pairs"]) == 3
+
+
+def test_one_ledger_alone_is_compared_with_none(run_folder: Path) -> None:
+    code, content = as_json(run_folder / "bank")
+    assert code == 0
+    assert content["pairs"] == []
+
+
+def test_a_ledger_that_was_not_closed_is_said_to_be_so(tmp_path: Path) -> None:
+    write_ledger(tmp_path, "bank", closed=False)
+    result = call(tmp_path)
+    assert result.exit_code == 0
+    assert "bank: not closed: the run did not end" in result.output
+    assert as_json(tmp_path)[1]["parties"][0]["closed"] is False
+
+
+def test_every_difference_is_told_and_is_an_error(tmp_path: Path) -> None:
+    write_ledger(tmp_path, "bank", ("sent", *TO_TELCO), plan="xyz")
+    write_ledger(tmp_path, "telco", ("received", "bank", "demo.Masked", "fit", 9, MASKED), ("sent", *TO_BANK))
+    differences = [
+        "bank and telco recorded different plans",
+        "frame 1 from bank to telco: bytes differs: 2500000 at bank, 9 at telco",
+        "frame 1 from telco to bank: telco sent demo.Sum, bank has no record of it",
+    ]
+    result = call(tmp_path)
+    assert result.exit_code == 1
+    assert result.output.splitlines()[-4:] == ["bank and telco: 3 differences", *(f"  {text}" for text in differences)]
+    code, content = as_json(tmp_path)
+    assert code == 1
+    assert content["pairs"] == [{"parties": ["bank", "telco"], "differences": differences}]
+
+
+def test_of_many_differences_the_first_are_shown_and_json_has_all(tmp_path: Path) -> None:
+    write_ledger(tmp_path, "bank", *[("sent", *TO_TELCO)] * 100)
+    write_ledger(tmp_path, "telco")
+    output = call(tmp_path).output
+    assert output.count("has no record of it") == DIFFERENCES_SHOWN
+    assert f"and {100 - DIFFERENCES_SHOWN} more; --json shows them all" in output
+    assert len(as_json(tmp_path)[1]["pairs"][0]["differences"]) == 100
+
+
+def test_a_broken_chain_is_an_error_and_the_others_are_still_shown(run_folder: Path) -> None:
+    path = run_folder / "telco" / "ledger.jsonl"
+    path.write_text(path.read_text().replace("demo.Sum", "demo.Row"))
+    broken = f"{path} line 2: the chain is broken: this line or one before it was changed"
+    result = call(run_folder)
+    assert result.exit_code == 1
+    for line in (f"broken: {broken}", "bank: closed in order", "bank and shop: agree"):
+        assert line in result.output.splitlines()
+    code, content = as_json(run_folder)
+    assert code == 1
+    assert content["broken"] == [broken]
+    assert [party["party"] for party in content["parties"]] == ["bank", "shop"]
+
+
+def test_markup_in_a_ledger_is_shown_as_it_is(tmp_path: Path) -> None:
+    write_ledger(tmp_path, "bank", ("sent", "[red]telco", "demo.Sum", "", 1, SUM))
+    assert "[red]telco" in call(tmp_path).output
+
+
+def test_where_there_is_no_ledger_the_path_is_named(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(LedgerError, match=rf"{path} holds no ledger\.jsonl, and neither do its sub-folders"):
+            call(path)
+
+
+def test_ledgers_of_two_runs_are_not_mixed(tmp_path: Path) -> None:
+    first, second = (write_ledger(tmp_path / run, "bank") for run in ("monday", "tuesday"))
+    with pytest.raises(LedgerError) as caught:
+        call(first, second)
+    assert str(caught.value) == f"{first} and {second} are both ledgers of bank; give those of one run"

@@ -1,0 +1,137 @@
+"""Private settings: what they refuse, that they stay private, and what fits a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from unpooled.errors import PlanError, RefusedError
+from unpooled.jobs.kinds import check_policy, faults, outline_of
+from unpooled.jobs.plan import Plan
+from unpooled.jobs.private import Policy, Private, check_fits
+
+PLAN = Plan.model_validate(
+    {
+        "kind": "check",
+        "parties": {"bank": {"role": "active"}, "telco": {"role": "passive"}, "helper": {"role": "coordinator"}},
+    }
+)
+TABLE = {"path": "people.csv", "id": "id"}
+SECRET = "hunter2"
+
+
+def refusal(content: dict[str, Any]) -> str:
+    with pytest.raises(ValidationError) as caught:
+        Private.model_validate(content)
+    return "\n".join(faults(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"sede": 1}, "sede: unknown key"),
+        ({"seed": "1"}, "seed: must be a valid integer"),
+        ({"seed": True}, "seed: must be a valid integer"),
+        ({"seed": -1}, "seed: must be greater than or equal to 0"),
+        ({"certificates": 1}, "certificates: must be a path"),
+        ({"listen": "here"}, "listen: an address is HOST:PORT, for example bank.example.org:7433 or [::1]:7433"),
+        ({"table": "people.csv"}, "table: must be a table"),
+        ({"table": {"path": "people.csv"}}, "table.id: this key is missing"),
+        ({"table": {"id": "id"}}, "table: give either path or postgres"),
+        ({"table": TABLE | {"separator": ";"}}, "table.separator: unknown key"),
+        ({"table": TABLE | {"columns": "age"}}, "table.columns: must be a list"),
+        ({"table": TABLE | {"columns": ["age", 3]}}, "table.columns.1: must be a valid string"),
+        (
+            {"table": TABLE | {"types": {"age": "integer"}}},
+            "table.types.age: must be 'number', 'category', 'date' or 'boolean', or must be a list",
+        ),
+        ({"prepare": {"missing": "ignore"}}, "prepare.missing: must be 'impute', 'drop' or 'keep'"),
+        ({"prepare": {"scale": True}}, "prepare.scale: unknown key"),
+        (
+            {"prepare": {"limits": {"age": [120, 0]}}},
+            "prepare.limits.age: the lower limit must not be above the upper one",
+        ),
+        ({"policy": {"never_send": "jobs.check.RowCount"}}, "policy.never_send: must be a list"),
+        ({"policy": {"minimum_rows": 0}}, "policy.minimum_rows: must be greater than or equal to 1"),
+        ({"policy": {"maximum_sent_megabytes": 0}}, "policy.maximum_sent_megabytes: must be greater than 0"),
+        ({"policy": {"minimum_row": 5}}, "policy.minimum_row: unknown key"),
+    ],
+)
+def test_unknown_keys_and_wrong_types_are_refused_by_name(content: dict[str, Any], reason: str) -> None:
+    assert refusal(content) == reason
+
+
+def test_every_fault_has_its_line() -> None:
+    said = refusal({"policy": 1, "seed": -1, "listen": "x"})
+    assert [line.split(":")[0] for line in said.splitlines()] == ["listen", "seed", "policy"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"seed": SECRET},
+        {"listen": SECRET},
+        {"table": SECRET},
+        {"table": {"path": SECRET, "id": "id"}},
+        {"table": TABLE | {"types": {"age": SECRET}}},
+        {"table": TABLE | {"postgres": f"host=db password={SECRET}"}},
+        {"table": {"postgres": f"postgresql://bank:{SECRET}@db/people", "table": "people", "id": "id"}},
+        {"prepare": {"rare": SECRET}},
+        {"policy": {"never_send": SECRET}},
+        {"policy": {"minimum_rows": SECRET}},
+        {"pasword": SECRET},
+    ],
+)
+def test_a_value_in_a_wrong_place_is_never_repeated(content: dict[str, Any]) -> None:
+    assert SECRET not in refusal(content)
+    with pytest.raises(ValidationError) as caught:
+        Private.model_validate(content)
+    assert SECRET not in str(caught.value)
+
+
+def test_relative_paths_are_taken_from_a_folder() -> None:
+    private = Private.model_validate({"certificates": "certs/bank", "table": TABLE}).at(Path("/jobs"))
+    assert private.certificates == Path("/jobs/certs/bank")
+    assert private.table is not None
+    assert private.table.path == Path("/jobs/people.csv")
+
+
+def test_absolute_paths_and_absent_ones_stay() -> None:
+    private = Private.model_validate({"certificates": "/certs", "table": TABLE | {"path": "/people.csv"}})
+    assert private.at(Path("/jobs")) == private
+    database = Private.model_validate({"table": {"postgres": "host=db", "table": "people", "id": "id"}})
+    assert database.at(Path("/jobs")) == database
+    assert Private().at(Path("/jobs")) == Private()
+
+
+def test_what_does_not_fit_the_plan_is_refused() -> None:
+    with_table = Private.model_validate({"table": TABLE})
+    check_fits(PLAN, "bank", with_table)
+    check_fits(PLAN, "bank", Private(), table_given=True)
+    check_fits(PLAN, "helper", Private())
+    with pytest.raises(PlanError, match="shop is not in the plan; its parties are bank, telco, helper"):
+        check_fits(PLAN, "shop", with_table)
+    with pytest.raises(PlanError, match="helper is the coordinator, which must see no data"):
+        check_fits(PLAN, "helper", with_table)
+    with pytest.raises(PlanError, match="helper is the coordinator, which must see no data"):
+        check_fits(PLAN, "helper", Private(), table_given=True)
+    with pytest.raises(PlanError, match="telco needs a table section"):
+        check_fits(PLAN, "telco", Private())
+
+
+@pytest.mark.parametrize("exchange", outline_of(PLAN), ids=lambda e: f"{e.sender}-{e.receiver}-{e.message.__name__}")
+def test_a_policy_can_refuse_everything_that_a_job_says(exchange: Any) -> None:
+    policy = Policy(never_send=("jobs.other.Message", exchange.kind))
+    with pytest.raises(RefusedError, match=rf"{exchange.sender} never sends {exchange.kind} \(policy.never_send\)"):
+        check_policy(PLAN, exchange.sender, policy)
+
+
+def test_a_policy_is_about_what_this_party_sends_itself() -> None:
+    receives_only = Policy(never_send=("jobs.check.RowCount",))
+    check_policy(PLAN, "bank", receives_only)
+    check_policy(PLAN, "helper", receives_only)
+    with pytest.raises(RefusedError, match="telco never sends"):
+        check_policy(PLAN, "telco", receives_only)

@@ -1,0 +1,86 @@
+"""The commented example files: they load as printed, explain every setting and state the defaults in force."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from unpooled.data.prepare import PrepareSettings
+from unpooled.data.sources import TableSettings
+from unpooled.jobs.files import load_plan, load_private
+from unpooled.jobs.kinds import KINDS, parameters_of
+from unpooled.jobs.plan import Party, Plan
+from unpooled.jobs.private import Policy, Private, check_fits
+from unpooled.jobs.templates import plan_template, private_template
+
+COMMENTED_OUT = re.compile(r"^# (\w+ = .+)$", re.MULTILINE)
+SECTIONS = ("table", "prepare", "policy", "parameters", "parties")
+
+pytestmark = pytest.mark.parametrize("kind", KINDS)
+
+
+def with_defaults_spelled_out(template: str) -> str:
+    text, count = COMMENTED_OUT.subn(r"\1", template)
+    assert count >= 6
+    return text
+
+
+def explained(template: str, model: type[BaseModel]) -> None:
+    """Assert that each of the model's settings stands in the file below its description, set or commented out."""
+    for name, field in model.model_fields.items():
+        if name not in SECTIONS:
+            assert re.search(rf"^# {re.escape(field.description or '')}\n(# )?{name} =", template, re.MULTILINE), name
+        else:
+            assert f"# {field.description}\n" in template
+
+
+def test_the_printed_plan_loads(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(plan_template(kind), encoding="utf-8")
+    plan = load_plan(tmp_path / "plan.toml")
+    assert plan.kind == kind
+    assert {party.role for party in plan.parties.values()} == {"seeker", "active", "passive", "coordinator"}
+
+
+def test_the_printed_private_file_loads_and_fits_the_plan(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(plan_template(kind), encoding="utf-8")
+    (tmp_path / "bank.toml").write_text(private_template(kind), encoding="utf-8")
+    private = load_private(tmp_path / "bank.toml")
+    check_fits(load_plan(tmp_path / "plan.toml"), "bank", private)
+    assert private.prepare == PrepareSettings()
+    assert private.policy == Policy()
+
+
+def test_the_plans_commented_out_lines_are_the_defaults(kind: str) -> None:
+    template = plan_template(kind)
+    spelled_out = tomllib.loads(with_defaults_spelled_out(template))
+    assert {"engine", "key_bits", "insecure", "timeout"} <= spelled_out.keys()
+    plan = Plan.model_validate(tomllib.loads(template))
+    again = Plan.model_validate(spelled_out)
+    assert again.parameters.keys() == KINDS[kind].parameters.model_fields.keys()
+    assert parameters_of(again) == parameters_of(plan)
+    assert again.model_copy(update={"parameters": {}}) == plan
+
+
+def test_the_private_files_commented_out_lines_are_the_defaults(kind: str) -> None:
+    template = private_template(kind)
+    spelled_out = tomllib.loads(with_defaults_spelled_out(template))
+    assert spelled_out["prepare"].keys() == PrepareSettings.model_fields.keys()
+    assert Private.model_validate(spelled_out) == Private.model_validate(tomllib.loads(template))
+
+
+def test_every_setting_of_a_plan_is_explained(kind: str) -> None:
+    template = plan_template(kind)
+    explained(template, Plan)
+    explained(template, KINDS[kind].parameters)
+    for name, field in Party.model_fields.items():
+        assert f"# {name}: {field.description}\n" in template
+    assert KINDS[kind].summary in template
+
+
+@pytest.mark.parametrize("model", [Private, TableSettings, PrepareSettings, Policy])
+def test_every_private_setting_is_explained(model: type[BaseModel], kind: str) -> None:
+    explained(private_template(kind), model)

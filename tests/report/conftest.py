@@ -1,0 +1,90 @@
+"""Runs to report on: a real one, made once, and small ones written by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unpooled.data import example
+from unpooled.jobs.example_job import example_job
+from unpooled.jobs.files import write_toml
+from unpooled.jobs.kinds import parameters_of
+from unpooled.jobs.plan import Party, Plan, digest_of, fields_of
+from unpooled.ledger import Ledger, Way
+from unpooled.run.folder import LEDGER, PLAN, RESULT, STATUS
+from unpooled.run.spawn import spawn
+from unpooled.wire import Disclosure
+
+SIZE = Disclosure("how many rows <b>this</b> party has", "the active party")
+NOTHING = Disclosure("nothing: random bytes", "")
+
+FINISHED = {"state": "finished", "started": "2026-03-01T09:00:00+00:00", "ended": "2026-03-01T10:02:03+00:00"}
+RESULT_OF_LAB = {
+    "table": {
+        "rows_read": 1250,
+        "duplicates_removed": 40,
+        "rows_dropped": 10,
+        "rows": 1200,
+        "columns": [
+            {"name": n, "kind": "number", "missing": 7, "impossible": 3, "constant": c, "left_out": o}
+            for n, c, o in [('<script>alert("x")</script>', False, False), ("site", True, False), ("old", False, True)]
+        ],
+        "prepared_columns": 2,
+    },
+    "rows": {},
+    "links": [{"peer": "clinic", "round_trip_ms": 0.25, "megabytes_per_second": 120.5}],
+}
+RESULT_OF_CLINIC: dict[str, Any] = {"table": None, "rows": {"lab": 1200}, "links": []}
+
+WriteRun = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def real_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example's check, with four real parties."""
+    folder = tmp_path_factory.mktemp("real") / "run"
+    tables = folder / "tables"
+    example.write(tables)
+    job = example_job("check")
+    plan = job.plan.model_copy(update={"parameters": {"round_trips": 3, "megabytes": 1}})
+    spawn(plan, {name: private.at(tables) for name, private in job.privates.items()}, folder)
+    return folder
+
+
+@pytest.fixture
+def write_run(tmp_path: Path) -> WriteRun:
+    """Write a run of a lab (passive) and a clinic (active) between which three messages went; all ended well."""
+
+    def write(
+        statuses: Mapping[str, Any] | None = None, results: Mapping[str, Any] | None = None, closed: bool = True
+    ) -> Path:
+        run = tmp_path / "run"
+        plan = Plan(kind="check", parties={"lab": Party(role="passive"), "clinic": Party(role="active")})
+        digest = digest_of(fields_of(plan, parameters_of(plan)))
+        for party, peer in (("lab", "clinic"), ("clinic", "lab")):
+            home = run / party
+            home.mkdir(parents=True)
+            for folder in (run, home):
+                write_toml(folder / PLAN, plan)
+            status = {"party": party} | (statuses or {}).get(party, FINISHED)
+            (home / STATUS).write_text(json.dumps(status))
+            result = (results or {"lab": RESULT_OF_LAB, "clinic": RESULT_OF_CLINIC}).get(party)
+            if result is not None:
+                (home / RESULT).write_text(json.dumps(result))
+            ledger = Ledger(home / LEDGER, party, digest)
+            ways: tuple[Way, Way] = ("sent", "received")
+            out, back = ways if party == "lab" else reversed(ways)
+            ledger.record(out, peer, "jobs.check.RowCount", "sizes", 41, SIZE)
+            ledger.record(out, peer, "jobs.check.Probe", "link", 1_000_072, NOTHING)
+            ledger.record(back, peer, "jobs.check.Echo", "link", 43, NOTHING)
+            ledger.close()
+            if not closed:
+                lines = ledger.path.read_text().splitlines(keepends=True)
+                ledger.path.write_text("".join(lines[:-1]))
+        return run
+
+    return write

@@ -1,0 +1,103 @@
+"""The page as a browser lays it out: nothing is wider than the window, wide or narrow, light or dark."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import zlib
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from unpooled.report.page import write_report
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--allow-file-access-from-files",
+)
+WIDTHS, SCHEMES = (1200, 375), ("light", "dark")
+DAY_AND_NIGHT = {"light": "rgb(247, 247, 244)", "dark": "rgb(20, 24, 27)"}
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on PATH")
+
+PROBE = """<!DOCTYPE html><html><body>%s<script>
+onload = () => {
+  for (const frame of document.querySelectorAll("iframe")) {
+    const page = frame.contentDocument, line = document.createElement("p");
+    const colour = frame.contentWindow.getComputedStyle(page.body).backgroundColor;
+    line.textContent = `measured ${frame.title}: ${page.documentElement.scrollWidth} ${colour};`;
+    document.body.append(line);
+  }
+};
+</script></body></html>"""
+FRAME = '<iframe title="{0} {1}" src="{2}" style="width: {0}px; height: 800px; border: 0; color-scheme: {1}"></iframe>'
+
+
+def browse(folder: Path, page: Path, *options: str) -> str:
+    assert BROWSER
+    command = [BROWSER, *FLAGS, f"--user-data-dir={folder / 'profile'}", *options, page.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+def measured(folder: Path, report: Path) -> dict[tuple[int, str], tuple[int, str]]:
+    """Width of the content and colour of the page, by width of the window and colour scheme."""
+    frames = [FRAME.format(width, scheme, report.as_uri()) for width, scheme in product(WIDTHS, SCHEMES)]
+    wrapper = folder / "probe.html"
+    wrapper.write_text(PROBE % "".join(frames))
+    found = re.findall(r"measured (\d+) (\w+): (\d+) ([^;]+);", browse(folder, wrapper, "--dump-dom"))
+    return {(int(width), scheme): (int(content), colour) for width, scheme, content, colour in found}
+
+
+def test_no_page_is_wider_than_its_window(real_run: Path, tmp_path: Path) -> None:
+    assert measured(tmp_path, write_report(real_run)) == {
+        (width, scheme): (width, DAY_AND_NIGHT[scheme]) for width, scheme in product(WIDTHS, SCHEMES)
+    }
+
+
+def test_long_words_do_not_widen_the_page(write_run: Callable[..., Path], tmp_path: Path) -> None:
+    word = "unbreakable" * 30
+    times = {"started": "2026-03-01T09:00:00+00:00", "ended": "2026-03-01T09:00:01+00:00"}
+    column = {"name": word, "kind": "number", "missing": 0, "impossible": 0, "constant": False, "left_out": False}
+    counts = dict.fromkeys(("rows_read", "duplicates_removed", "rows_dropped", "rows", "prepared_columns"), 10**12)
+    run = write_run(
+        {"clinic": times | {"state": "failed", "origin": "clinic", "error": word}},
+        {"lab": {"table": counts | {"columns": [column]}, "rows": {}, "links": []}},
+    )
+    assert {window[0]: content for window, (content, _) in measured(tmp_path, write_report(run)).items()} == {
+        width: width for width in WIDTHS
+    }
+
+
+def test_a_picture_of_the_page_is_not_blank(real_run: Path, tmp_path: Path) -> None:
+    shot = tmp_path / "shot.png"
+    browse(tmp_path, write_report(real_run), f"--screenshot={shot}", "--window-size=1200,1600")
+    content = shot.read_bytes()
+    assert content.startswith(b"\x89PNG")
+    width, height = (int.from_bytes(content[at : at + 4]) for at in (16, 20))
+    assert (width, height) == (1200, 1600)
+    pixels = zlib.decompress(_image_data(content))
+    stride = len(pixels) // height
+    assert len({pixels[start : start + stride] for start in range(0, len(pixels), stride)}) > height / 4
+
+
+def _image_data(content: bytes) -> bytes:
+    """The compressed rows of a PNG file: the contents of its IDAT chunks, one after the other."""
+    parts, at = [], 8
+    while at < len(content):
+        size = int.from_bytes(content[at : at + 4])
+        if content[at + 4 : at + 8] == b"IDAT":
+            parts.append(content[at + 8 : at + 8 + size])
+        at += size + 12
+    return b"".join(parts)

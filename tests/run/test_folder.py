@@ -1,0 +1,149 @@
+"""A run's folder: its status from beginning to end, no run over another, and what `purge` takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unpooled.errors import InputError, PeerLost
+from unpooled.jobs.files import load_plan
+from unpooled.jobs.plan import Plan
+from unpooled.run import folder as run_folder
+
+PLAN = Plan.model_validate({"kind": "check", "parties": {"bank": {"role": "active"}, "telco": {"role": "passive"}}})
+
+
+def status(folder: Path) -> dict[str, Any]:
+    return run_folder.read_json(folder / run_folder.STATUS)
+
+
+def test_a_run_is_running_then_finished(tmp_path: Path) -> None:
+    with run_folder.status_kept(tmp_path, "bank", PLAN):
+        running = status(tmp_path)
+        assert running.keys() == {"party", "role", "kind", "started", "state"}
+        assert (running["party"], running["role"], running["kind"]) == ("bank", "active", "check")
+        assert running["state"] == "running"
+        assert load_plan(tmp_path / run_folder.PLAN) == PLAN
+    finished = status(tmp_path)
+    assert finished["state"] == "finished"
+    assert finished["ended"] >= finished["started"] == running["started"]
+
+
+@pytest.mark.parametrize(
+    ("error", "origin", "text"),
+    [
+        (InputError("bank: people.csv: there are no rows"), "bank", "bank: people.csv: there are no rows"),
+        (PeerLost("telco: the connection broke", "telco"), "telco", "telco: the connection broke"),
+        (ZeroDivisionError("division by zero"), "bank", "ZeroDivisionError: division by zero"),
+        (KeyboardInterrupt(), "bank", "KeyboardInterrupt: "),
+        (SystemExit(143), "bank", "SystemExit: 143"),
+    ],
+)
+def test_a_failed_run_says_why_and_where_it_began(error: BaseException, origin: str, text: str, tmp_path: Path) -> None:
+    with pytest.raises(type(error)), run_folder.status_kept(tmp_path, "bank", PLAN):
+        raise error
+    failed = status(tmp_path)
+    assert failed["state"] == "failed"
+    assert (failed["origin"], failed["error"], failed["class"]) == (origin, text, type(error).__name__)
+
+
+def test_files_are_whole_and_nothing_else_is_left(tmp_path: Path) -> None:
+    with run_folder.status_kept(tmp_path, "bank", PLAN):
+        run_folder.write_result(tmp_path, {"rows": 3, "town": "Zürich"})
+    assert {path.name for path in tmp_path.iterdir()} == {"plan.toml", "status.json", "result.json"}
+    assert json.loads((tmp_path / "result.json").read_text(encoding="utf-8")) == {"rows": 3, "town": "Zürich"}
+
+
+def test_what_is_not_there_or_no_json_reads_as_empty(tmp_path: Path) -> None:
+    assert run_folder.read_json(tmp_path / "absent.json") == {}
+    (tmp_path / "half.json").write_text('{"state": "run')
+    assert run_folder.read_json(tmp_path / "half.json") == {}
+
+
+@pytest.mark.parametrize("name", ["plan.toml", "ledger.jsonl"])
+def test_a_folder_that_holds_a_run_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("")
+    with pytest.raises(InputError, match="already holds a run; runs are never overwritten"):
+        run_folder.create(tmp_path)
+
+
+def test_a_folder_is_made_or_the_reason_told(tmp_path: Path) -> None:
+    assert run_folder.create(tmp_path / "runs" / "first").is_dir()
+    assert run_folder.create(tmp_path / "runs" / "first").is_dir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="file cannot be made: File exists"):
+        run_folder.create(tmp_path / "file")
+    with pytest.raises(InputError, match=r"file/run cannot be made: Not a directory"):
+        run_folder.create(tmp_path / "file" / "run")
+
+
+def test_a_new_folders_name_says_what_and_when() -> None:
+    kind, day, moment = run_folder.new_folder("check").name.split("-")
+    assert (kind, len(day), len(moment)) == ("check", 8, 6)
+    assert run_folder.new_folder("check").parent == Path("runs")
+
+
+def run_with_everything(root: Path) -> set[str]:
+    """Make a folder as a run of two parties leaves it; what must stay."""
+    keep = {"plan.toml", "report.html", "tables/bank.csv"}
+    for party in ("bank", "telco"):
+        names = ("plan.toml", "ledger.jsonl", "log.txt", "status.json", "result.json")
+        keep |= {f"{party}/{name}" for name in names}
+    work = {"certificates/bank/key.pem", "bank/private.toml", "telco/private.toml", "bank/preparation.json"}
+    for name in keep | work:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("{}")
+    return keep
+
+
+def files_in(root: Path) -> set[str]:
+    return {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+
+
+def test_purge_takes_working_files_only_and_says_which(tmp_path: Path) -> None:
+    keep = run_with_everything(tmp_path)
+    removed = run_folder.purge(tmp_path)
+    assert {path.relative_to(tmp_path).as_posix() for path in removed} == {
+        "certificates",
+        "bank/private.toml",
+        "telco/private.toml",
+        "bank/preparation.json",
+    }
+    assert files_in(tmp_path) == keep
+    assert run_folder.purge(tmp_path) == []
+
+
+def test_purge_of_one_partys_folder_leaves_the_others(tmp_path: Path) -> None:
+    run_with_everything(tmp_path)
+    run_folder.purge(tmp_path / "bank")
+    assert not (tmp_path / "bank" / "private.toml").exists()
+    assert (tmp_path / "telco" / "private.toml").exists()
+    assert (tmp_path / "certificates").exists()
+
+
+def test_purge_takes_the_settings_of_a_party_that_ended_before_it_began(tmp_path: Path) -> None:
+    run_with_everything(tmp_path)
+    (tmp_path / "telco" / "status.json").unlink()
+    run_folder.purge(tmp_path)
+    assert not (tmp_path / "telco" / "private.toml").exists()
+
+
+def test_purge_touches_nothing_that_is_not_a_run(tmp_path: Path) -> None:
+    for name in ("plan.toml", "private.toml", "certificates/key.pem"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    with pytest.raises(InputError, match="is not a run's folder"):
+        run_folder.purge(tmp_path)
+    with pytest.raises(InputError, match="is not a run's folder"):
+        run_folder.purge(tmp_path / "absent")
+    assert files_in(tmp_path) == {"plan.toml", "private.toml", "certificates/key.pem"}
+
+
+def test_purge_of_a_folder_of_runs_is_refused(tmp_path: Path) -> None:
+    run_with_everything(tmp_path / "first")
+    with pytest.raises(InputError, match="is not a run's folder"):
+        run_folder.purge(tmp_path)
+    assert (tmp_path / "first" / "certificates").exists()

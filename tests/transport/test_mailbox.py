@@ -1,0 +1,250 @@
+"""One mailbox by itself: queues, room, bad news, and who waits for whom."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from unpooled.control import Abort, Goodbye
+from unpooled.errors import Deadlock, PeerError, PeerFailed, PeerLost, PeerSilent, ProtocolError
+from unpooled.ledger import Entry, Ledger, read_ledger
+from unpooled.transport.mailbox import FRAME_BYTES, Mailbox
+from unpooled.transport.waiting import Wait, WaitingRoom
+from unpooled.wire import encode, kind_of, message, read_body
+
+SOON = 0.05
+LONG = 20.0
+
+
+@message(discloses="a number", to="the receiver")
+class Number:
+    value: int
+
+
+def number(value: int, scope: str = "") -> bytes:
+    return encode(Number(value), scope).joined()
+
+
+GOODBYE = encode(Goodbye()).joined()
+SIZE = len(number(0))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    ledger = Ledger(tmp_path / "ledger.jsonl", "bank", "abc")
+    yield ledger
+    ledger.close()
+
+
+@pytest.fixture
+def box(ledger: Ledger) -> Mailbox:
+    """The bank's, with room for two small messages of each peer."""
+    return Mailbox("bank", ("telco", "shop"), ledger, room=2 * (SIZE + FRAME_BYTES))
+
+
+def taken(box: Mailbox, peer: str) -> int:
+    return read_body(box.take(peer, "Number", SOON), Number).value
+
+
+def entries(ledger: Ledger) -> tuple[Entry, ...]:
+    return read_ledger(ledger.path).entries
+
+
+class Waiter(threading.Thread):
+    """Does something that may wait, and keeps what came of it."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        super().__init__(daemon=True)
+        self.act = act
+        self.found: object = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.found = self.act()
+        except PeerError as error:
+            self.found = error
+
+    def waits(self) -> bool:
+        self.join(SOON)
+        return self.is_alive()
+
+    def outcome(self) -> object:
+        self.join(LONG / 2)
+        assert not self.is_alive()
+        return self.found
+
+
+def test_each_peers_messages_come_in_their_order(box: Mailbox) -> None:
+    for peer, value in (("telco", 1), ("shop", 2), ("telco", 3), ("shop", 4)):
+        box.deliver(peer, number(value))
+    assert [taken(box, peer) for peer in ("shop", "telco", "telco", "shop")] == [2, 1, 3, 4]
+
+
+def test_what_arrives_is_recorded_though_nobody_takes_it(box: Mailbox, ledger: Ledger) -> None:
+    box.deliver("telco", number(7, "fit"))
+    box.deliver("shop", number(7).replace(b"Number", b"Rumour"))
+    known, unknown = entries(ledger)
+    assert (known.way, known.peer, known.kind, known.scope) == ("received", "telco", kind_of(Number), "fit")
+    assert (known.bytes, known.discloses, known.to) == (SIZE + 3, "a number", "the receiver")
+    assert (unknown.peer, unknown.discloses) == ("shop", "unknown: this side does not know the kind")
+
+
+def test_bytes_that_are_not_a_message_end_every_wait(box: Mailbox, ledger: Ledger) -> None:
+    box.deliver("telco", b"GET / HTTP/1.1")
+    for peer in ("telco", "shop"):
+        with pytest.raises(
+            PeerFailed, match="telco sent bytes that are not a message: frame: does not begin"
+        ) as caught:
+            box.take(peer, "Number", LONG)
+        assert caught.value.origin == "telco"
+    assert [(e.kind, e.bytes, e.discloses) for e in entries(ledger)] == [("(unreadable)", 14, "nothing: not a message")]
+
+
+def test_bad_news_come_before_messages_and_the_first_of_them_stays(box: Mailbox) -> None:
+    box.deliver("shop", number(1))
+    box.deliver("telco", encode(Abort("telco", "ValueError")).joined())
+    box.deliver("shop", encode(Abort("shop", "PeerFailed")).joined())
+    box.lose("shop", "hung up")
+    with pytest.raises(PeerFailed, match=r"^telco failed: ValueError \(while bank waited for Number from shop\)$"):
+        box.take("shop", "Number", LONG)
+    with pytest.raises(PeerFailed, match=r"^telco failed: ValueError \(while bank was at work\)$"):
+        box.check()
+
+
+def test_an_abort_that_cannot_be_read_is_bad_news_all_the_same(box: Mailbox) -> None:
+    box.deliver("telco", encode(Abort("telco", "ValueError")).joined()[:-1])
+    with pytest.raises(PeerFailed, match="telco failed: no readable reason"):
+        box.check()
+
+
+def test_a_lost_peer_is_bad_news_unless_it_had_finished(box: Mailbox) -> None:
+    box.deliver("telco", GOODBYE)
+    box.lose("telco", "the connection was lost")
+    box.check()
+    box.lose("shop", "the connection was lost")
+    with pytest.raises(PeerLost, match="shop: the connection was lost") as caught:
+        box.check()
+    assert caught.value.origin == "shop"
+
+
+def test_a_peer_that_has_finished_is_not_waited_for(box: Mailbox) -> None:
+    box.deliver("telco", number(1))
+    box.deliver("telco", GOODBYE)
+    assert taken(box, "telco") == 1
+    with pytest.raises(PeerLost, match="telco has finished, but bank still waits for Number from it"):
+        box.take("telco", "Number", LONG)
+    box.take_goodbye("telco", LONG)
+
+
+def test_a_goodbye_is_refused_while_a_message_lies_there_or_another_peer_failed(box: Mailbox) -> None:
+    box.deliver("telco", number(1, "fit"))
+    box.deliver("telco", GOODBYE)
+    with pytest.raises(ProtocolError, match=r"telco sent \S*Number \(scope 'fit'\), which nobody asked for"):
+        box.take_goodbye("telco", LONG)
+    box.lose("shop", "hung up")
+    with pytest.raises(PeerLost, match="shop: hung up"):
+        box.take_goodbye("telco", LONG)
+
+
+def test_waiting_ends_with_the_timeout(box: Mailbox) -> None:
+    with pytest.raises(PeerSilent, match=r"bank waited 0\.05 s for Number from telco, in vain"):
+        box.take("telco", "Number", SOON)
+
+
+@pytest.mark.parametrize(
+    ("news", "error"),
+    [
+        (lambda box: box.lose("shop", "hung up"), PeerLost),
+        (lambda box: box.deliver("shop", encode(Abort("shop", "ValueError")).joined()), PeerFailed),
+        (lambda box: box.deliver("shop", b"garbage"), PeerFailed),
+        (lambda box: box.deliver("telco", GOODBYE), PeerLost),
+    ],
+)
+def test_news_reach_a_wait_that_has_begun(
+    box: Mailbox, news: Callable[[Mailbox], None], error: type[PeerError]
+) -> None:
+    waiter = Waiter(lambda: box.take("telco", "Number", LONG))
+    assert waiter.waits()
+    news(box)
+    assert type(waiter.outcome()) is error
+
+
+# room
+
+
+def test_who_delivers_to_a_full_queue_waits_until_something_is_taken(box: Mailbox) -> None:
+    box.deliver("telco", number(1))
+    box.deliver("telco", number(2))
+    box.deliver("shop", number(9))  # a queue of its own
+    waiter = Waiter(lambda: box.deliver("telco", number(3)))
+    assert waiter.waits()
+    assert taken(box, "telco") == 1
+    assert waiter.outcome() is None
+    assert [taken(box, "telco") for _ in range(2)] == [2, 3]
+
+
+def test_a_frame_larger_than_the_room_is_let_in_when_there_is_any(box: Mailbox) -> None:
+    box.deliver("telco", number(2**800))
+    assert taken(box, "telco") == 2**800
+
+
+def test_delivering_to_a_full_queue_ends_with_the_timeout(box: Mailbox) -> None:
+    box.deliver("telco", number(1))
+    box.deliver("telco", number(2))
+    with pytest.raises(PeerSilent, match=r"telco waited 0\.05 s for bank to take a message, in vain") as caught:
+        box.deliver("telco", number(3), SOON)
+    assert caught.value.origin == "bank"
+
+
+def test_bad_news_need_no_room(box: Mailbox) -> None:
+    box.deliver("telco", number(1))
+    box.deliver("telco", number(2))
+    box.deliver("telco", encode(Abort("telco", "ValueError")).joined(), SOON)
+    with pytest.raises(PeerFailed, match="telco failed: ValueError"):
+        box.check()
+
+
+def test_a_closed_mailbox_takes_nothing_and_lets_go_of_those_who_wait(box: Mailbox) -> None:
+    box.deliver("telco", number(1))
+    box.deliver("telco", number(2))
+    waiter = Waiter(lambda: box.deliver("telco", number(3)))
+    assert waiter.waits()
+    box.close()
+    assert type(waiter.outcome()) is PeerLost
+    with pytest.raises(PeerLost, match="bank has left the conversation"):
+        box.deliver("shop", number(1))
+
+
+# the waiting room
+
+
+def wait(whom: str, *, over: bool = False) -> Wait:
+    return Wait(whom, f"Word{len(whom)}", lambda: over)
+
+
+def test_a_circle_is_noticed_when_it_closes_and_told_without_the_bystanders() -> None:
+    room = WaitingRoom()
+    room.enter("guest", wait("bank"))
+    room.enter("bank", wait("telco"))
+    room.enter("telco", wait("shop"))
+    with pytest.raises(Deadlock) as caught:
+        room.enter("shop", wait("bank"))
+    assert str(caught.value) == (
+        "shop waits for Word4 from bank; bank waits for Word5 from telco; telco waits for Word4 from shop"
+    )
+    assert caught.value.origin == "shop"
+    room.enter("shop", wait("nobody"))  # who was told does not wait any more
+
+
+@pytest.mark.parametrize("over", [("bank",), ("telco",), ("bank", "telco")])
+def test_a_wait_that_is_over_is_part_of_no_circle(over: tuple[str, ...]) -> None:
+    room = WaitingRoom()
+    room.enter("bank", wait("telco", over="bank" in over))
+    room.enter("telco", wait("bank", over="telco" in over))
+    room.leave("telco")
+    room.leave("bank")
+    room.enter("telco", wait("bank"))
