@@ -32,7 +32,7 @@ from unpooled.errors import (
 )
 from unpooled.version import __version__
 
-CODES = {
+CODES: dict[type[Exception], int] = {
     **dict.fromkeys((InputError, RefusedError, CertificateError, WireError, LedgerError, JobFailed, ProtocolError), 1),
     **dict.fromkeys((PlanError, PlanMismatch), 2),
     **dict.fromkeys((PeerFailed, PeerLost, PeerSilent, Deadlock), 3),

@@ -28,7 +28,7 @@ CONTENT: dict[str, Any] = {
 }
 BANK_ELSEWHERE = {**CONTENT["parties"], "bank": {"role": "active", "address": "other.example.org:7433"}}
 TELCO_SEEKS = {**CONTENT["parties"], "telco": {"role": "seeker"}}
-CHANGES = {
+CHANGES: dict[str, dict[str, Any]] = {
     "engine": {"engine": "paillier"},
     "key_bits": {"key_bits": 3072},
     "insecure": {"insecure": True},
@@ -130,8 +130,12 @@ def test_a_plan_that_differs_everywhere_is_not_listed_to_the_end() -> None:
 
 
 def test_same_plans_agree() -> None:
-    outcome = simulate({party: lambda session: agree(session, fields()) or "agreed" for party in CONTENT["parties"]})
-    assert outcome.results == dict.fromkeys(CONTENT["parties"], "agreed")
+    def compare(session: Session) -> str:
+        agree(session, fields())
+        return "agreed"
+
+    parties = CONTENT["parties"]
+    assert simulate(dict.fromkeys(parties, compare)).results == dict.fromkeys(parties, "agreed")
 
 
 def test_an_offer_with_names_but_no_digests_has_no_place() -> None:

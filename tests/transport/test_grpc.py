@@ -199,7 +199,11 @@ def test_a_bad_dialler_is_refused_with_a_line_on_both_sides(
     [
         ("expired", "has expired", "its TLS handshake failed"),
         ("another authority", "is not signed by the authority that telco trusts", "its TLS handshake failed"),
-        ("revoked", "bank's certificate", "telco: hung up before its first message; it may not accept bank's"),
+        (
+            "revoked",
+            "bank's certificate",
+            "telco: the connection was lost before its first message; does it accept bank's",
+        ),
         ("another party's", "bank was expected, but the certificate", "its TLS handshake failed"),
     ],
 )

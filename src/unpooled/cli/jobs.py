@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,9 @@ from unpooled.report.page import write_report
 from unpooled.run import folder as run_folder
 from unpooled.run.join import addresses_of, join
 from unpooled.run.spawn import spawn
+
+_LAST_SECONDS = 5.0
+"""How long a party whose spawner has died may take to end in order."""
 
 RunFolder = Annotated[
     Path | None, typer.Option("--run", metavar="DIR", help="Folder for this run. Default: runs/KIND-DATE-TIME.")
@@ -185,3 +189,5 @@ def _end_with_parent() -> None:
     while os.read(0, 1024):  # not sys.stdin: its lock, held by this thread, would upset the interpreter's end
         pass
     os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_LAST_SECONDS)
+    os._exit(128 + signal.SIGTERM)

@@ -13,8 +13,8 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,8 +142,8 @@ class GrpcTransport:
             return self._accept(expected, requests, context)
 
         handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(exchange)
-        pool = ThreadPoolExecutor(len(expected) + 2, thread_name_prefix="unpooled-accept")
-        self._server = grpc.server(pool, options=self._options())
+        threads: Any = _DaemonThreads()  # of an executor, grpc only ever calls `submit`
+        self._server = grpc.server(threads, options=self._options(), maximum_concurrent_rpcs=len(expected) + 4)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, {_METHOD: handler}),))
         try:
             self._server.add_secure_port(address, credentials)
@@ -239,8 +239,24 @@ class GrpcTransport:
         if link.heard or dialled:
             self.mailbox.lose(peer, "the connection was lost")
         else:
-            hint = f"it may not accept {self.mailbox.party}'s certificate"
-            self.mailbox.lose(peer, f"hung up before its first message; {hint}")
+            hint = f"does it accept {self.mailbox.party}'s certificate?"
+            self.mailbox.lose(peer, f"the connection was lost before its first message; {hint}")
+
+
+class _DaemonThreads(Executor):
+    """A daemon thread for each call: a stream that waits must not keep an interrupted process from ending."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+        return future
 
 
 def _binary(metadata: Iterable[tuple[str, str | bytes]], key: str) -> bytes:
@@ -252,4 +268,4 @@ def _refused(peer: str, call: Any) -> UnpooledError:
     details = call.details() or str(call.code())
     if call.code() == grpc.StatusCode.PERMISSION_DENIED:
         return CertificateError(f"{peer} refused the connection: {details}")
-    return PeerLost(f"{peer} broke off while connecting: {details}", peer)
+    return PeerLost(f"{peer}: the connection was lost while connecting: {details}", peer)
