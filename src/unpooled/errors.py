@@ -24,6 +24,8 @@ of errors whose class says `shareable`; of all others they are told the class.
 
 from __future__ import annotations
 
+from typing import Literal
+
 
 class UnpooledError(Exception):
     """The root of the tree: catch this to catch everything that unpooled raises on purpose."""
@@ -104,3 +106,14 @@ class Deadlock(PeerError):
 def origin_of(error: BaseException, party: str) -> str:
     """The party that an error at `party` began with."""
     return error.origin if isinstance(error, PeerError) else party
+
+
+def cause_of(error: BaseException) -> Literal["own", "seen", "heard"]:
+    """How far an error is from the original one: a party's own, what it saw of another, what it was told."""
+    if not isinstance(error, PeerError):
+        return "own"
+    return "heard" if isinstance(error, PeerFailed) else "seen"
+
+
+CAUSES = ("own", "seen", "heard")
+"""In the order in which errors of several parties are shown."""

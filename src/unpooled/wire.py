@@ -97,6 +97,11 @@ def disclosure_of(kind: type) -> Disclosure:
     return disclosure
 
 
+def is_declared(kind: str) -> bool:
+    """Whether there is a message of this name."""
+    return kind in _declared
+
+
 def disclosure_named(kind: str) -> Disclosure:
     """The same by the kind's name, as it stands in a frame."""
     declared = _declared.get(kind)

@@ -95,8 +95,8 @@ def test_a_run_is_never_overwritten(shared: Path) -> None:
 
 def test_purge_says_what_it_removes(shared: Path) -> None:
     said = say("purge", shared / "run").stdout
-    assert f"removed {shared / 'run' / 'certificates'}\n" in said
-    assert f"removed {shared / 'run' / 'bank' / 'private.toml'}\n" in said
+    assert f"removed {shared / 'run' / '.working'}\n" in said
+    assert f"removed {shared / 'run' / 'bank' / '.working'}\n" in said
     assert not list((shared / "run").rglob("*.pem"))
     assert say("purge", shared / "run").stdout == "nothing to remove\n"
     assert refusal("purge", shared / "example")[0] == 1
@@ -284,5 +284,5 @@ def test_the_guide_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_the_guide_names_the_files_that_a_run_leaves(shared: Path) -> None:
     text = GUIDE.read_text(encoding="utf-8")
-    for name in {path.name for path in (shared / "run" / "bank").iterdir()} | set(run_folder.WORKING_FILES):
+    for name in {path.name for path in (shared / "run" / "bank").iterdir()} | {run_folder.WORKING}:
         assert f"`{name}`" in text

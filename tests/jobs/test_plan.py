@@ -13,7 +13,7 @@ from unpooled.control import PlanOffer
 from unpooled.errors import PlanError, PlanMismatch, ProtocolError
 from unpooled.jobs.kinds import faults, parameters_of
 from unpooled.jobs.plan import Plan, agree, digest_of, fields_of
-from unpooled.run.simulate import simulate
+from unpooled.run.simulate import simulate_roles
 from unpooled.session import Session
 from unpooled.version import __version__
 from unpooled.wire import WIRE_VERSION
@@ -102,7 +102,7 @@ def said_to_differ(offers: Mapping[str, Mapping[str, str]]) -> list[str]:
         return lambda session: agree(session, own)
 
     with pytest.raises(PlanMismatch) as caught:
-        simulate({party: role(own) for party, own in offers.items()})
+        simulate_roles({party: role(own) for party, own in offers.items()})
     texts = [str(caught.value), *caught.value.__notes__]
     assert len(texts) == len(offers)
     return [text.split("differ in: ")[1].split(" (while")[0] for text in texts]
@@ -135,7 +135,7 @@ def test_same_plans_agree() -> None:
         return "agreed"
 
     parties = CONTENT["parties"]
-    assert simulate(dict.fromkeys(parties, compare)).results == dict.fromkeys(parties, "agreed")
+    assert simulate_roles(dict.fromkeys(parties, compare)).results == dict.fromkeys(parties, "agreed")
 
 
 def test_an_offer_with_names_but_no_digests_has_no_place() -> None:
@@ -144,7 +144,7 @@ def test_an_offer_with_names_but_no_digests_has_no_place() -> None:
         session.recv("bank", PlanOffer)
 
     with pytest.raises(ProtocolError, match="telco offers 2 names of fields, 1 digests"):
-        simulate({"bank": lambda session: agree(session, fields()), "telco": malformed})
+        simulate_roles({"bank": lambda session: agree(session, fields()), "telco": malformed})
 
 
 @pytest.mark.parametrize("bits", [512, 1024, 2047])

@@ -15,7 +15,7 @@ from unpooled.jobs.private import Policy, Private
 from unpooled.jobs.work import Work
 from unpooled.ledger import read_ledger
 from unpooled.run.conversation import guard_of, role_of, seed_of
-from unpooled.run.simulate import simulate
+from unpooled.run.simulate import simulate_roles
 from unpooled.session import Session
 from unpooled.wire import kind_of, message
 
@@ -41,7 +41,7 @@ def test_a_plan_is_compared_first_and_goodbye_comes_last() -> None:
     def listen(session: Session) -> str:
         return session.recv("bank", Word).text
 
-    outcome = simulate({"bank": speak, "telco": listen}, fields={"kind": '"test"'})
+    outcome = simulate_roles({"bank": speak, "telco": listen}, fields={"kind": '"test"'})
     assert outcome.results == {"bank": None, "telco": "hello"}
     sent = [entry.kind for entry in outcome.ledgers["bank"].entries if entry.way == "sent"]
     assert sent == [kind_of(PlanOffer), kind_of(Word), kind_of(Goodbye)]
@@ -59,7 +59,7 @@ def test_a_failure_is_told_by_its_class_alone_where_its_text_may_hold_data(tmp_p
         raise caught.value
 
     with pytest.raises(InputError, match="income"):
-        simulate({"bank": fail, "telco": listen}, folder=tmp_path)
+        simulate_roles({"bank": fail, "telco": listen}, folder=tmp_path)
     kinds = [entry.kind for entry in read_ledger(tmp_path / "bank" / "ledger.jsonl").entries if entry.way == "sent"]
     assert kinds[-1] == kind_of(Abort)
 
@@ -72,7 +72,7 @@ def test_a_shareable_failure_is_told_in_full() -> None:
         session.recv("bank", Word)
 
     with pytest.raises(RefusedError) as caught:
-        simulate({"bank": fail, "telco": listen})
+        simulate_roles({"bank": fail, "telco": listen})
     assert caught.value.__notes__ == [
         "then telco: bank failed: bank never sends words (while telco waited for Word from bank)"
     ]
@@ -88,7 +88,9 @@ def test_a_failure_before_the_role_starts_is_told_too(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("unpooled.run.conversation.agree", refuse)
     with pytest.raises(PlanMismatch, match="engine"):
-        simulate({"bank": lambda session: started.append("bank"), "telco": lambda session: started.append("telco")})
+        simulate_roles(
+            {"bank": lambda session: started.append("bank"), "telco": lambda session: started.append("telco")}
+        )
     assert started == []
 
 
@@ -129,6 +131,6 @@ def test_the_guard_stops_a_message_before_it_leaves(tmp_path: Path) -> None:
 
     guards = {"bank": guard_of("bank", Policy(never_send=(kind_of(Word),)))}
     with pytest.raises(RefusedError, match=r"bank never sends .*Word"):
-        simulate({"bank": speak, "telco": listen}, guards=guards, folder=tmp_path)
+        simulate_roles({"bank": speak, "telco": listen}, guards=guards, folder=tmp_path)
     for party in ("bank", "telco"):
         assert kind_of(Word) not in {entry.kind for entry in read_ledger(tmp_path / party / "ledger.jsonl").entries}

@@ -92,7 +92,8 @@ def run_with_everything(root: Path) -> set[str]:
     for party in ("bank", "telco"):
         names = ("plan.toml", "ledger.jsonl", "log.txt", "status.json", "result.json")
         keep |= {f"{party}/{name}" for name in names}
-    work = {"certificates/bank/key.pem", "bank/private.toml", "telco/private.toml", "bank/preparation.json"}
+    keep |= {"bank/preparation.json", "private.toml", "certificates/key.pem"}
+    work = {".working/certificates/bank/key.pem", "bank/.working/private.toml", "telco/.working/private.toml"}
     for name in keep | work:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("{}")
@@ -107,10 +108,9 @@ def test_purge_takes_working_files_only_and_says_which(tmp_path: Path) -> None:
     keep = run_with_everything(tmp_path)
     removed = run_folder.purge(tmp_path)
     assert {path.relative_to(tmp_path).as_posix() for path in removed} == {
-        "certificates",
-        "bank/private.toml",
-        "telco/private.toml",
-        "bank/preparation.json",
+        ".working",
+        "bank/.working",
+        "telco/.working",
     }
     assert files_in(tmp_path) == keep
     assert run_folder.purge(tmp_path) == []
@@ -119,9 +119,9 @@ def test_purge_takes_working_files_only_and_says_which(tmp_path: Path) -> None:
 def test_purge_of_one_partys_folder_leaves_the_others(tmp_path: Path) -> None:
     run_with_everything(tmp_path)
     run_folder.purge(tmp_path / "bank")
-    assert not (tmp_path / "bank" / "private.toml").exists()
-    assert (tmp_path / "telco" / "private.toml").exists()
-    assert (tmp_path / "certificates").exists()
+    assert not (tmp_path / "bank" / ".working").exists()
+    assert (tmp_path / "telco" / ".working").exists()
+    assert (tmp_path / ".working").exists()
 
 
 def test_purge_takes_the_settings_of_a_party_that_ended_before_it_began(tmp_path: Path) -> None:

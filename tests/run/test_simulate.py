@@ -11,7 +11,7 @@ import pytest
 
 from unpooled.errors import Deadlock, InputError, PeerFailed, PeerLost, PeerSilent, ProtocolError
 from unpooled.ledger import reconcile
-from unpooled.run.simulate import original, simulate
+from unpooled.run.simulate import original, simulate_roles
 from unpooled.session import Session
 from unpooled.wire import message
 
@@ -41,7 +41,7 @@ def answer(session: Session) -> int:
 
 
 def test_everybody_has_a_result_and_a_ledger(tmp_path: Path) -> None:
-    outcome = simulate({"a": ask, "b": answer, "c": answer}, folder=tmp_path)
+    outcome = simulate_roles({"a": ask, "b": answer, "c": answer}, folder=tmp_path)
     assert outcome.results == {"a": 22, "b": 10, "c": 10}
     assert {party: record.party for party, record in outcome.ledgers.items()} == {"a": "a", "b": "b", "c": "c"}
     assert all(record.closed for record in outcome.ledgers.values())
@@ -53,8 +53,8 @@ def test_seeds_belong_to_parties() -> None:
     def draw(session: Session) -> float:
         return float(session.rng.random())
 
-    first = simulate({"a": draw, "b": draw}, seeds={"a": 1, "b": 1}).results
-    again = simulate({"a": draw, "b": draw}, seeds={"a": 1, "b": 2}).results
+    first = simulate_roles({"a": draw, "b": draw}, seeds={"a": 1, "b": 1}).results
+    again = simulate_roles({"a": draw, "b": draw}, seeds={"a": 1, "b": 2}).results
     assert first["a"] != first["b"]
     assert first["a"] == again["a"]
     assert first["b"] != again["b"]
@@ -66,7 +66,7 @@ def test_the_original_error_is_raised_and_the_others_are_notes() -> None:
         raise InputError("b: people.csv: there are no rows")
 
     with pytest.raises(InputError, match="there are no rows") as caught:
-        simulate({"a": ask, "b": fail, "c": answer})
+        simulate_roles({"a": ask, "b": fail, "c": answer})
     notes = sorted(caught.value.__notes__)
     assert len(notes) in (1, 2)  # c may have been done, but then waits for b's goodbye
     assert notes[0].startswith("then a: b failed: InputError")
@@ -77,7 +77,7 @@ def test_an_error_that_is_no_error_of_ours_comes_out_as_it_is() -> None:
         return session.recv("a", Number).value // 0
 
     with pytest.raises(ZeroDivisionError) as caught:
-        simulate({"a": ask, "b": divide})
+        simulate_roles({"a": ask, "b": divide})
     assert caught.value.__notes__ == [
         "then a: b failed: ZeroDivisionError (while a waited for Number from b)",
     ]
@@ -91,7 +91,7 @@ def test_three_who_wait_in_a_circle_are_told_who_waits_for_what() -> None:
             return session.recv(order[session.party], Number).value
 
     with pytest.raises(Deadlock) as caught:
-        simulate(dict.fromkeys(order, wait), timeout=30)
+        simulate_roles(dict.fromkeys(order, wait), timeout=30)
     said = set(str(caught.value).split("; "))
     assert said == {f"{who} waits for Number (scope 'round 3') from {whom}" for who, whom in order.items()}
 
@@ -106,7 +106,7 @@ def test_two_who_fill_each_others_queues_are_told() -> None:
             session.send(session.peers[0], Block(np.zeros(100)))
 
     with pytest.raises(Deadlock, match="room for"):
-        simulate({"a": pour, "b": pour}, timeout=30, room=2_000)
+        simulate_roles({"a": pour, "b": pour}, timeout=30, room=2_000)
 
 
 def test_silence_is_an_error_after_the_timeout() -> None:
@@ -119,7 +119,7 @@ def test_silence_is_an_error_after_the_timeout() -> None:
             release.set()
 
     with pytest.raises(PeerSilent, match=r"a waited 0\.2 s for Number from b, in vain"):
-        simulate({"a": wait, "b": lambda session: release.wait(10)}, timeout=0.2)
+        simulate_roles({"a": wait, "b": lambda session: release.wait(10)}, timeout=0.2)
 
 
 def test_a_message_that_nobody_asked_for_is_an_error() -> None:
@@ -127,7 +127,7 @@ def test_a_message_that_nobody_asked_for_is_an_error() -> None:
         session.send("b", Number(1))
 
     with pytest.raises(ProtocolError, match=r"a sent .*Number .* which nobody asked for"):
-        simulate({"a": talk, "b": lambda session: None})
+        simulate_roles({"a": talk, "b": lambda session: None})
 
 
 @pytest.mark.parametrize("cause", [InputError("cause"), Deadlock("cause", "b"), PeerSilent("cause", "c")])

@@ -20,9 +20,9 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from unpooled.cli.dry_run import show_dry_run
 from unpooled.data import example
-from unpooled.errors import PlanError
+from unpooled.errors import JobFailed, PlanError, UnpooledError
 from unpooled.jobs.example_job import example_job, write_job_files
-from unpooled.jobs.files import load_job, load_plan, load_private
+from unpooled.jobs.files import Job, load_job, load_plan, load_private
 from unpooled.jobs.kinds import KINDS
 from unpooled.jobs.rehearsal import rehearse
 from unpooled.jobs.templates import plan_template, private_template
@@ -63,9 +63,7 @@ def run_command(
         show_dry_run(loaded.plan, rehearsals, as_json=as_json)
         return
     folder = run or run_folder.new_folder(loaded.plan.kind)
-    with _progress(f"{loaded.plan.kind}: {', '.join(loaded.plan.parties)}", quiet or as_json):
-        results = spawn(loaded.plan, loaded.privates, folder)
-    _say_done(folder, write_report(folder), results, quiet, as_json)
+    _spawn_and_report(loaded, folder, quiet, as_json)
 
 
 def join_command(
@@ -93,7 +91,12 @@ def join_command(
         threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     _log_to_terminal(quiet or as_json)
-    result = join(loaded_plan, party, loaded_private, folder)
+    try:
+        result = join(loaded_plan, party, loaded_private, folder)
+    except UnpooledError:
+        if not attached and (folder / run_folder.STATUS).exists():
+            _say_report(write_report(folder))
+        raise
     if not attached:
         _say_done(folder, write_report(folder), {party: result}, quiet, as_json)
 
@@ -132,9 +135,7 @@ def demo_command(
     write_job_files(tables, "check")
     job = example_job("check")
     privates = {name: private.at(tables) for name, private in job.privates.items()}
-    with _progress(f"demo: {', '.join(privates)}", quiet or as_json):
-        results = spawn(job.plan, privates, folder)
-    _say_done(folder, write_report(folder), results, quiet, as_json)
+    _spawn_and_report(Job(job.plan, privates), folder, quiet, as_json)
 
 
 def report_command(
@@ -147,7 +148,7 @@ def report_command(
 def purge_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
 ) -> None:
-    """Remove a run's working files: keys made for it, copies of private settings, fitted preparations.
+    """Remove a run's working files: keys made for it, and copies of private settings.
 
     Plan, ledgers, logs, results and reports stay.
     """
@@ -156,6 +157,20 @@ def purge_command(
         typer.echo(f"removed {path}")
     if not removed:
         typer.echo("nothing to remove")
+
+
+def _spawn_and_report(job: Job, folder: Path, quiet: bool, as_json: bool) -> None:
+    with _progress(f"{job.plan.kind}: {', '.join(job.plan.parties)}", quiet or as_json):
+        try:
+            results = spawn(job.plan, job.privates, folder)
+        except JobFailed:
+            _say_report(write_report(folder))
+            raise
+    _say_done(folder, write_report(folder), results, quiet, as_json)
+
+
+def _say_report(report: Path) -> None:
+    typer.echo(f"report: {report}", err=True)
 
 
 def _say_done(folder: Path, report: Path, results: dict[str, Any], quiet: bool, as_json: bool) -> None:

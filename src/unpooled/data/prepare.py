@@ -31,6 +31,7 @@ from pydantic import (
     Field,
     FiniteFloat,
     PositiveFloat,
+    StrictBool,
     ValidationError,
     model_validator,
 )
@@ -59,7 +60,7 @@ class PrepareSettings(BaseModel):
     missing: Literal["impute", "drop", "keep"] = Field(
         "impute", description="missing values: impute them, drop their rows, or keep them missing (trees can use that)"
     )
-    standardise: bool = Field(True, description="shift and scale numbers to mean 0 and variance 1")
+    standardise: StrictBool = Field(True, description="shift and scale numbers to mean 0 and variance 1")
     rare: float = Field(
         0.01, ge=0, lt=1, description="levels of a category with less than this share of the rows are pooled"
     )

@@ -15,6 +15,7 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Policy
 from unpooled.jobs.work import Work
 from unpooled.session import Session
+from unpooled.wire import is_declared
 
 Result = dict[str, Any]
 """What a party has at the end: JSON values, for `result.json` and its report."""
@@ -79,6 +80,9 @@ def outline_of(plan: Plan) -> list[Exchange]:
 
 def check_policy(plan: Plan, party: str, policy: Policy) -> None:
     """Refuse, before the start, a job that would send what this party's policy says must never leave."""
+    for kind in policy.never_send:
+        if not is_declared(kind) or kind.startswith("control."):
+            raise PlanError(f"{party}: policy.never_send: {kind!r} is no kind of message that could be left out")
     for exchange in outline_of(plan):
         if exchange.sender == party and exchange.kind in policy.never_send:
             raise RefusedError(f"{party} never sends {exchange.kind} (policy.never_send), and this job needs it")

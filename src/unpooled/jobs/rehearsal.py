@@ -10,7 +10,7 @@ from unpooled.errors import PlanError
 from unpooled.jobs.kinds import check_policy
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, check_fits
-from unpooled.transport.trust import load_identity
+from unpooled.transport.trust import Identity, load_identity
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,13 @@ class Rehearsal:
     certificates: str
 
 
+def identity_of(party: str, private: Private) -> Identity:
+    """What a party proves its name with; its private file must say where that is."""
+    if private.certificates is None:
+        raise PlanError(f"{party}: certificates: name the folder with its key and certificate in the private file")
+    return load_identity(private.certificates, party)
+
+
 def rehearse(plan: Plan, party: str, private: Private, *, joins: bool = False) -> Rehearsal:
     """Check a party's settings, table, columns, certificates and policy; the first fault is raised.
 
@@ -32,10 +39,8 @@ def rehearse(plan: Plan, party: str, private: Private, *, joins: bool = False) -
     check_policy(plan, party, private.policy)
     kinds = schema(private.table, party) if private.table else {}
     certificates = "made for the run"
-    if joins and private.certificates is None:
-        raise PlanError(f"{party}: certificates: name the folder with its key and certificate in the private file")
-    if private.certificates is not None:
-        load_identity(private.certificates, party)
+    if joins or private.certificates is not None:
+        identity_of(party, private)
         certificates = "valid"
     origin = private.table.origin if private.table else "none"
     return Rehearsal(party, origin, {name: kind_name(kind) for name, kind in kinds.items()}, certificates)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from unpooled import atomic
-from unpooled.errors import InputError, UnpooledError, origin_of
+from unpooled.errors import InputError, UnpooledError, cause_of, origin_of
 from unpooled.jobs.files import write_toml
 from unpooled.jobs.kinds import Result
 from unpooled.jobs.plan import Plan
@@ -24,8 +24,8 @@ PLAN, LEDGER, LOG, STATUS, RESULT, REPORT = (
     "result.json",
     "report.html",
 )
-WORKING_FILES = ("private.toml", "certificates", "preparation.json")
-"""What a run needed while it ran and nobody needs afterwards; `unpooled purge` removes it."""
+WORKING = ".working"
+"""The folder for what a run needs while it runs and nobody needs afterwards; `unpooled purge` removes it."""
 
 
 def new_folder(kind: str, parent: Path = Path("runs")) -> Path:
@@ -58,6 +58,7 @@ def status_kept(folder: Path, party: str, plan: Plan) -> Iterator[None]:
             "state": "failed",
             "ended": _now(),
             "origin": origin_of(error, party),
+            "cause": cause_of(error),
             "error": text,
             "class": type(error).__name__,
         }
@@ -90,14 +91,10 @@ def purge(folder: Path) -> list[Path]:
     """Remove a run's working files; plan, ledgers, logs, results and reports stay. Returns what was removed."""
     if not (folder / PLAN).exists() or not parties_in(folder):
         raise InputError(f"{folder} is not a run's folder: it has no {PLAN}, or no {STATUS} in it or a sub-folder")
-    # Every sub-folder: a party that was killed early has private settings in its folder, but no status yet.
-    removed = [path for name in WORKING_FILES for path in (folder / name, *sorted(folder.glob(f"*/{name}")))]
-    removed = [path for path in removed if path.exists()]
+    # Every sub-folder: a party that was killed early has working files in its folder, but no status yet.
+    removed = [path for path in (folder / WORKING, *sorted(folder.glob(f"*/{WORKING}"))) if path.exists()]
     for path in removed:
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+        shutil.rmtree(path)
     return removed
 
 

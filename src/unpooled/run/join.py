@@ -9,6 +9,7 @@ from unpooled.errors import PlanError
 from unpooled.jobs.kinds import Result, parameters_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.private import Private, check_fits
+from unpooled.jobs.rehearsal import identity_of
 from unpooled.jobs.work import begin
 from unpooled.ledger import Ledger
 from unpooled.run import folder as run_folder
@@ -16,7 +17,6 @@ from unpooled.run.conversation import converse, guard_of, role_of, seed_of
 from unpooled.session import Session
 from unpooled.transport.grpc import Addresses, GrpcTransport
 from unpooled.transport.mailbox import Mailbox
-from unpooled.transport.trust import load_identity
 
 
 def join(plan: Plan, party: str, private: Private, folder: Path) -> Result:
@@ -24,9 +24,7 @@ def join(plan: Plan, party: str, private: Private, folder: Path) -> Result:
     check_fits(plan, party, private)
     run_folder.create(folder)
     with run_folder.status_kept(folder, party, plan):
-        if private.certificates is None:
-            raise PlanError(f"{party}: certificates: name the folder with its key and certificate in the private file")
-        identity = load_identity(private.certificates, party)
+        identity = identity_of(party, private)
         addresses = addresses_of(plan, party, private)
         parameters = parameters_of(plan)
         fields = fields_of(plan, parameters)

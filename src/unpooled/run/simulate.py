@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from unpooled.data.table import Table
-from unpooled.errors import Deadlock, PeerError, PeerSilent
-from unpooled.jobs.kinds import Result, parameters_of
-from unpooled.jobs.plan import Plan, digest_of, fields_of
+from pydantic import ValidationError
+
+from unpooled.data.columns import Kind
+from unpooled.data.table import Table, table_from_frame
+from unpooled.errors import CAUSES, PlanError, cause_of
+from unpooled.jobs.kinds import Result, faults, parameters_of
+from unpooled.jobs.plan import Plan, Role, digest_of, fields_of
 from unpooled.jobs.private import Private
 from unpooled.jobs.work import begin
 from unpooled.ledger import Ledger, Record, read_ledger
@@ -27,11 +30,44 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class Member:
+    """A party of a simulation: its role, and its table as a polars or pandas data frame with the id column's name."""
+
+    role: Role
+    frame: Any = None
+    id: str | Sequence[str] = "id"
+    types: Mapping[str, Kind] | None = None
+    private: Private = field(default_factory=Private)
+
+
+@dataclass(frozen=True)
 class Outcome(Generic[T]):
     """What every party has at the end, and its ledger."""
 
     results: dict[str, T]
     ledgers: dict[str, Record]
+
+
+def simulate(kind: str, members: Mapping[str, Member], **parameters: Any) -> Outcome[Result]:
+    """Run a kind of job on data frames, all parties here: the quick way to try a method.
+
+    >>> import polars as pl
+    >>> people = pl.DataFrame({"id": range(100), "age": range(100)})
+    >>> members = {"telco": Member("passive", people), "bank": Member("active", people.head(60))}
+    >>> simulate("check", members, round_trips=1).results["bank"]["rows"]
+    {'telco': 100}
+    """
+    roles = {name: {"role": member.role} for name, member in members.items()}
+    try:
+        plan = Plan.model_validate({"kind": kind, "parties": roles, "parameters": parameters})
+    except ValidationError as error:
+        raise PlanError("; ".join(faults(error))) from None
+    tables = {
+        name: table_from_frame(member.frame, member.id, name, member.types)
+        for name, member in members.items()
+        if member.frame is not None
+    }
+    return simulate_job(plan, {name: member.private for name, member in members.items()}, tables)
 
 
 def simulate_job(
@@ -52,10 +88,10 @@ def simulate_job(
             (root / party).mkdir(parents=True, exist_ok=True)
             work = begin(plan, parameters, party, private, root / party, (tables or {}).get(party))
             roles[party], seeds[party], guards[party] = role_of(work), seed_of(work), guard_of(party, private.policy)
-        return simulate(roles, fields=fields, seeds=seeds, guards=guards, timeout=plan.timeout, folder=root)
+        return simulate_roles(roles, fields=fields, seeds=seeds, guards=guards, timeout=plan.timeout, folder=root)
 
 
-def simulate(
+def simulate_roles(
     roles: Mapping[str, Callable[[Session], T]],
     *,
     fields: Mapping[str, str] | None = None,
@@ -101,15 +137,8 @@ def simulate(
 
 def original(errors: Mapping[str, BaseException]) -> BaseException:
     """The error that the others followed from, with theirs as notes; of several, the one that came first."""
-    first = min(errors, key=lambda party: _distance(errors[party]))
+    first = min(errors, key=lambda party: CAUSES.index(cause_of(errors[party])))
     for party, error in errors.items():
         if party != first:
             errors[first].add_note(f"then {party}: {error}")
     return errors[first]
-
-
-def _distance(error: BaseException) -> int:
-    """How far an error is from the cause: a party's own, what it saw of the others, what it heard of them."""
-    if not isinstance(error, PeerError):
-        return 0
-    return 1 if isinstance(error, Deadlock | PeerSilent) else 2

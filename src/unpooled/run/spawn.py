@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from unpooled import atomic
-from unpooled.errors import JobFailed, PlanError
+from unpooled.errors import CAUSES, JobFailed, PlanError
 from unpooled.jobs.files import write_toml
 from unpooled.jobs.kinds import Result
 from unpooled.jobs.plan import Plan
@@ -40,8 +40,8 @@ def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path) -> dict[str
         stack.callback(_end_all, processes)
         for party in plan.parties:
             home = folder / party
-            home.mkdir()
-            write_toml(home / "private.toml", privates[party], atomic.OWNER_ONLY)
+            (home / run_folder.WORKING).mkdir(parents=True)
+            write_toml(home / run_folder.WORKING / "private.toml", privates[party], atomic.OWNER_ONLY)
             output = stack.enter_context((home / run_folder.LOG).open("wb"))
             processes[party] = _start(folder / run_folder.PLAN, party, home, output.fileno())
         _wait(processes)
@@ -63,7 +63,7 @@ def _completed(plan: Plan, privates: Mapping[str, Private], folder: Path) -> tup
     if without and len(without) < len(completed):
         raise PlanError(f"private.{without[0]}: certificates: give them for every party, or for none to have them made")
     if without:
-        root = folder.resolve() / "certificates"
+        root = folder.resolve() / run_folder.WORKING / "certificates"
         make_trial(root, list(plan.parties))
         completed = {n: private.model_copy(update={"certificates": root / n}) for n, private in completed.items()}
     return plan, completed
@@ -80,7 +80,8 @@ def _free_address(held: ExitStack) -> str:
 
 
 def _start(plan: Path, party: str, home: Path, output: int) -> subprocess.Popen[bytes]:
-    words = ["join", str(plan), "--as", party, "--private", str(home / "private.toml"), "--run", str(home)]
+    private = home / run_folder.WORKING / "private.toml"
+    words = ["join", str(plan), "--as", party, "--private", str(private), "--run", str(home)]
     # Its standard input closes when this process ends, however it ends, and `--attached` makes it end then too.
     return subprocess.Popen(
         [sys.executable, "-m", "unpooled", *words, "--attached"],
@@ -116,17 +117,16 @@ def _end_all(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
 
 
 def explain_failure(folder: Path, codes: Mapping[str, int]) -> str:
-    """What went wrong at each party, the original error first: a process that was killed, then an error of its own."""
+    """What went wrong at each party, the original error first: above all, a process that was killed."""
     lines = []
     for party, code in codes.items():
         status = run_folder.read_json(folder / party / run_folder.STATUS)
         if code == 0:
             continue
         if status.get("state") == "failed":
-            lines.append((1 if status.get("origin") == party else 2, f"{party}: {status['error']}"))
+            lines.append((CAUSES.index(status["cause"]), f"{party}: {status['error']}"))
         elif code < 0 and code != -signal.SIGTERM:
-            lines.append((0, f"{party}: its process was ended by {signal.Signals(-code).name}"))
+            lines.append((-1, f"{party}: its process was ended by {signal.Signals(-code).name}"))
         else:
-            rank = 2 if code == -signal.SIGTERM else 1
-            lines.append((rank, f"{party}: ended with code {code}; see {folder / party / run_folder.LOG}"))
+            lines.append((len(CAUSES), f"{party}: ended with code {code}; see {folder / party / run_folder.LOG}"))
     return "\n".join(line for _, line in sorted(lines, key=lambda ranked: ranked[0]))

@@ -1,0 +1,70 @@
+"""Imports go one way: a module may use what stands before it in this list, never what stands behind it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "unpooled"
+ARCHITECTURE = Path(__file__).parents[1] / "ARCHITECTURE.md"
+
+ORDER = [
+    "version",
+    "errors",
+    "atomic",
+    "codec",
+    "wire",
+    "control",
+    "ledger",
+    "transport",
+    "session",
+    "data",
+    "jobs",
+    "run",
+    "report",
+    "cli",
+    "__main__",
+]
+NEVER = {"data": {"transport", "session", "wire", "control", "ledger"}, "report": {"transport", "session"}}
+"""What a part must not use although it comes earlier."""
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+def imported_parts(path: Path) -> set[str]:
+    """The parts of the package that a module imports, anywhere in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name} uses a relative import"
+            names |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
+    inside = {name.split(".")[1] for name in names if name.startswith("unpooled.")}
+    return inside & set(ORDER)
+
+
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_go_one_way(path: Path) -> None:
+    part = part_of(path)
+    assert part in ORDER, f"{part} has no place in the order: give it one here and in ARCHITECTURE.md"
+    later = set(ORDER[ORDER.index(part) + 1 :])
+    assert imported_parts(path) & later == set()
+    assert imported_parts(path) & NEVER.get(part, set()) == set()
+
+
+def test_no_module_unpickles() -> None:
+    for path in MODULES:
+        names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+        assert not names & {"pickle", "marshal", "shelve", "eval", "exec"}, path
+
+
+def test_the_architecture_states_the_same_order() -> None:
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    line = next(line for line in text.splitlines() if line.startswith("`version` →"))
+    assert [word.strip(" `") for word in line.split("→")] == ORDER[:-1]
