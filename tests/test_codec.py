@@ -23,6 +23,7 @@ from unpooled.codec import (
     MAX_ITEMS,
     Bools,
     Codec,
+    Fault,
     Floats,
     Ints,
     Reader,
@@ -78,7 +79,10 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
 def written(codec: Codec, value: object, before: bytes = b"") -> bytes:
     out = Writer()
     out.add(before)
-    codec.write(out, value, "field")
+    try:
+        codec.write(out, value)
+    except Fault as fault:
+        raise fault.inside("field") from None
     data = b"".join(out.parts)
     assert out.size == len(data)
     return data
@@ -86,7 +90,10 @@ def written(codec: Codec, value: object, before: bytes = b"") -> bytes:
 
 def read(codec: Codec, data: bytes, start: int = 0) -> Any:
     reader = Reader(memoryview(data), start)
-    value = codec.read(reader, "field")
+    try:
+        value = codec.read(reader)
+    except Fault as fault:
+        raise fault.inside("field") from None
     assert reader.left == 0
     return value
 

@@ -200,7 +200,7 @@ def test_every_truncation_and_every_trailing_byte_is_refused() -> None:
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
-        (b"", "needs 3 bytes, but 0 are left"),
+        (b"", "frame: does not begin like a message"),
         (b"upl" + DATA[3:], "does not begin like a message"),
         (DATA[:3] + bytes([WIRE_VERSION + 1]) + DATA[4:], f"wire format {WIRE_VERSION + 1}, this side speaks"),
         (b"UPL\1\0\0\0", "kind: not a name"),
@@ -210,7 +210,7 @@ def test_every_truncation_and_every_trailing_byte_is_refused() -> None:
         (b"UPL\1\1a\1\4" + b"x" * 1025, "scope: 1025 bytes, at most 1024"),
         (b"UPL\1\1a\1\0\xff", "scope: not UTF-8"),
         (b"UPL\1\1a\1\0\n", "scope: not printable"),
-        (b"UPL\1\1a\2\0x", "scope: needs 2 bytes, but 1 are left"),
+        (b"UPL\1\1a\2\0x", "frame: ends before its kind and scope do"),
     ],
 )
 def test_a_broken_header_is_refused(data: bytes, complaint: str) -> None:

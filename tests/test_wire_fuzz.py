@@ -133,7 +133,7 @@ def overwrite(r: random.Random, data: bytearray, _other: bytes) -> None:
 
 
 def replace_the_fields(r: random.Random, data: bytearray, _other: bytes) -> None:
-    start = len(data) - read_header(data).reader.left
+    start = read_header(data).start
     data[start:] = r.randbytes(r.randrange(60))
 
 
@@ -248,7 +248,7 @@ U32, U64 = struct.Struct("<I").pack, struct.Struct("<Q").pack
 )
 def test_a_frame_that_announces_more_than_it_holds_costs_nothing(kind: type, fields: bytes) -> None:
     header = encode(next(sample for sample in samples(1) if type(sample) is kind)).joined()
-    start = len(header) - read_header(header).reader.left
+    start = read_header(header).start
     found, peak = allocated(kind, header[:start] + fields)
     assert found is None
     assert peak <= SLACK_BYTES

@@ -52,6 +52,19 @@ Floats = NDArray[np.float64]
 Ring = NDArray[np.uint64]
 
 
+class Fault(WireError):
+    """What is wrong with a value; `path` says where in a message, and grows on the way out, so that it costs nothing
+    while all goes well."""
+
+    def __init__(self, text: str, path: str = "") -> None:
+        super().__init__(f"{path}: {text}" if path else text)
+        self.text = text
+        self.path = path
+
+    def inside(self, outer: str) -> Fault:
+        return Fault(self.text, outer + self.path)
+
+
 class Writer:
     """Collects a frame as parts; large arrays stay where they are, as views."""
 
@@ -83,21 +96,21 @@ class Reader:
     def left(self) -> int:
         return len(self.data) - self.position
 
-    def take(self, count: int, where: str) -> memoryview:
+    def take(self, count: int) -> memoryview:
         if count > self.left:
-            raise WireError(f"{where}: needs {count} bytes, but {self.left} are left")
+            raise Fault(f"needs {count} bytes, but {self.left} are left")
         start = self.position
         self.position += count
         return self.data[start : self.position]
 
-    def number(self, form: struct.Struct, where: str) -> int:
-        value: int = form.unpack(self.take(form.size, where))[0]
+    def number(self, form: struct.Struct) -> int:
+        value: int = form.unpack(self.take(form.size))[0]
         return value
 
-    def flag(self, where: str) -> bool:
-        byte = self.take(1, where)[0]
+    def flag(self) -> bool:
+        byte = self.take(1)[0]
         if byte > 1:
-            raise WireError(f"{where}: {byte} is neither 0 nor 1")
+            raise Fault(f"{byte} is neither 0 nor 1")
         return byte == 1
 
 
@@ -105,29 +118,29 @@ class Reader:
 class Codec:
     """How one type is written and read; `smallest`: the fewest bytes a value takes, `depth`: how deep it nests."""
 
-    write: Callable[[Writer, Any, str], None]
-    read: Callable[[Reader, str], Any]
+    write: Callable[[Writer, Any], None]
+    read: Callable[[Reader], Any]
     smallest: int
     depth: int = 0
 
 
-U8, U32, U64, F64 = struct.Struct("<B"), struct.Struct("<I"), struct.Struct("<Q"), struct.Struct("<d")
+U8, U16, U32, U64, F64 = (struct.Struct(f"<{form}") for form in "BHIQd")
 
 
-def _wrong(where: str, expected: str, value: object) -> WireError:
-    return WireError(f"{where}: expected {expected}, got {type(value).__name__}")
+def _wrong(expected: str, value: object) -> Fault:
+    return Fault(f"expected {expected}, got {type(value).__name__}")
 
 
-def _check_count(count: int, bytes_each: int, reader: Reader, where: str) -> None:
+def _check_count(count: int, bytes_each: int, reader: Reader) -> None:
     if count > MAX_ITEMS:
-        raise WireError(f"{where}: {count} items, at most {MAX_ITEMS} are allowed")
+        raise Fault(f"{count} items, at most {MAX_ITEMS} are allowed")
     if count * bytes_each > reader.left:
-        raise WireError(f"{where}: announces {count} items, but only {reader.left} bytes are left")
+        raise Fault(f"announces {count} items, but only {reader.left} bytes are left")
 
 
-def _write_bool(out: Writer, value: Any, where: str) -> None:
+def _write_bool(out: Writer, value: Any) -> None:
     if type(value) is not bool:
-        raise _wrong(where, "bool", value)
+        raise _wrong("bool", value)
     out.add(b"\1" if value else b"\0")
 
 
@@ -135,78 +148,78 @@ def _width(value: int) -> int:
     return value.bit_length() // 8 + 1
 
 
-def _write_int(out: Writer, value: Any, where: str) -> None:
+def _write_int(out: Writer, value: Any) -> None:
     if type(value) is not int:
-        raise _wrong(where, "int", value)
+        raise _wrong("int", value)
     width = _width(value)
     if width > MAX_INT_BYTES:
-        raise WireError(f"{where}: an int of {width} bytes, at most {MAX_INT_BYTES} are allowed")
+        raise Fault(f"an int of {width} bytes, at most {MAX_INT_BYTES} are allowed")
     out.add(U32.pack(width) + value.to_bytes(width, "little", signed=True))
 
 
-def _read_int(reader: Reader, where: str) -> int:
-    width = reader.number(U32, where)
+def _read_int(reader: Reader) -> int:
+    width = reader.number(U32)
     if not 1 <= width <= MAX_INT_BYTES:
-        raise WireError(f"{where}: an int of {width} bytes, 1 to {MAX_INT_BYTES} are allowed")
-    return int.from_bytes(reader.take(width, where), "little", signed=True)
+        raise Fault(f"an int of {width} bytes, 1 to {MAX_INT_BYTES} are allowed")
+    return int.from_bytes(reader.take(width), "little", signed=True)
 
 
-def _write_float(out: Writer, value: Any, where: str) -> None:
+def _write_float(out: Writer, value: Any) -> None:
     if type(value) is not float:
-        raise _wrong(where, "float", value)
+        raise _wrong("float", value)
     out.add(F64.pack(value))
 
 
-def _read_float(reader: Reader, where: str) -> float:
-    value: float = F64.unpack(reader.take(8, where))[0]
+def _read_float(reader: Reader) -> float:
+    value: float = F64.unpack(reader.take(8))[0]
     return value
 
 
-def _write_text(out: Writer, value: Any, where: str) -> None:
+def _write_text(out: Writer, value: Any) -> None:
     if type(value) is not str:
-        raise _wrong(where, "str", value)
+        raise _wrong("str", value)
     try:
         data = value.encode()
     except UnicodeEncodeError as error:
-        raise WireError(f"{where}: the text is not valid Unicode") from error
-    _write_bytes(out, data, where)
+        raise Fault("the text is not valid Unicode") from error
+    _write_bytes(out, data)
 
 
-def _read_text(reader: Reader, where: str) -> str:
+def _read_text(reader: Reader) -> str:
     try:
-        return str(reader.take(reader.number(U32, where), where), "utf-8")
+        return str(reader.take(reader.number(U32)), "utf-8")
     except UnicodeDecodeError as error:
-        raise WireError(f"{where}: the text is not UTF-8") from error
+        raise Fault("the text is not UTF-8") from error
 
 
-def _write_bytes(out: Writer, value: Any, where: str) -> None:
+def _write_bytes(out: Writer, value: Any) -> None:
     if type(value) is not bytes:
-        raise _wrong(where, "bytes", value)
+        raise _wrong("bytes", value)
     if len(value) >= 2**32:
-        raise WireError(f"{where}: {len(value)} bytes, fewer than 4 GiB are allowed; send an array")
+        raise Fault(f"{len(value)} bytes, fewer than 4 GiB are allowed; send an array")
     out.add(U32.pack(len(value)) + value)
 
 
-def _read_bytes(reader: Reader, where: str) -> bytes:
-    return bytes(reader.take(reader.number(U32, where), where))
+def _read_bytes(reader: Reader) -> bytes:
+    return bytes(reader.take(reader.number(U32)))
 
 
-def _write_ints(out: Writer, value: Any, where: str) -> None:
+def _write_ints(out: Writer, value: Any) -> None:
     if type(value) is not tuple or any(type(item) is not int for item in value):
-        raise _wrong(where, "a tuple of int", value)
+        raise _wrong("a tuple of int", value)
     width = max(map(_width, value), default=0)
     if width > MAX_INT_BYTES or len(value) > MAX_ITEMS:
-        raise WireError(f"{where}: {len(value)} ints of {width} bytes are more than is allowed")
+        raise Fault(f"{len(value)} ints of {width} bytes are more than is allowed")
     out.add(U32.pack(len(value)) + U32.pack(width))
     out.add(b"".join(item.to_bytes(width, "little", signed=True) for item in value))
 
 
-def _read_ints(reader: Reader, where: str) -> tuple[int, ...]:
-    count, width = reader.number(U32, where), reader.number(U32, where)
+def _read_ints(reader: Reader) -> tuple[int, ...]:
+    count, width = reader.number(U32), reader.number(U32)
     if width > MAX_INT_BYTES or (width == 0) != (count == 0):
-        raise WireError(f"{where}: {count} ints of {width} bytes are not allowed")
-    _check_count(count, width, reader, where)
-    data = reader.take(count * width, where)
+        raise Fault(f"{count} ints of {width} bytes are not allowed")
+    _check_count(count, width, reader)
+    data = reader.take(count * width)
     starts = range(0, count * width, width or 1)
     return tuple(int.from_bytes(data[start : start + width], "little", signed=True) for start in starts)
 
@@ -215,40 +228,57 @@ def _tuple_of(item: Codec) -> Codec:
     if not item.smallest:
         raise TypeError("a tuple of messages without fields does not travel: its length could not be checked")
 
-    def write(out: Writer, value: Any, where: str) -> None:
+    def write(out: Writer, value: Any) -> None:
         if type(value) is not tuple:
-            raise _wrong(where, "a tuple", value)
+            raise _wrong("a tuple", value)
         if len(value) > MAX_ITEMS:
-            raise WireError(f"{where}: {len(value)} items, at most {MAX_ITEMS} are allowed")
+            raise Fault(f"{len(value)} items, at most {MAX_ITEMS} are allowed")
         out.add(U32.pack(len(value)))
         for index, element in enumerate(value):
-            item.write(out, element, f"{where}[{index}]")
+            try:
+                item.write(out, element)
+            except Fault as fault:
+                raise fault.inside(f"[{index}]") from None
 
-    def read(reader: Reader, where: str) -> tuple[Any, ...]:
-        count = reader.number(U32, where)
-        _check_count(count, item.smallest, reader, where)
-        return tuple(item.read(reader, f"{where}[{index}]") for index in range(count))
+    def read(reader: Reader) -> tuple[Any, ...]:
+        count = reader.number(U32)
+        _check_count(count, item.smallest, reader)
+        items: list[Any] = []
+        for index in range(count):
+            try:
+                items.append(item.read(reader))
+            except Fault as fault:
+                raise fault.inside(f"[{index}]") from None
+        return tuple(items)
 
     return Codec(write, read, 4, item.depth + 1)
 
 
 def _optional(item: Codec) -> Codec:
-    def write(out: Writer, value: Any, where: str) -> None:
-        _write_bool(out, value is not None, where)
+    def write(out: Writer, value: Any) -> None:
+        _write_bool(out, value is not None)
         if value is not None:
-            item.write(out, value, where)
+            item.write(out, value)
 
-    def read(reader: Reader, where: str) -> Any:
-        return item.read(reader, where) if reader.flag(where) else None
+    def read(reader: Reader) -> Any:
+        return item.read(reader) if reader.flag() else None
 
     return Codec(write, read, 1, item.depth)
 
 
-def _check_shape(shape: tuple[int, ...], where: str) -> None:
-    if len(shape) > MAX_DIMENSIONS:
-        raise WireError(f"{where}: {len(shape)} dimensions, at most {MAX_DIMENSIONS} are allowed")
-    if any(length > MAX_DIMENSION for length in shape):
-        raise WireError(f"{where}: a dimension is longer than {MAX_DIMENSION}")
+_SHAPES = [struct.Struct(f"<{dimensions}Q") for dimensions in range(MAX_DIMENSIONS + 1)]
+_PADDING = [bytes(length) for length in range(ALIGNMENT)]
+
+
+def _shape_form(dimensions: int) -> struct.Struct:
+    if dimensions > MAX_DIMENSIONS:
+        raise Fault(f"{dimensions} dimensions, at most {MAX_DIMENSIONS} are allowed")
+    return _SHAPES[dimensions]
+
+
+def _check_shape(shape: tuple[int, ...]) -> None:
+    if max(shape, default=0) > MAX_DIMENSION:
+        raise Fault(f"a dimension is longer than {MAX_DIMENSION}")
 
 
 def _array_of(dtype: np.dtype[Any]) -> Codec:
@@ -256,38 +286,40 @@ def _array_of(dtype: np.dtype[Any]) -> Codec:
         raise TypeError(f"arrays of {dtype} do not travel")
     stored = dtype.newbyteorder("<")
 
-    def write(out: Writer, value: Any, where: str) -> None:
+    def write(out: Writer, value: Any) -> None:
         if type(value) is not np.ndarray:  # a masked array would travel without its mask
-            raise _wrong(where, f"an array of {dtype}", value)
+            raise _wrong(f"an array of {dtype}", value)
         if value.dtype != dtype:
-            raise WireError(f"{where}: expected an array of {dtype}, got an array of {value.dtype}")
-        _check_shape(value.shape, where)
-        out.add(U8.pack(value.ndim) + b"".join(U64.pack(length) for length in value.shape))
-        out.add(bytes(-out.size % ALIGNMENT))
+            raise Fault(f"expected an array of {dtype}, got an array of {value.dtype}")
+        form = _shape_form(value.ndim)
+        _check_shape(value.shape)
+        head = U8.pack(value.ndim) + form.pack(*value.shape)
+        out.add(head + _PADDING[-(out.size + len(head)) % ALIGNMENT])
         flat = np.ascontiguousarray(value, dtype=stored).reshape(-1)
         if flat.nbytes:
             out.add_view(flat.data.cast("B"))
 
-    def read(reader: Reader, where: str) -> NDArray[Any]:
-        dimensions = reader.number(U8, where)
-        shape = tuple(reader.number(U64, where) for _ in range(dimensions))
-        _check_shape(shape, where)
-        if any(reader.take(-reader.position % ALIGNMENT, where)):
-            raise WireError(f"{where}: the padding is not zero")
+    def read(reader: Reader) -> NDArray[Any]:
+        form = _shape_form(reader.number(U8))
+        shape: tuple[int, ...] = form.unpack(reader.take(form.size))
+        _check_shape(shape)
+        padding = reader.take(-reader.position % ALIGNMENT)
+        if padding != _PADDING[len(padding)]:
+            raise Fault("the padding is not zero")
         count = math.prod(shape)
-        data = reader.take(count * stored.itemsize, where)
+        data = reader.take(count * stored.itemsize)
         if dtype.kind == "b" and count and np.frombuffer(data, np.uint8).max() > 1:
-            raise WireError(f"{where}: a truth value is neither 0 nor 1")
+            raise Fault("a truth value is neither 0 nor 1")
         try:
             return np.frombuffer(data, stored).reshape(shape).astype(dtype, copy=False)
         except ValueError as error:
-            raise WireError(f"{where}: not a possible shape") from error
+            raise Fault("not a possible shape") from error
 
     return Codec(write, read, 1)
 
 
 _SIMPLE = {
-    bool: Codec(_write_bool, lambda reader, where: reader.flag(where), 1),
+    bool: Codec(_write_bool, lambda reader: reader.flag(), 1),
     int: Codec(_write_int, _read_int, 5),
     float: Codec(_write_float, _read_float, 8),
     str: Codec(_write_text, _read_text, 4),
@@ -320,13 +352,22 @@ def fields_codec(cls: type) -> Codec:
     if depth > MAX_DEPTH:
         raise TypeError(f"{cls.__name__} nests {depth} deep, at most {MAX_DEPTH} are allowed")
 
-    def write(out: Writer, value: Any, where: str) -> None:
+    def write(out: Writer, value: Any) -> None:
         if type(value) is not cls:
-            raise _wrong(where, cls.__name__, value)
+            raise _wrong(cls.__name__, value)
         for name, codec in members:
-            codec.write(out, getattr(value, name), f"{where}.{name}")
+            try:
+                codec.write(out, getattr(value, name))
+            except Fault as fault:
+                raise fault.inside(f".{name}") from None
 
-    def read(reader: Reader, where: str) -> Any:
-        return cls(**{name: codec.read(reader, f"{where}.{name}") for name, codec in members})
+    def read(reader: Reader) -> Any:
+        values: dict[str, Any] = {}
+        for name, codec in members:
+            try:
+                values[name] = codec.read(reader)
+            except Fault as fault:
+                raise fault.inside(f".{name}") from None
+        return cls(**values)
 
     return Codec(write, read, sum(codec.smallest for _, codec in members), depth)

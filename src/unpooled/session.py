@@ -10,6 +10,7 @@ import random
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from typing import Protocol, TypeVar, overload
 
 import numpy as np
@@ -24,6 +25,12 @@ A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
+
+
+@lru_cache(maxsize=1024)
+def _awaited(kinds: tuple[type, ...], where: str) -> str:
+    names = " or ".join(kind.__name__ for kind in kinds)
+    return f"{names} (scope '{where}')" if where else names
 
 
 class Transport(Protocol):
@@ -42,7 +49,10 @@ class Transport(Protocol):
 
 
 class Session:
-    """Send, receive, and say where in the protocol we are. `guard` may refuse a kind or size before it leaves."""
+    """Send, receive, and say where in the protocol we are.
+
+    `where` is the current scope, such as ``fit/tree 3/level 2``; `guard` may refuse a kind or size before it leaves.
+    """
 
     def __init__(
         self,
@@ -62,25 +72,21 @@ class Session:
         self._ledger = ledger
         self._timeout = timeout
         self._guard = guard
-        self._scopes: list[str] = []
+        self.where = ""
 
     def open(self) -> None:
         """Link up with every peer."""
         self._transport.open()
 
-    @property
-    def where(self) -> str:
-        """The current scope, such as ``fit/tree 3/level 2``."""
-        return "/".join(self._scopes)
-
     @contextmanager
     def scope(self, name: str, index: int | None = None) -> Iterator[None]:
         """Name the part of the protocol that the block belongs to; scopes nest."""
-        self._scopes.append(name if index is None else f"{name} {index}")
+        outer, part = self.where, name if index is None else f"{name} {index}"
+        self.where = f"{outer}/{part}" if outer else part
         try:
             yield
         finally:
-            self._scopes.pop()
+            self.where = outer
 
     def send(self, peer: str, message: object) -> None:
         """Send a message; on return it was copied, so its arrays may change. Waits while the peer's queue is full."""
@@ -101,15 +107,13 @@ class Session:
 
     def recv(self, peer: str, *kinds: type) -> object:
         """The next message of a peer, which must be of one of these kinds; arrays in it are read-only."""
-        names = " or ".join(kind.__name__ for kind in kinds)
-        at = f" (scope '{self.where}')" if self._scopes else ""
-        header = self._transport.mailbox.take(peer, names + at, self._timeout, lambda: self._tell_waiting(peer))
+        awaited = _awaited(kinds, self.where)
+        header = self._transport.mailbox.take(peer, awaited, self._timeout, lambda: self._tell_waiting(peer))
         for kind in kinds:
             if header.kind == kind_of(kind):
                 return read_body(header, kind)
-        raise ProtocolError(
-            f"{self.party} expected {names}{at} from {peer}, got {header.kind} (scope '{header.scope}')"
-        )
+        got = f"{header.kind} (scope '{header.scope}')"
+        raise ProtocolError(f"{self.party} expected {awaited} from {peer}, got {got}")
 
     def finish(self) -> None:
         """Say goodbye to every peer and wait for theirs: who returns from this knows that all have done their part."""

@@ -21,15 +21,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar, dataclass_transform
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
-from unpooled.codec import U8, Codec, Reader, Writer, fields_codec
+from unpooled.codec import U8, U16, Codec, Fault, Reader, Writer, fields_codec
 from unpooled.errors import WireError
 
 WIRE_VERSION = 1
 MAX_FRAME_BYTES = 2**32
 MAX_SCOPE_BYTES = 2**10
 _MAGIC = b"UPL"
+_KIND_START = 5
 _KIND = re.compile(rb"[A-Za-z_][A-Za-z0-9_.<>]{0,199}")
 
 Buffer = bytes | bytearray | memoryview
@@ -102,6 +104,7 @@ def is_declared(kind: str) -> bool:
     return kind in _declared
 
 
+@lru_cache(maxsize=1024)
 def disclosure_named(kind: str) -> Disclosure:
     """The same by the kind's name, as it stands in a frame."""
     declared = _declared.get(kind)
@@ -110,7 +113,7 @@ def disclosure_named(kind: str) -> Disclosure:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Frame:
     """An encoded message: parts that, one after the other, are the frame. Large arrays are views, not copies."""
 
@@ -141,65 +144,84 @@ class Frame:
             yield bytes(pending)
 
 
-@dataclass(frozen=True)
-class Header:
-    """What stands before a message's fields, and where they begin."""
+class Header(NamedTuple):
+    """What stands before a message's fields, the whole frame, and where in it the fields begin."""
 
     kind: str
     scope: str
-    reader: Reader
+    data: memoryview
+    start: int
 
 
 def encode(value: object, scope: str = "") -> Frame:
     """The frame of a message; a field that cannot travel is a `WireError` naming it."""
     kind = type(value)
-    if not scope.isprintable():
-        raise WireError("a scope must be printable")
-    name, scope_bytes = kind_of(kind).encode(), scope.encode()
-    if len(scope_bytes) > MAX_SCOPE_BYTES:
-        raise WireError(f"a scope of {len(scope_bytes)} bytes, at most {MAX_SCOPE_BYTES} are allowed")
     out = Writer()
-    out.add(_MAGIC + U8.pack(WIRE_VERSION) + U8.pack(len(name)) + name)
-    out.add(len(scope_bytes).to_bytes(2, "little") + scope_bytes)
+    out.add(_opening(kind_of(kind), scope))
     codec: Codec = kind.__codec__  # type: ignore[attr-defined]
-    codec.write(out, value, kind.__name__)
+    try:
+        codec.write(out, value)
+    except Fault as fault:
+        raise WireError(str(fault.inside(kind.__name__))) from None
     if out.size > MAX_FRAME_BYTES:
         raise WireError(f"{kind.__name__} takes {out.size} bytes, at most {MAX_FRAME_BYTES} are allowed")
     return Frame(tuple(out.parts), out.size)
+
+
+@lru_cache(maxsize=1024)
+def _opening(kind: str, scope: str) -> bytes:
+    """What stands before the fields; the same again and again, so it is kept."""
+    if not scope.isprintable():
+        raise WireError("a scope must be printable")
+    name, scope_bytes = kind.encode(), scope.encode()
+    if len(scope_bytes) > MAX_SCOPE_BYTES:
+        raise WireError(f"a scope of {len(scope_bytes)} bytes, at most {MAX_SCOPE_BYTES} are allowed")
+    return _MAGIC + U8.pack(WIRE_VERSION) + U8.pack(len(name)) + name + U16.pack(len(scope_bytes)) + scope_bytes
 
 
 def read_header(data: Buffer) -> Header:
     """The kind and scope of a frame."""
     if len(data) > MAX_FRAME_BYTES:
         raise WireError(f"a frame of {len(data)} bytes, at most {MAX_FRAME_BYTES} are allowed")
-    reader = Reader(memoryview(data).toreadonly())
-    if bytes(reader.take(3, "frame")) != _MAGIC:
+    view = memoryview(data).toreadonly()
+    if view[:3] != _MAGIC:
         raise WireError("frame: does not begin like a message of unpooled")
-    version = reader.number(U8, "frame")
-    if version != WIRE_VERSION:
-        raise WireError(f"frame: wire format {version}, this side speaks {WIRE_VERSION}")
-    kind = bytes(reader.take(reader.number(U8, "kind"), "kind"))
+    kind_end = _KIND_START + (view[_KIND_START - 1] if len(view) >= _KIND_START else 0)
+    start = kind_end + 2 + int.from_bytes(view[kind_end : kind_end + 2], "little")
+    if len(view) < start:
+        raise WireError("frame: ends before its kind and scope do")
+    if start > kind_end + 2 + MAX_SCOPE_BYTES:
+        raise WireError(f"scope: {start - kind_end - 2} bytes, at most {MAX_SCOPE_BYTES} are allowed")
+    kind, scope = _read_opening(bytes(view[:start]), kind_end)
+    return Header(kind, scope, view, start)
+
+
+@lru_cache(maxsize=1024)
+def _read_opening(opening: bytes, kind_end: int) -> tuple[str, str]:
+    if opening[3] != WIRE_VERSION:
+        raise WireError(f"frame: wire format {opening[3]}, this side speaks {WIRE_VERSION}")
+    kind = opening[_KIND_START:kind_end]
     if not _KIND.fullmatch(kind):
         raise WireError("kind: not a name")
-    length = int.from_bytes(reader.take(2, "scope"), "little")
-    if length > MAX_SCOPE_BYTES:
-        raise WireError(f"scope: {length} bytes, at most {MAX_SCOPE_BYTES} are allowed")
     try:
-        scope = str(reader.take(length, "scope"), "utf-8")
+        scope = opening[kind_end + 2 :].decode()
     except UnicodeDecodeError as error:
         raise WireError("scope: not UTF-8") from error
     if not scope.isprintable():
         raise WireError("scope: not printable")
-    return Header(kind.decode(), scope, reader)
+    return kind.decode(), scope
 
 
 def read_body(header: Header, kind: type[T]) -> T:
     """The message behind a header, which must be of this kind and nothing more."""
     if header.kind != kind_of(kind):
         raise WireError(f"expected {kind_of(kind)}, got {header.kind}")
-    reader = Reader(header.reader.data, header.reader.position)
+    reader = Reader(header.data, header.start)
     codec: Codec = kind.__codec__  # type: ignore[attr-defined]
-    value: T = codec.read(reader, kind.__name__)
+    try:
+        value: T = codec.read(reader)
+    except Fault as fault:
+        raise WireError(str(fault.inside(kind.__name__))) from None
     if reader.left:
         raise WireError(f"{kind.__name__}: {reader.left} bytes too many")
     return value

@@ -64,7 +64,7 @@ class Link:
         self._mailbox = mailbox
         self._timeout = timeout
         self._out: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._places = threading.Semaphore(QUEUED_CHUNKS)
+        self._taken = threading.Event()
 
     def send(self, frame: Frame) -> None:
         """Hand a frame over to the stream, waiting as long as the peer does not take more."""
@@ -73,10 +73,7 @@ class Link:
 
     def can_send(self) -> bool:
         """Whether a short frame could be sent without waiting."""
-        if self._places.acquire(blocking=False):
-            self._places.release()
-            return True
-        return False
+        return self._out.qsize() < QUEUED_CHUNKS
 
     def end(self) -> None:
         """Let the outgoing stream end after what was sent."""
@@ -85,7 +82,7 @@ class Link:
     def outgoing(self) -> Iterator[bytes]:
         """The chunks to be sent, until `end`."""
         while (chunk := self._out.get()) is not None:
-            self._places.release()
+            self._taken.set()
             yield chunk
 
     def incoming(self, chunks: Iterable[bytes]) -> None:
@@ -98,10 +95,17 @@ class Link:
             self._mailbox.lose(self.peer, f"broke off: {error}")
 
     def _put(self, chunk: bytes) -> None:
+        if self._out.qsize() >= QUEUED_CHUNKS:
+            self._wait_for_place()
+        self._out.put(chunk)
+
+    def _wait_for_place(self) -> None:
         deadline = time.monotonic() + self._timeout
         while True:
-            if self._places.acquire(timeout=_GLANCE_SECONDS):
-                return self._out.put(chunk)
+            self._taken.clear()
+            if self._out.qsize() < QUEUED_CHUNKS:
+                return
+            self._taken.wait(_GLANCE_SECONDS)
             self._mailbox.check()
             if time.monotonic() > deadline:
                 party = self._mailbox.party

@@ -7,6 +7,7 @@ delivers wait: that is the back-pressure. A frame of any size is let in while th
 from __future__ import annotations
 
 import queue
+import threading
 import time
 from collections.abc import Callable
 
@@ -45,11 +46,12 @@ class Mailbox:
         self.peers = peers
         self._ledger = ledger
         self._room = room
-        self._waiting_room = waiting_room or WaitingRoom()
-        self._changed = self._waiting_room.changed
+        self._waiting_room = waiting_room
+        self._changed = waiting_room.changed if waiting_room else threading.Condition()
         # None in a queue means: look again, something happened. These queues wake a thread faster than a condition.
         self._queues: dict[str, queue.SimpleQueue[tuple[Header, int] | None]] = {p: queue.SimpleQueue() for p in peers}
         self._queued = dict.fromkeys(peers, 0)
+        self._waiting_for_room = 0
         self._finished: set[str] = set()
         self._waits_for: dict[str, str] = {}
         self._trouble: Callable[[str], UnpooledError] | None = None
@@ -77,10 +79,10 @@ class Mailbox:
         start = time.monotonic()
         for deadline in (start + timeout / 2, start + timeout):
             while True:
-                with self._changed:
-                    self._raise_trouble(f"while {self.party} waited for {what} from {peer}")
-                    if not self._queued[peer] and peer in self._finished:
-                        raise PeerLost(f"{peer} has finished, but {self.party} still waits for {what} from it", peer)
+                if self._trouble is not None:
+                    raise self._trouble(f"while {self.party} waited for {what} from {peer}")
+                if peer in self._finished and not self._queued[peer]:
+                    raise PeerLost(f"{peer} has finished, but {self.party} still waits for {what} from it", peer)
                 arrived = self._next(peer, what, deadline)
                 if arrived is not None:
                     return arrived
@@ -109,8 +111,8 @@ class Mailbox:
 
     def check(self) -> None:
         """Raise if a peer is known to have failed."""
-        with self._changed:
-            self._raise_trouble(f"while {self.party} was at work")
+        if self._trouble is not None:
+            raise self._trouble(f"while {self.party} was at work")
 
     def close(self) -> None:
         with self._changed:
@@ -158,8 +160,9 @@ class Mailbox:
 
     def _next(self, peer: str, what: str, deadline: float) -> Header | None:
         """Wait for the next thing in a peer's queue; None if it is no frame, or the deadline passes."""
-        with self._changed:
-            self._waiting_room.enter(self.party, Wait(peer, what, lambda: self._has_news(peer)))
+        if self._waiting_room:
+            with self._changed:
+                self._waiting_room.enter(self.party, Wait(peer, what, lambda: self._has_news(peer)))
         arrived = None
         try:
             arrived = self._queues[peer].get(timeout=max(0.0, deadline - time.monotonic()))
@@ -167,10 +170,12 @@ class Mailbox:
             return None
         finally:
             with self._changed:
-                self._waiting_room.leave(self.party)
+                if self._waiting_room:
+                    self._waiting_room.leave(self.party)
                 if arrived is not None:
                     self._queued[peer] -= arrived[1]
-                    self._changed.notify_all()
+                    if self._waiting_for_room:
+                        self._changed.notify_all()
         return arrived[0] if arrived else None
 
     def _has_news(self, peer: str) -> bool:
@@ -180,12 +185,16 @@ class Mailbox:
         def over() -> bool:
             return self._queued[peer] < self._room or self._closed
 
-        self._waiting_room.enter(peer, Wait(self.party, f"room for {kind}", over))
+        if self._waiting_room:
+            self._waiting_room.enter(peer, Wait(self.party, f"room for {kind}", over))
+        self._waiting_for_room += 1
         try:
             if not self._changed.wait_for(over, timeout):
                 raise PeerSilent(f"{peer} waited {timeout:g} s for {self.party} to take a message, in vain", self.party)
         finally:
-            self._waiting_room.leave(peer)
+            self._waiting_for_room -= 1
+            if self._waiting_room:
+                self._waiting_room.leave(peer)
 
     def _silent(self, peer: str, text: str) -> PeerSilent:
         """Blame the end of the chain: a peer that said that it waits itself is not the silent one."""
@@ -204,10 +213,6 @@ class Mailbox:
             self._trouble = trouble
         for waiting in self._queues.values():
             waiting.put(None)
-
-    def _raise_trouble(self, when: str) -> None:
-        if self._trouble is not None:
-            raise self._trouble(when)
 
 
 _NEWS = {kind_of(kind): kind for kind in (Abort, Goodbye, Waiting)}
