@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 import struct
+import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -88,20 +89,24 @@ class Writer:
 class Reader:
     """Reads a frame from front to back; asking for more than there is raises."""
 
+    __slots__ = ("data", "end", "position")
+
     def __init__(self, data: memoryview, position: int = 0) -> None:
         self.data = data
+        self.end = len(data)
         self.position = position
 
     @property
     def left(self) -> int:
-        return len(self.data) - self.position
+        return self.end - self.position
 
     def take(self, count: int) -> memoryview:
-        if count > self.left:
-            raise Fault(f"needs {count} bytes, but {self.left} are left")
         start = self.position
-        self.position += count
-        return self.data[start : self.position]
+        stop = start + count
+        if stop > self.end:
+            raise Fault(f"needs {count} bytes, but {self.left} are left")
+        self.position = stop
+        return self.data[start:stop]
 
     def number(self, form: struct.Struct) -> int:
         value: int = form.unpack(self.take(form.size))[0]
@@ -284,20 +289,19 @@ def _check_shape(shape: tuple[int, ...]) -> None:
 def _array_of(dtype: np.dtype[Any]) -> Codec:
     if dtype not in DTYPES:
         raise TypeError(f"arrays of {dtype} do not travel")
-    stored = dtype.newbyteorder("<")
+    stored = dtype if sys.byteorder == "little" else dtype.newbyteorder("<")
 
     def write(out: Writer, value: Any) -> None:
         if type(value) is not np.ndarray:  # a masked array would travel without its mask
             raise _wrong(f"an array of {dtype}", value)
-        if value.dtype != dtype:
+        if value.dtype is not dtype and value.dtype != dtype:
             raise Fault(f"expected an array of {dtype}, got an array of {value.dtype}")
         form = _shape_form(value.ndim)
         _check_shape(value.shape)
         head = U8.pack(value.ndim) + form.pack(*value.shape)
         out.add(head + _PADDING[-(out.size + len(head)) % ALIGNMENT])
-        flat = np.ascontiguousarray(value, dtype=stored).reshape(-1)
-        if flat.nbytes:
-            out.add_view(flat.data.cast("B"))
+        if value.nbytes:
+            out.add_view(np.ascontiguousarray(value, dtype=stored).data.cast("B"))
 
     def read(reader: Reader) -> NDArray[Any]:
         form = _shape_form(reader.number(U8))
@@ -311,7 +315,8 @@ def _array_of(dtype: np.dtype[Any]) -> Codec:
         if dtype.kind == "b" and count and np.frombuffer(data, np.uint8).max() > 1:
             raise Fault("a truth value is neither 0 nor 1")
         try:
-            return np.frombuffer(data, stored).reshape(shape).astype(dtype, copy=False)
+            flat = np.frombuffer(data, stored)
+            return flat if len(shape) == 1 and stored is dtype else flat.reshape(shape).astype(dtype, copy=False)
         except ValueError as error:
             raise Fault("not a possible shape") from error
 

@@ -40,8 +40,7 @@ T = TypeVar("T")
 _declared: dict[str, type] = {}
 
 
-@dataclass(frozen=True)
-class Disclosure:
+class Disclosure(NamedTuple):
     """What the receiver of a message learns, and who that is; `to` is empty where it learns nothing."""
 
     what: str
@@ -86,9 +85,9 @@ def is_message(kind: type) -> bool:
 
 def kind_of(kind: type) -> str:
     """The name under which a message class travels."""
-    if not is_message(kind):
+    name: str | None = kind.__dict__.get("__kind__")
+    if name is None:
         raise WireError(f"{kind.__name__} is not a message: it does not say what it discloses")
-    name: str = kind.__kind__  # type: ignore[attr-defined]
     return name
 
 

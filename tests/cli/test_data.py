@@ -31,9 +31,9 @@ def run(app: typer.Typer, *words: str) -> str:
 
 def test_example_writes_the_default_files(tmp_path: Path) -> None:
     output = run(example_app, str(tmp_path / "here"))
-    assert output.splitlines() == [
-        f"wrote {tmp_path / 'here' / name}.csv" for name in ("shop", "telco", "bank", "truth")
-    ]
+    tables = [f"{name}.csv" for name in ("shop", "telco", "bank", "truth")]
+    jobs = [f"{name}.toml" for name in ("job", "plan", "shop", "telco", "bank", "coordinator")]
+    assert output.splitlines() == [f"wrote {tmp_path / 'here' / name}" for name in tables + jobs]
     example.write(tmp_path / "again")
     for path in (tmp_path / "again").iterdir():
         assert path.read_bytes() == (tmp_path / "here" / path.name).read_bytes()

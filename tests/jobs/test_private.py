@@ -122,11 +122,20 @@ def test_what_does_not_fit_the_plan_is_refused() -> None:
         check_fits(PLAN, "telco", Private())
 
 
-@pytest.mark.parametrize("exchange", outline_of(PLAN), ids=lambda e: f"{e.sender}-{e.receiver}-{e.message.__name__}")
+OWN = [exchange for exchange in outline_of(PLAN) if not exchange.kind.startswith("control.")]
+
+
+@pytest.mark.parametrize("exchange", OWN, ids=lambda e: f"{e.sender}-{e.receiver}-{e.message.__name__}")
 def test_a_policy_can_refuse_everything_that_a_job_says(exchange: Any) -> None:
-    policy = Policy(never_send=("jobs.other.Message", exchange.kind))
+    policy = Policy(never_send=(exchange.kind,))
     with pytest.raises(RefusedError, match=rf"{exchange.sender} never sends {exchange.kind} \(policy.never_send\)"):
         check_policy(PLAN, exchange.sender, policy)
+
+
+@pytest.mark.parametrize("kind", ["jobs.check.RowCuont", "RowCount", "", "control.Goodbye", "control.Abort"])
+def test_a_policy_about_no_kind_that_could_be_left_out_is_refused(kind: str) -> None:
+    with pytest.raises(PlanError, match=r"bank: policy.never_send: '.*' is no kind of message that could be left out"):
+        check_policy(PLAN, "bank", Policy(never_send=(kind,)))
 
 
 def test_a_policy_is_about_what_this_party_sends_itself() -> None:

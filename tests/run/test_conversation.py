@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from unpooled.control import Abort, Goodbye, PlanOffer
-from unpooled.errors import InputError, PeerFailed, PlanMismatch, RefusedError
+from unpooled.errors import InputError, PeerFailed, PlanError, PlanMismatch, RefusedError
 from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Policy, Private
@@ -104,7 +104,7 @@ def test_a_seed_is_the_partys_own_or_new_every_time() -> None:
 def test_a_role_that_the_policy_forbids_never_starts() -> None:
     with pytest.raises(RefusedError, match=r"helper never sends jobs\.check\.Echo"):
         role_of(work(Private(policy=Policy(never_send=("jobs.check.Echo",)))))
-    with pytest.raises(RefusedError, match=r"helper never sends control\.PlanOffer"):
+    with pytest.raises(PlanError, match=r"'control\.PlanOffer' is no kind of message that could be left out"):
         role_of(work(Private(policy=Policy(never_send=("control.PlanOffer",)))))
 
 

@@ -1,0 +1,43 @@
+# The two commands for everyone: make demo, make test. Both set everything up in .venv first.
+
+PYTHON ?= python3
+BIN := .venv/bin
+SETUP := .venv/.set-up
+
+.PHONY: setup demo test check lock clean bench-%
+
+setup: $(SETUP)
+
+$(SETUP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "unpooled needs Python 3.11 or newer; try: make PYTHON=python3.12")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . --group dev
+	touch $(SETUP)
+
+demo: setup
+	$(BIN)/unpooled demo
+
+test: check
+	$(BIN)/python -m pytest
+	$(BIN)/python -m build --no-isolation --wheel --outdir .venv/dist .
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_import_rules.py tests/test_public_names.py
+
+bench-%: setup
+	@$(BIN)/python benchmarks/$*.py
+
+# Take the newest versions that work together, then run the tests before committing the result.
+lock:
+	$(PYTHON) -m venv .venv/lock
+	.venv/lock/bin/python -m pip install --quiet --upgrade pip
+	.venv/lock/bin/python -m pip install --quiet --editable '.[postgres,datasets]' --group dev
+	.venv/lock/bin/python -m pip freeze --all --exclude-editable --exclude setuptools --exclude wheel > constraints.txt
+	rm -rf .venv/lock
+
+clean:
+	rm -rf .venv runs build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
