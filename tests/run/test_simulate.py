@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -140,3 +141,15 @@ def test_the_original_is_what_nobody_was_told(cause: Exception) -> None:
 def test_of_equals_the_first_is_the_original() -> None:
     first, second = PeerFailed("c failed", "c"), PeerFailed("a reports: c failed", "c")
     assert original({"a": first, "b": second}) is first
+
+
+def test_the_blame_goes_to_the_one_that_is_silent_not_to_those_that_wait_for_it() -> None:
+    def waits_for(peer: str) -> Callable[[Session], None]:
+        def role(session: Session) -> None:
+            session.recv(peer, Number)
+
+        return role
+
+    with pytest.raises(PeerSilent) as caught:
+        simulate_roles({"a": waits_for("b"), "b": waits_for("c"), "c": lambda _: time.sleep(1.5)}, timeout=0.6)
+    assert caught.value.origin == "c"

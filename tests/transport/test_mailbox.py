@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from unpooled.control import Abort, Goodbye
+from unpooled.control import Abort, Goodbye, Waiting
 from unpooled.errors import Deadlock, PeerError, PeerFailed, PeerLost, PeerSilent, ProtocolError
 from unpooled.ledger import Entry, Ledger, read_ledger
 from unpooled.transport.mailbox import FRAME_BYTES, Mailbox
@@ -248,3 +248,46 @@ def test_a_wait_that_is_over_is_part_of_no_circle(over: tuple[str, ...]) -> None
     room.leave("telco")
     room.leave("bank")
     room.enter("telco", wait("bank"))
+
+
+# silence
+
+
+def test_a_peer_that_said_it_waits_is_not_the_silent_one(box: Mailbox) -> None:
+    box.deliver("telco", encode(Waiting("shop")).joined())
+    with pytest.raises(
+        PeerSilent, match=r"waited 0\.05 s for Number from telco, in vain; telco waits for shop"
+    ) as caught:
+        box.take("telco", "Number", 0.05)
+    assert caught.value.origin == "shop"
+
+
+def test_a_peer_that_spoke_again_waits_no_more(box: Mailbox) -> None:
+    box.deliver("telco", encode(Waiting("shop")).joined())
+    box.deliver("telco", number(1))
+    box.take("telco", "Number", 1)
+    with pytest.raises(PeerSilent) as caught:
+        box.take("telco", "Number", 0.05)
+    assert caught.value.origin == "telco"
+
+
+def test_peers_that_wait_for_this_party_or_for_each_other_do_not_lead_in_a_circle(box: Mailbox) -> None:
+    box.deliver("telco", encode(Waiting("shop")).joined())
+    box.deliver("shop", encode(Waiting("telco")).joined())
+    with pytest.raises(PeerSilent) as caught:
+        box.take("telco", "Number", 0.05)
+    assert caught.value.origin == "shop"
+    box.deliver("telco", encode(Waiting("bank")).joined())
+    with pytest.raises(PeerSilent) as caught:
+        box.take("telco", "Number", 0.05)
+    assert caught.value.origin == "telco"
+
+
+def test_half_way_through_a_wait_is_told_once(box: Mailbox) -> None:
+    told: list[str] = []
+    with pytest.raises(PeerSilent):
+        box.take("telco", "Number", 0.1, lambda: told.append("half"))
+    assert told == ["half"]
+    box.deliver("telco", number(1))
+    box.take("telco", "Number", 0.1, lambda: told.append("half"))
+    assert told == ["half"]

@@ -15,9 +15,8 @@ from rich.table import Table
 
 from unpooled.errors import LedgerError
 from unpooled.ledger import Record, read_ledger, reconcile, summarise
+from unpooled.report.page import DIFFERENCES_SHOWN
 from unpooled.run.folder import LEDGER
-
-DIFFERENCES_SHOWN = 20
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from unpooled.transport.certificates import make_trial
 
 log = logging.getLogger("unpooled.run")
 
-_GRACE_SECONDS = 10.0
+_GRACE_SECONDS = 4.0
 _GLANCE_SECONDS = 0.05
 
 
@@ -124,7 +124,9 @@ def explain_failure(folder: Path, codes: Mapping[str, int]) -> str:
         if code == 0:
             continue
         if status.get("state") == "failed":
-            lines.append((CAUSES.index(status["cause"]), f"{party}: {status['error']}"))
+            error = status["error"]
+            named = error if error.startswith(f"{party}:") else f"{party}: {error}"
+            lines.append((CAUSES.index(status["cause"]), named))
         elif code < 0 and code != -signal.SIGTERM:
             lines.append((-1, f"{party}: its process was ended by {signal.Signals(-code).name}"))
         else:

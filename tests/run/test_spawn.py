@@ -1,0 +1,85 @@
+"""A process for each party on this machine: what is completed for them, and what is said when one of them fails."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from unpooled.data import example
+from unpooled.errors import JobFailed, PlanError
+from unpooled.jobs.example_job import example_job
+from unpooled.jobs.files import Job
+from unpooled.jobs.private import Private
+from unpooled.ledger import read_ledger
+from unpooled.run.spawn import explain_failure, spawn
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    example.write(tmp_path / "tables", rows=1000)
+    job = example_job("check")
+    plan = job.plan.model_copy(update={"parameters": {"round_trips": 2, "megabytes": 1}, "timeout": 20.0})
+    return Job(plan, {name: private.at(tmp_path / "tables") for name, private in job.privates.items()})
+
+
+def test_ports_and_certificates_are_made_for_parties_that_have_none(tmp_path: Path, job: Job) -> None:
+    results = spawn(job.plan, job.privates, tmp_path / "run")
+    assert results["bank"]["rows"] == {"shop": 45, "telco": 900}
+    assert results["coordinator"]["table"] is None
+    keys = sorted((tmp_path / "run" / ".working").rglob("key.pem"))
+    assert [key.parent.name for key in keys] == sorted(job.plan.parties)
+    assert {key.stat().st_mode & 0o777 for key in keys} == {0o600}
+    copies = list((tmp_path / "run").glob("*/.working/private.toml"))
+    assert {copy.stat().st_mode & 0o777 for copy in copies} == {0o600}
+    assert all(read_ledger(tmp_path / "run" / party / "ledger.jsonl").closed for party in job.plan.parties)
+
+
+def test_the_original_error_comes_first_and_nobody_is_left_behind(tmp_path: Path, job: Job) -> None:
+    table = tmp_path / "tables" / "telco.csv"
+    table.write_text(table.read_text().replace("id,", "nummer,", 1))
+    with pytest.raises(JobFailed) as caught:
+        spawn(job.plan, job.privates, tmp_path / "run")
+    first = str(caught.value).splitlines()[0]
+    assert first.startswith(f"telco: {table}: ")
+    assert "column 'id': there is no such column" in first
+    assert children() == []
+
+
+def children() -> list[str]:
+    return Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+
+
+def test_certificates_are_given_for_all_or_for_none(tmp_path: Path, job: Job) -> None:
+    privates = dict(job.privates) | {"bank": job.privates["bank"].model_copy(update={"certificates": tmp_path})}
+    with pytest.raises(PlanError, match=r"private\.shop: certificates: give them for every party, or for none"):
+        spawn(job.plan, privates, tmp_path / "run")
+
+
+def test_of_several_errors_the_cause_is_said_first(tmp_path: Path) -> None:
+    def status(party: str, **content: str) -> None:
+        (tmp_path / party).mkdir()
+        (tmp_path / party / "status.json").write_text(json.dumps({"party": party, **content}))
+
+    status("a", state="failed", error="b reports: c is gone", cause="heard")
+    status("b", state="failed", error="c: the connection was lost", cause="seen")
+    status("c", state="running")
+    status("d", state="failed", error="its table is wrong", cause="own")
+    status("e", state="finished")
+    codes = {"a": 3, "b": 3, "c": -signal.SIGKILL, "d": 1, "e": 0}
+    assert explain_failure(tmp_path, codes).splitlines() == [
+        "c: its process was ended by SIGKILL",
+        "d: its table is wrong",
+        "b: c: the connection was lost",
+        "a: b reports: c is gone",
+    ]
+
+
+def test_a_party_that_ends_without_a_word_is_said_to_have_a_log(tmp_path: Path) -> None:
+    text = explain_failure(tmp_path, {"bank": 1})
+    assert text == f"bank: ended with code 1; see {tmp_path / 'bank' / 'log.txt'}"
+
+
+def test_private_settings_that_a_party_does_not_need_are_left_out(job: Job) -> None:
+    assert job.privates["coordinator"] == Private()
