@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from unpooled.wire import message
 
+_LONGEST = 500
+
+
+def spoken(text: str) -> str:
+    """What a peer said, fit to be shown and passed on: one printable line of bounded length."""
+    return "".join(letter if letter.isprintable() else " " for letter in text[:_LONGEST])
+
 
 @message(discloses="the names of the plan's fields and a digest of each value", to="every other party")
 class PlanOffer:

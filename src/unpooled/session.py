@@ -90,7 +90,7 @@ class Session:
 
     def send(self, peer: str, message: object) -> None:
         """Send a message; on return it was copied, so its arrays may change. Waits while the peer's queue is full."""
-        self._transport.mailbox.check()
+        self._transport.mailbox.check("was to send {} (scope '{}') to {}", type(message).__name__, self.where, peer)
         frame = encode(message, self.where)
         if self._guard:
             self._guard(type(message), frame.size)
@@ -124,12 +124,13 @@ class Session:
         self._end()
 
     def abort(self, error: BaseException) -> None:
-        """Tell every peer, as far as they can be reached, that this party failed, and leave."""
+        """Tell every peer that can be told without waiting that this party failed, and leave."""
         shareable = isinstance(error, UnpooledError) and error.shareable
         notice = Abort(origin_of(error, self.party), str(error) if shareable else type(error).__name__)
         for peer in self.peers:
-            with suppress(UnpooledError):
-                self._dispatch(peer, Abort, encode(notice, self.where))
+            if self._transport.can_send(peer):
+                with suppress(UnpooledError):
+                    self._dispatch(peer, Abort, encode(notice, self.where))
         with suppress(LedgerError):
             self._end()
 

@@ -103,7 +103,6 @@ def is_declared(kind: str) -> bool:
     return kind in _declared
 
 
-@lru_cache(maxsize=1024)
 def disclosure_named(kind: str) -> Disclosure:
     """The same by the kind's name, as it stands in a frame."""
     declared = _declared.get(kind)

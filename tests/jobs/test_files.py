@@ -110,7 +110,8 @@ def test_private_settings_do_not_enter_the_digest(first: dict[str, Any], second:
     digests = []
     with tempfile.TemporaryDirectory() as folder:
         for own in (first, second):
-            job = PLAN | {"private": {"bank": table | own, "telco": table}}
+            certificates = {"certificates": own["certificates"]} if "certificates" in own else {}
+            job = PLAN | {"private": {"bank": table | own, "telco": table | certificates, "helper": certificates}}
             digests.append(digest(load_job(write(Path(folder), "job.toml", job)).plan))
     assert digests == [digest(Plan.model_validate(PLAN))] * 2
 

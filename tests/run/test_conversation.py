@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from unpooled.control import Abort, Goodbye, PlanOffer
 from unpooled.errors import InputError, PeerFailed, PlanError, PlanMismatch, RefusedError
-from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Policy, Private
-from unpooled.jobs.work import Work
 from unpooled.ledger import read_ledger
 from unpooled.run.conversation import guard_of, role_of, seed_of
 from unpooled.run.simulate import simulate_roles
@@ -30,8 +27,8 @@ PLAN = Plan.model_validate(
 )
 
 
-def work(private: Private) -> Work[Any]:
-    return Work(PLAN, parameters_of(PLAN), "helper", private, Path(), None, None)
+def role_with(policy: Policy) -> object:
+    return role_of(PLAN, "helper", Private(policy=policy), Path("nowhere"))
 
 
 def test_a_plan_is_compared_first_and_goodbye_comes_last() -> None:
@@ -95,17 +92,17 @@ def test_a_failure_before_the_role_starts_is_told_too(monkeypatch: pytest.Monkey
 
 
 def test_a_seed_is_the_partys_own_or_new_every_time() -> None:
-    assert seed_of(work(Private(seed=0))) == 0
-    drawn = {seed_of(work(Private())) for _ in range(20)}
+    assert seed_of(Private(seed=0)) == 0
+    drawn = {seed_of(Private()) for _ in range(20)}
     assert len(drawn) == 20
     assert all(0 <= seed < 2**63 for seed in drawn)
 
 
 def test_a_role_that_the_policy_forbids_never_starts() -> None:
     with pytest.raises(RefusedError, match=r"helper never sends jobs\.check\.Echo"):
-        role_of(work(Private(policy=Policy(never_send=("jobs.check.Echo",)))))
+        role_with(Policy(never_send=("jobs.check.Echo",)))
     with pytest.raises(PlanError, match=r"'control\.PlanOffer' is no kind of message that could be left out"):
-        role_of(work(Private(policy=Policy(never_send=("control.PlanOffer",)))))
+        role_with(Policy(never_send=("control.PlanOffer",)))
 
 
 def test_the_guard_lets_through_exactly_the_limit() -> None:

@@ -67,12 +67,14 @@ def test_of_several_errors_the_cause_is_said_first(tmp_path: Path) -> None:
     status("c", state="running")
     status("d", state="failed", error="its table is wrong", cause="own")
     status("e", state="finished")
-    codes = {"a": 3, "b": 3, "c": -signal.SIGKILL, "d": 1, "e": 0}
+    status("f", state="failed", error="SystemExit: 143", cause="own")
+    codes = {"a": 3, "b": 3, "c": -signal.SIGKILL, "d": 1, "e": 0, "f": 143}
     assert explain_failure(tmp_path, codes).splitlines() == [
         "c: its process was ended by SIGKILL",
         "d: its table is wrong",
         "b: c: the connection was lost",
         "a: b reports: c is gone",
+        "f: was ended, since the job had failed",
     ]
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from unpooled.codec import Bytes
-from unpooled.errors import CertificateError, PeerLost, PeerSilent, UnpooledError
+from unpooled.errors import CertificateError, PeerLost, PeerSilent, PlanError, UnpooledError
 from unpooled.ledger import Ledger, read_ledger, reconcile
 from unpooled.session import Session
 from unpooled.transport import certificates, trust
@@ -289,7 +289,7 @@ def test_a_second_connection_under_a_name_is_refused(certs: Path) -> None:
 def test_an_address_in_use_is_said_so(certs: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         addresses = Addresses(f"127.0.0.1:{taken.getsockname()[1]}", {})
-        with pytest.raises(UnpooledError, match=r"bank cannot listen on .*: is it in use"):
+        with pytest.raises(PlanError, match=r"bank cannot listen on .*: is it in use"):
             open_session(certs / "bank", "bank", "telco", addresses, 2)
 
 
@@ -348,3 +348,28 @@ def test_a_gigabyte_takes_a_gigabyte_and_little_more(certs: Path) -> None:
         length, growth = map(int, output.split())
         assert length == 2**30
         assert growth < 2**30 + 128 * MEGABYTE, f"{party} needed {growth / MEGABYTE:.0f} MB for a message of 1024 MB"
+
+
+def test_an_acceptor_that_does_not_answer_is_silent(certs: Path) -> None:
+    """It has a valid certificate and takes the call, and then says nothing of itself."""
+    folder = certs / "bank"
+    pair = [((folder / "key.pem").read_bytes(), (folder / "certificate.pem").read_bytes())]
+    credentials = grpc.ssl_server_credentials(pair, (folder / "authority.pem").read_bytes(), require_client_auth=True)
+    over = threading.Event()
+
+    def say_nothing(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        over.wait(20)
+        yield b""
+
+    handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(say_nothing)
+    server = grpc.server(ThreadPoolExecutor(2))
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("unpooled.Link", {"Exchange": handler}),))
+    port = server.add_secure_port("127.0.0.1:0", credentials)
+    server.start()
+    addresses = Addresses(None, {"bank": f"127.0.0.1:{port}"})
+    try:
+        with pytest.raises(PeerSilent, match="bank accepted the connection of telco, but does not answer"):
+            open_session(certs / "telco", "telco", "bank", addresses, timeout=2)
+    finally:
+        over.set()
+        server.stop(None).wait()

@@ -291,3 +291,31 @@ def test_half_way_through_a_wait_is_told_once(box: Mailbox) -> None:
     box.deliver("telco", number(1))
     box.take("telco", "Number", 0.1, lambda: told.append("half"))
     assert told == ["half"]
+
+
+# what a curious or careless peer may say
+
+
+def test_a_peer_that_goes_on_after_its_goodbye_is_refused(box: Mailbox) -> None:
+    box.deliver("telco", encode(Goodbye()).joined())
+    with pytest.raises(ProtocolError, match=r"telco sent .*Number after its goodbye"):
+        box.deliver("telco", number(1))
+    with pytest.raises(PeerFailed, match=r"telco sent .*Number after its goodbye"):
+        box.check()
+
+
+def test_a_peer_cannot_flood_with_news(box: Mailbox) -> None:
+    frame = encode(Waiting("shop")).joined()
+    for _ in range(10_000):
+        box.deliver("telco", frame)
+    with pytest.raises(ProtocolError, match="more than 10000 messages about the conversation"):
+        box.deliver("telco", frame)
+
+
+def test_what_a_peer_says_is_shown_as_one_printable_line(box: Mailbox) -> None:
+    box.deliver("telco", encode(Abort("nobody-here", "\x1b[2J\n" + "x" * 10_000)).joined())
+    with pytest.raises(PeerFailed) as caught:
+        box.check()
+    assert caught.value.origin == "telco"
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 700

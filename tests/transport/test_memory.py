@@ -254,7 +254,7 @@ def test_a_failure_reaches_a_party_that_waits_for_somebody_else_but_not_its_text
 
     outcome = converse(tmp_path, bank=fail, telco=lambda s: told.wait(LONG), shop=wait_for_telco)
     assert isinstance(outcome.errors["bank"], InputError)
-    for party, when in (("shop", "waited for Number from telco"), ("telco", "was at work")):
+    for party, when in (("shop", "waited for Number from telco"), ("telco", "was to send Goodbye (scope '') to bank")):
         error = outcome.errors[party]
         assert isinstance(error, PeerFailed)
         assert str(error) == f"bank failed: InputError (while {party} {when})"

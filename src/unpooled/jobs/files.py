@@ -15,7 +15,7 @@ from unpooled import atomic
 from unpooled.errors import PlanError
 from unpooled.jobs.kinds import faults, parameters_of
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.private import Private, check_fits
+from unpooled.jobs.private import Private, check_certificates, check_fits
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -62,6 +62,10 @@ def load_job(path: Path) -> Job:
             check_fits(plan, party, privates[party])
         except PlanError as error:
             raise PlanError(f"{path}: private.{party}: {error}") from None
+    try:
+        check_certificates(privates)
+    except PlanError as error:
+        raise PlanError(f"{path}: {error}") from None
     return Job(plan, privates)
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from unpooled.control import PlanOffer
+from unpooled.control import PlanOffer, spoken
 from unpooled.errors import PlanMismatch, ProtocolError
 from unpooled.session import Session
 from unpooled.transport.trust import PARTY_NAME
@@ -65,7 +65,12 @@ class Plan(Section):
     insecure: bool = Field(
         False, description="allow keys of fewer than 2048 bits; for comparisons, never for real data"
     )
-    timeout: float = Field(600, description="seconds after which a silent party counts as lost", gt=0, le=86_400)
+    timeout: float = Field(
+        600,
+        description="seconds after which a silent party counts as lost; more than any stretch of work takes",
+        gt=0,
+        le=86_400,
+    )
     parameters: dict[str, Any] = Field({}, description="what the kind of job can be told")
     parties: dict[str, Party] = Field(description="who takes part; `unpooled certs` makes certificates for these names")
 
@@ -131,4 +136,4 @@ def agree(session: Session, fields: Mapping[str, str]) -> None:
             different = sorted(n for n in mine.keys() | theirs.keys() if mine.get(n) != theirs.get(n))
             if different:
                 named = ", ".join(different[:_FIELDS_NAMED]) + (", ..." if len(different) > _FIELDS_NAMED else "")
-                raise PlanMismatch(f"the plans of {session.party} and {peer} differ in: {named}")
+                raise PlanMismatch(f"the plans of {session.party} and {peer} differ in: {spoken(named)}")

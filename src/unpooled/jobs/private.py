@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import Field
@@ -47,6 +48,13 @@ class Private(Section):
         if table and table.path:
             table = table.model_copy(update={"path": folder / table.path})
         return self.model_copy(update={"certificates": certificates, "table": table})
+
+
+def check_certificates(privates: Mapping[str, Private]) -> None:
+    """Refuse certificates for some parties only: those made for a run would not be signed by the same authority."""
+    without = [name for name, private in privates.items() if private.certificates is None]
+    if without and len(without) < len(privates):
+        raise PlanError(f"private.{without[0]}: certificates: give them for every party, or for none to have them made")
 
 
 def check_fits(plan: Plan, party: str, private: Private, *, table_given: bool = False) -> None:

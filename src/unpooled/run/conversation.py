@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
-from unpooled.errors import RefusedError
-from unpooled.jobs.kinds import Result, check_policy, kind_of_job
-from unpooled.jobs.plan import agree
-from unpooled.jobs.private import Policy
-from unpooled.jobs.work import Work
+from unpooled.data.table import Table
+from unpooled.errors import PlanError, RefusedError
+from unpooled.jobs.kinds import Result, check_policy, kind_of_job, parameters_of
+from unpooled.jobs.plan import Plan, agree
+from unpooled.jobs.private import Policy, Private, check_fits
+from unpooled.jobs.work import begin
 from unpooled.session import Session
 from unpooled.wire import kind_of
 
@@ -30,16 +32,25 @@ def converse(session: Session, fields: Mapping[str, str], role: Callable[[Sessio
     return result
 
 
-def role_of(work: Work[Any]) -> Callable[[Session], Result]:
-    """What a party does in its plan's kind of job."""
-    check_policy(work.plan, work.party, work.private.policy)
-    kind = kind_of_job(work.plan)
-    return lambda session: kind.role(session, work)
+def role_of(
+    plan: Plan, party: str, private: Private, folder: Path, table: Table | None = None
+) -> Callable[[Session], Result]:
+    """What a party does in its plan's kind of job. Its table is loaded in the conversation: if that fails, all hear."""
+    check_fits(plan, party, private, table_given=table is not None)
+    check_policy(plan, party, private.policy)
+    kind, parameters = kind_of_job(plan), parameters_of(plan)
+
+    def role(session: Session) -> Result:
+        if plan.engine == "plain" and session.networked:
+            raise PlanError("engine: plain protects nothing, so it does not run over a network")
+        return kind.role(session, begin(plan, parameters, party, private, folder, table))
+
+    return role
 
 
-def seed_of(work: Work[Any]) -> int:
+def seed_of(private: Private) -> int:
     """The party's own seed, or a new one from the system."""
-    return secrets.randbits(63) if work.private.seed is None else work.private.seed
+    return secrets.randbits(63) if private.seed is None else private.seed
 
 
 def guard_of(party: str, policy: Policy) -> Callable[[type, int], None]:

@@ -38,7 +38,8 @@ def create(folder: Path) -> Path:
     if (folder / PLAN).exists() or (folder / LEDGER).exists():
         raise InputError(f"{folder} already holds a run; runs are never overwritten, choose another folder")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)  # it names columns, and later ids: nobody else's business
     except OSError as error:
         raise InputError(f"{folder} cannot be made: {error.strerror}") from None
     return folder

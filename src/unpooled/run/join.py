@@ -9,8 +9,7 @@ from unpooled.errors import PlanError
 from unpooled.jobs.kinds import Result, parameters_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.private import Private, check_fits
-from unpooled.jobs.rehearsal import identity_of
-from unpooled.jobs.work import begin
+from unpooled.jobs.rehearsal import identity_of, rehearse
 from unpooled.ledger import Ledger
 from unpooled.run import folder as run_folder
 from unpooled.run.conversation import converse, guard_of, role_of, seed_of
@@ -20,21 +19,20 @@ from unpooled.transport.mailbox import Mailbox
 
 
 def join(plan: Plan, party: str, private: Private, folder: Path) -> Result:
-    """Load this party's table, link up with the others, do its part; everything it makes is in `folder`."""
+    """Look whether all is in place, link up with the others, do this party's part; what it makes is in `folder`."""
     check_fits(plan, party, private)
     run_folder.create(folder)
     with run_folder.status_kept(folder, party, plan):
+        rehearse(plan, party, private, joins=True)
         identity = identity_of(party, private)
         addresses = addresses_of(plan, party, private)
-        parameters = parameters_of(plan)
-        fields = fields_of(plan, parameters)
-        work = begin(plan, parameters, party, private, folder)
-        role = role_of(work)
+        fields = fields_of(plan, parameters_of(plan))
+        role = role_of(plan, party, private, folder)
         peers = tuple(peer for peer in plan.parties if peer != party)
         with closing(Ledger(folder / run_folder.LEDGER, party, digest_of(fields))) as ledger:
             transport = GrpcTransport(identity, Mailbox(party, peers, ledger), addresses, plan.timeout)
             guard = guard_of(party, private.policy)
-            session = Session(transport, ledger, seed=seed_of(work), timeout=plan.timeout, guard=guard)
+            session = Session(transport, ledger, seed=seed_of(private), timeout=plan.timeout, guard=guard)
             result = converse(session, fields, role)
         run_folder.write_result(folder, result)
     return result

@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -15,18 +16,20 @@ from pydantic import ValidationError
 from unpooled.data.columns import Kind
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import CAUSES, PlanError, cause_of
+from unpooled.jobs.files import write_toml
 from unpooled.jobs.kinds import Result, faults, parameters_of
 from unpooled.jobs.plan import Plan, Role, digest_of, fields_of
 from unpooled.jobs.private import Private
-from unpooled.jobs.work import begin
 from unpooled.ledger import Ledger, Record, read_ledger
+from unpooled.run import folder as run_folder
 from unpooled.run.conversation import converse, guard_of, role_of, seed_of
-from unpooled.run.folder import LEDGER
 from unpooled.session import Session
 from unpooled.transport.mailbox import ROOM_BYTES
 from unpooled.transport.memory import MemoryTransport, mailboxes
 
 T = TypeVar("T")
+
+_GLANCE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -77,18 +80,26 @@ def simulate_job(
 
     A party without private settings has the defaults.
     """
-    parameters = parameters_of(plan)
-    fields = fields_of(plan, parameters)
     with ExitStack() as stack:
         root = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         roles: dict[str, Callable[[Session], Result]] = {}
         seeds, guards = {}, {}
         for party in plan.parties:
             private = privates.get(party, Private())
-            (root / party).mkdir(parents=True, exist_ok=True)
-            work = begin(plan, parameters, party, private, root / party, (tables or {}).get(party))
-            roles[party], seeds[party], guards[party] = role_of(work), seed_of(work), guard_of(party, private.policy)
+            home = run_folder.create(root / party)
+            role = role_of(plan, party, private, home, (tables or {}).get(party))
+            roles[party] = partial(_keeping_files, role, plan, home)
+            seeds[party], guards[party] = seed_of(private), guard_of(party, private.policy)
+        write_toml(root / run_folder.PLAN, plan)
+        fields = fields_of(plan, parameters_of(plan))
         return simulate_roles(roles, fields=fields, seeds=seeds, guards=guards, timeout=plan.timeout, folder=root)
+
+
+def _keeping_files(role: Callable[[Session], Result], plan: Plan, home: Path, session: Session) -> Result:
+    with run_folder.status_kept(home, session.party, plan):
+        result = role(session)
+        run_folder.write_result(home, result)
+    return result
 
 
 def simulate_roles(
@@ -107,7 +118,10 @@ def simulate_roles(
         for party in roles:
             (root / party).mkdir(parents=True, exist_ok=True)
         digest = digest_of(fields or {})
-        ledgers = {party: Ledger(root / party / LEDGER, party, digest) for party in roles}
+        ledgers = {
+            party: stack.enter_context(closing(Ledger(root / party / run_folder.LEDGER, party, digest)))
+            for party in roles
+        }
         boxes = mailboxes(ledgers, room)
         results: dict[str, T] = {}
         errors: dict[str, BaseException] = {}
@@ -125,14 +139,23 @@ def simulate_roles(
             except BaseException as error:
                 errors[party] = error
 
-        threads = [threading.Thread(target=run, args=(party,), name=f"unpooled-{party}") for party in roles]
+        threads = [
+            threading.Thread(target=run, args=(party,), name=f"unpooled-{party}", daemon=True) for party in roles
+        ]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(_GLANCE_SECONDS)  # not for ever at once: an interrupt must get through
+        except BaseException:
+            for box in boxes.values():
+                for peer in box.peers:
+                    box.lose(peer, "the simulation was interrupted")
+            raise
         if errors:
             raise original(errors)
-        return Outcome(results, {party: read_ledger(root / party / LEDGER) for party in roles})
+        return Outcome(results, {party: read_ledger(root / party / run_folder.LEDGER) for party in roles})
 
 
 def original(errors: Mapping[str, BaseException]) -> BaseException:

@@ -13,11 +13,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from unpooled import atomic
-from unpooled.errors import CAUSES, JobFailed, PlanError
+from unpooled.errors import CAUSES, JobFailed
 from unpooled.jobs.files import write_toml
 from unpooled.jobs.kinds import Result
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.private import Private
+from unpooled.jobs.private import Private, check_certificates
 from unpooled.run import folder as run_folder
 from unpooled.transport.certificates import make_trial
 
@@ -32,6 +32,7 @@ def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path) -> dict[str
 
     Parties without an address get a free port; if none has certificates, they are made for this run.
     """
+    check_certificates(privates)
     run_folder.create(folder)
     plan, privates = _completed(plan, privates, folder)
     write_toml(folder / run_folder.PLAN, plan)
@@ -59,10 +60,7 @@ def _completed(plan: Plan, privates: Mapping[str, Private], folder: Path) -> tup
         }
     plan = plan.model_copy(update={"parties": parties})
     completed = {name: _absolute(private) for name, private in privates.items()}
-    without = [name for name, private in completed.items() if private.certificates is None]
-    if without and len(without) < len(completed):
-        raise PlanError(f"private.{without[0]}: certificates: give them for every party, or for none to have them made")
-    if without:
+    if any(private.certificates is None for private in completed.values()):
         root = folder.resolve() / run_folder.WORKING / "certificates"
         make_trial(root, list(plan.parties))
         completed = {n: private.model_copy(update={"certificates": root / n}) for n, private in completed.items()}
@@ -94,8 +92,8 @@ def _start(plan: Path, party: str, home: Path, output: int) -> subprocess.Popen[
 def _wait(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
     """Wait for all; once one has failed the others have some seconds to hear of it and end by themselves."""
     deadline = None
-    while any(process.poll() is None for process in processes.values()):
-        if deadline is None and any(process.returncode for process in processes.values()):
+    while None in (codes := [process.poll() for process in processes.values()]):
+        if deadline is None and any(codes):
             deadline = time.monotonic() + _GRACE_SECONDS
         if deadline is not None and time.monotonic() > deadline:
             return
@@ -123,11 +121,13 @@ def explain_failure(folder: Path, codes: Mapping[str, int]) -> str:
         status = run_folder.read_json(folder / party / run_folder.STATUS)
         if code == 0:
             continue
-        if status.get("state") == "failed":
+        if code in (-signal.SIGTERM, 128 + signal.SIGTERM):
+            lines.append((len(CAUSES), f"{party}: was ended, since the job had failed"))
+        elif status.get("state") == "failed":
             error = status["error"]
             named = error if error.startswith(f"{party}:") else f"{party}: {error}"
             lines.append((CAUSES.index(status["cause"]), named))
-        elif code < 0 and code != -signal.SIGTERM:
+        elif code < 0:
             lines.append((-1, f"{party}: its process was ended by {signal.Signals(-code).name}"))
         else:
             lines.append((len(CAUSES), f"{party}: ended with code {code}; see {folder / party / run_folder.LOG}"))

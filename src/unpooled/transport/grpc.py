@@ -25,7 +25,8 @@ if tuple(map(int, version("grpcio").split(".")[:2])) < (1, 86):  # not tried wit
     os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_client,-event_engine_listener")
 import grpc
 
-from unpooled.errors import CertificateError, PeerLost, UnpooledError
+from unpooled.control import spoken
+from unpooled.errors import CertificateError, PeerLost, PeerSilent, PlanError, UnpooledError
 from unpooled.transport.door import Door
 from unpooled.transport.link import CHUNK_BYTES, Link
 from unpooled.transport.mailbox import Mailbox
@@ -80,7 +81,7 @@ class GrpcTransport:
         for peer, address in self._addresses.dial.items():
             self._dial(peer, address, deadline)
         while missing := self._missing():
-            self.mailbox.check()
+            self.mailbox.check("waited for {} to connect", ", ".join(missing))
             self._door.report()
             if time.monotonic() > deadline:
                 waited = f"{self.mailbox.party} waited {self._timeout:g} s for {', '.join(missing)} to connect"
@@ -152,7 +153,7 @@ class GrpcTransport:
         try:
             self._server.add_secure_port(address, credentials)
         except RuntimeError:
-            raise PeerLost(f"{identity.party} cannot listen on {address}: is it in use?", identity.party) from None
+            raise PlanError(f"{identity.party} cannot listen on {address}: is it in use?") from None
         self._server.start()
         log.info("%s listens on %s", identity.party, address)
 
@@ -192,17 +193,30 @@ class GrpcTransport:
         nonce = secrets.token_bytes(32)
         exchange: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(f"/{_SERVICE}/{_METHOD}")
         call = exchange(self._links[peer].outgoing(), metadata=((_NONCE, nonce),))
-        try:
-            shown = call.initial_metadata()
-            certificate, proof = _binary(shown, _CERTIFICATE), _binary(shown, _PROOF)
-        except grpc.RpcError as error:
-            raise _refused(peer, error) from None
+        shown = self._answer(call, peer, deadline)
+        certificate, proof = _binary(shown, _CERTIFICATE), _binary(shown, _PROOF)
         if not certificate:
             raise _refused(peer, call)
         check_proof(identity, certificate, proof, nonce, peer)
         with self._changed:
             self._linked.add(peer)
         self._start(peer, call, dialled=True)
+
+    def _answer(self, call: Any, peer: str, deadline: float) -> Any:
+        """What the acceptor says of itself; gRPC would wait for that for ever."""
+        answer = _DaemonThreads().submit(call.initial_metadata)
+        while True:
+            try:
+                return answer.result(_LOOK_SECONDS)
+            except grpc.RpcError as error:
+                raise _refused(peer, error) from None
+            except TimeoutError:
+                self.mailbox.check("was connecting with {}", peer)
+                if time.monotonic() > deadline:
+                    call.cancel()
+                    raise PeerSilent(
+                        f"{peer} accepted the connection of {self.mailbox.party}, but does not answer", peer
+                    ) from None
 
     def _await_ready(self, channel: grpc.Channel, peer: str, address: str, deadline: float) -> None:
         ready = grpc.channel_ready_future(channel)
@@ -214,7 +228,7 @@ class GrpcTransport:
                 return
             except grpc.FutureTimeoutError:
                 refusal = explain_refusal(self._identity, host.strip("[]"), int(port), peer, _LOOK_SECONDS)
-            self.mailbox.check()
+            self.mailbox.check("was connecting with {}", peer)
             if refusal.final:
                 raise CertificateError(f"{self.mailbox.party} cannot connect with {peer}: {refusal.text}")
             if time.monotonic() > deadline:
@@ -269,7 +283,7 @@ def _binary(metadata: Iterable[tuple[str, str | bytes]], key: str) -> bytes:
 
 
 def _refused(peer: str, call: Any) -> UnpooledError:
-    details = call.details() or str(call.code())
+    details = spoken(call.details() or str(call.code()))
     if call.code() == grpc.StatusCode.PERMISSION_DENIED:
         return CertificateError(f"{peer} refused the connection: {details}")
     return PeerLost(f"{peer}: the connection was lost while connecting: {details}", peer)

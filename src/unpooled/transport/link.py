@@ -2,7 +2,7 @@
 
 A frame that fits one chunk travels as itself plus a last byte 1. A longer one is announced by its size (8 bytes) plus
 a last byte 0, and follows in chunks of nothing but itself. The mark comes last so that arrays keep their alignment.
-Neither side ever holds more than the frame and a few chunks.
+A sender holds a frame and a few chunks; a receiver what its mailbox has room for, and the frame that is on its way.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Link:
             if self._out.qsize() < QUEUED_CHUNKS:
                 return
             self._taken.wait(_GLANCE_SECONDS)
-            self._mailbox.check()
+            self._mailbox.check("waited for {} to take a message", self.peer)
             if time.monotonic() > deadline:
                 party = self._mailbox.party
                 text = f"{party} waited {self._timeout:g} s for {self.peer} to take a message, in vain"

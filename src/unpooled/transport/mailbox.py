@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from unpooled.control import Abort, Goodbye, Waiting
+from unpooled.control import Abort, Goodbye, Waiting, spoken
 from unpooled.errors import (
     LedgerError,
     PeerError,
@@ -27,6 +27,8 @@ from unpooled.transport.waiting import Wait, WaitingRoom
 from unpooled.wire import Buffer, Disclosure, Header, disclosure_named, kind_of, read_body, read_header
 
 ROOM_BYTES = 64 * 2**20
+_MOST_NEWS = 10_000
+"""How many messages about the conversation itself a peer may send; they are not held back, so they are counted."""
 FRAME_BYTES = 1024
 """What a queued frame takes in memory besides its content, about: a queue of tiny frames must fill up too."""
 
@@ -53,6 +55,7 @@ class Mailbox:
         self._queued = dict.fromkeys(peers, 0)
         self._waiting_for_room = 0
         self._finished: set[str] = set()
+        self._heard = dict.fromkeys(peers, 0)
         self._waits_for: dict[str, str] = {}
         self._trouble: Callable[[str], UnpooledError] | None = None
         self._closed = False
@@ -62,6 +65,8 @@ class Mailbox:
         size = len(data) + FRAME_BYTES
         with self._changed:
             self._refuse_if_closed()
+            if self._heard[peer] >= _MOST_NEWS:
+                raise self._misbehaves(peer, f"sent more than {_MOST_NEWS} messages about the conversation itself")
             header = self._received(peer, data)
             if header is None:
                 return
@@ -109,10 +114,10 @@ class Mailbox:
             if peer not in self._finished:
                 self._note_peer(PeerLost, peer, f"{peer}: {reason}")
 
-    def check(self) -> None:
-        """Raise if a peer is known to have failed."""
+    def check(self, doing: str = "was at work", *details: str) -> None:
+        """Raise if a peer is known to have failed; the error says what this party was doing."""
         if self._trouble is not None:
-            raise self._trouble(f"while {self.party} was at work")
+            raise self._trouble(f"while {self.party} {doing.format(*details)}")
 
     def close(self) -> None:
         with self._changed:
@@ -137,22 +142,31 @@ class Mailbox:
             text = str(error)
             self._note(lambda _: LedgerError(text))
             return None
-        if header is None or kind not in _NEWS:
+        if header is None:
+            return None
+        if peer in self._finished and kind not in (kind_of(Abort), kind_of(Waiting)):
+            raise self._misbehaves(peer, f"sent {kind} after its goodbye")
+        if kind not in _NEWS:
             self._waits_for.pop(peer, None)
             return header
+        self._heard[peer] += 1
         try:
             self._hear(peer, read_body(header, _NEWS[kind]))
         except WireError as error:
             self._note_peer(PeerFailed, peer, f"{peer} sent a {kind} that cannot be read: {error}")
         return None
 
+    def _misbehaves(self, peer: str, what: str) -> ProtocolError:
+        self._note_peer(PeerFailed, peer, f"{peer} {what}")
+        return ProtocolError(f"{peer} {what}")
+
     def _hear(self, peer: str, news: object) -> None:
         match news:
-            case Abort(origin=origin, reason=reason) if origin == peer:
-                self._note_peer(PeerFailed, peer, f"{peer} failed: {reason}")
-            case Abort(origin=origin, reason=reason):
-                self._note_peer(PeerFailed, origin, f"{peer} reports: {reason}")
-            case Waiting(whom=whom):
+            case Abort(origin=origin, reason=reason) if origin != peer and origin in (self.party, *self.peers):
+                self._note_peer(PeerFailed, origin, f"{peer} reports: {spoken(reason)}")
+            case Abort(reason=reason):
+                self._note_peer(PeerFailed, peer, f"{peer} failed: {spoken(reason)}")
+            case Waiting(whom=whom) if whom in (self.party, *self.peers):
                 self._waits_for[peer] = whom
             case Goodbye():
                 self._finished.add(peer)
