@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from unpooled.errors import LedgerError
-from unpooled.ledger import Entry, Ledger, Line, Record, Way, read_ledger, reconcile, summarise
+from unpooled.ledger import Entry, Ledger, Line, Pair, Record, Way, read_ledger, reconcile, reconcile_all, summarise
 from unpooled.wire import Disclosure
 
 SUM = Disclosure("the sum", "the receiver")
@@ -211,9 +211,63 @@ def test_a_line_that_was_not_written_whole_is_an_error_and_the_file_is_closed_al
     ledger._file = FullDisk(taken)  # type: ignore[assignment]
     with pytest.raises(LedgerError, match="cannot be written, so nothing more is sent"):
         ledger.record("sent", "telco", "demo.Sum", "", 1, SUM)
-    with pytest.raises(LedgerError, match="cannot be written"):
+    with pytest.raises(LedgerError, match="was cut short, so nothing more is sent"):
+        ledger.record("sent", "telco", "demo.Sum", "", 1, SUM)
+    ledger.close()
+    assert ledger._file.closed
+
+
+def test_a_closing_line_that_was_not_written_whole_is_an_error_too(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl", "bank", "abc")
+    ledger._file.close()
+    ledger._file = FullDisk(7)  # type: ignore[assignment]
+    with pytest.raises(LedgerError, match="is the disk full"):
         ledger.close()
     assert ledger._file.closed
+
+
+class Interrupted(io.RawIOBase):
+    """Passes on the first bytes of a write, and then a signal comes."""
+
+    def __init__(self, file: io.FileIO, taken: int | None, signal: type[BaseException]) -> None:
+        self.file, self.taken, self.signal = file, taken, signal
+
+    def write(self, data: Any) -> int:
+        self.file.write(data[: self.taken])
+        raise self.signal
+
+    def close(self) -> None:
+        self.file.close()
+        super().close()
+
+
+@pytest.mark.parametrize("signal", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize(("taken", "frames"), [(0, 1), (None, 2)])
+def test_an_interrupt_while_a_line_is_written_does_not_break_the_chain(
+    tmp_path: Path, signal: type[BaseException], taken: int | None, frames: int
+) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl", "bank", "abc")
+    ledger.record("sent", "telco", "demo.Sum", "", 1, SUM)
+    ledger._file = Interrupted(ledger._file, taken, signal)  # type: ignore[assignment, arg-type]
+    with pytest.raises(signal):
+        ledger.record("sent", "telco", "demo.Sum", "", 2, SUM)
+    with pytest.raises(LedgerError, match="was cut short, so nothing more is sent"):
+        ledger.record("sent", "telco", "demo.Sum", "", 3, SUM)
+    ledger.close()
+    assert ledger._file.closed
+    record = read_ledger(ledger.path)
+    assert [entry.bytes for entry in record.entries] == [1, 2][:frames]
+    assert not record.closed
+
+
+def test_a_line_cut_in_two_by_an_interrupt_is_told_by_the_reader(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl", "bank", "abc")
+    ledger._file = Interrupted(ledger._file, 20, KeyboardInterrupt)  # type: ignore[assignment, arg-type]
+    with pytest.raises(KeyboardInterrupt):
+        ledger.record("sent", "telco", "demo.Sum", "", 1, SUM)
+    ledger.close()
+    with pytest.raises(LedgerError, match="line 2: the chain is broken"):
+        read_ledger(ledger.path)
 
 
 def test_threads_that_record_at_the_same_time_keep_the_chain(tmp_path: Path) -> None:
@@ -249,6 +303,16 @@ def test_ledgers_that_agree_have_no_differences() -> None:
     shop = entry("sent", "shop", 9)  # frames with others are not compared
     assert reconcile(replace(BANK, entries=(shop, *BANK.entries)), TELCO) == []
     assert reconcile(TELCO, BANK) == []
+
+
+def test_every_two_ledgers_are_compared() -> None:
+    shop = Record(Path("shop"), "shop", "xyz", (), closed=True)
+    assert reconcile_all([BANK, TELCO, shop]) == (
+        Pair(("bank", "telco"), ()),
+        Pair(("bank", "shop"), ("bank and shop recorded different plans",)),
+        Pair(("telco", "shop"), ("telco and shop recorded different plans",)),
+    )
+    assert reconcile_all([BANK]) == ()
 
 
 def test_different_plans_are_a_difference() -> None:

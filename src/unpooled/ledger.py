@@ -2,7 +2,8 @@
 
 One JSON object a line. The first line opens the ledger (party, plan digest), every frame is a line, the last one
 closes it. Each line carries the SHA-256 of itself and the line before, so a changed, removed or inserted line
-breaks the chain. A line has the peer, the kind, the scope, the size and the disclosure; never an id or a value.
+breaks the chain. Lines cut from the end, or a ledger written anew from the first line, do not: comparing with a peer's
+ledger shows those. A line has the peer, the kind, the scope, the size and the disclosure; never an id or a value.
 
 A frame is recorded before it leaves, so a ledger may name a frame that a crash kept from arriving, never the reverse.
 """
@@ -17,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -41,6 +43,7 @@ class Ledger:
         self.path = path
         self._lock = threading.Lock()
         self._last = _START
+        self._whole = True
         try:
             self._file = path.open("xb", buffering=0)
         except FileExistsError:
@@ -55,15 +58,22 @@ class Ledger:
 
     def close(self) -> None:
         """Add the closing line; a ledger without one belongs to a run that did not end in order."""
-        if not self._file.closed:
-            with self._file:
+        if self._file.closed:
+            return
+        with self._lock:
+            whole = self._whole
+        with self._file:
+            if whole:
                 self._append('"closed": true')
 
     def _append(self, members: str) -> None:
         text = f'{{"at": {time.time():.3f}, {members}'
         with self._lock:
+            if not self._whole:
+                raise LedgerError(f"{self.path} was cut short, so nothing more is sent")
             chain = _chained(self._last, text)
             line = f'{text}{_CHAIN_KEY}{chain}"}}\n'.encode()
+            self._whole = False  # until the chain is at this line: an interrupt may come at any moment in between
             try:
                 written = self._file.write(line)
             except (OSError, ValueError) as error:
@@ -71,6 +81,7 @@ class Ledger:
             if written != len(line):
                 raise LedgerError(f"{self.path} cannot be written, so nothing more is sent: is the disk full?")
             self._last = chain
+            self._whole = True
 
 
 @lru_cache(maxsize=1024)
@@ -189,6 +200,19 @@ def reconcile(first: Record, second: Record) -> list[str]:
     if first.plan != second.plan:
         differences.append(f"{first.party} and {second.party} recorded different plans")
     return [*differences, *_one_way(first, second), *_one_way(second, first)]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two parties whose ledgers were compared, and where they differ."""
+
+    parties: tuple[str, str]
+    differences: tuple[str, ...]
+
+
+def reconcile_all(records: Iterable[Record]) -> tuple[Pair, ...]:
+    """Compare every two of several parties' ledgers."""
+    return tuple(Pair((a.party, b.party), tuple(reconcile(a, b))) for a, b in combinations(records, 2))
 
 
 def _one_way(sender: Record, receiver: Record) -> Iterator[str]:

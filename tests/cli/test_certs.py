@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -95,6 +96,17 @@ def test_check_says_what_it_found() -> None:
     assert "Revoked certificates: 0" in said
     Path("trial/bank/revoked.pem").unlink()
     assert "There is no revoked.pem" in run("check trial/bank")
+
+
+def test_check_as_json() -> None:
+    run("trial bank telco --dir trial --days 7")
+    certificate = trust.read_certificate(Path("trial/bank/certificate.pem"))
+    found = json.loads(run("check trial/bank --json"))
+    assert (found["party"], found["until"]) == ("bank", certificate.not_valid_after_utc.isoformat())
+    assert found["authority"] == certificates.fingerprint(trust.read_authority(Path("trial/bank")))
+    assert found["revoked"]["certificates"] == 0
+    Path("trial/bank/revoked.pem").unlink()
+    assert json.loads(run("check trial/bank --json"))["revoked"] is None
 
 
 def test_a_trial_says_that_it_is_one() -> None:

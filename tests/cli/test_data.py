@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,14 @@ def test_example_writes_the_default_files(tmp_path: Path) -> None:
 def test_example_takes_rows_and_seed(tmp_path: Path) -> None:
     run(example_app, str(tmp_path), "--rows", "1500", "--seed", "3")
     assert (tmp_path / "truth.csv").read_text().count("\n") == 1_501
+
+
+def test_quiet_says_nothing(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(example_app, str(tmp_path / "example"), "--rows", "1000", "-q") == ""
+    assert (tmp_path / "example" / "job.toml").exists()
+    monkeypatch.setattr(publisher, "fetch", fake_fetch)
+    monkeypatch.setenv(datasets.FOLDER_VARIABLE, str(cache.parent))
+    assert run(datasets_app, "fetch", "--quiet") == ""
 
 
 def test_example_lets_errors_through(tmp_path: Path) -> None:
@@ -88,6 +97,22 @@ def test_list_tells_the_good_from_the_absent_and_the_wrong(cache: Path, monkeypa
     verified = {line.split()[1]: line.split()[-2] for line in output.splitlines() if ".csv.gz" in line}
     assert verified == {"bank": "yes", "credit": "no", "census": "yes"}
     assert "credit: not the published table" in output
+    listed = json.loads(run(datasets_app, "list", "--json"))
+    assert listed["folder"] == str(cache)
+    assert {entry["set"]: entry["problem"] for entry in listed["sets"]} == {
+        "bank": None,
+        "credit": "credit: not the published table",
+        "census": None,
+    }
+    bank = datasets.PUBLISHED["bank"]["train"]
+    assert listed["sets"][0] == {
+        "set": "bank",
+        "part": "train",
+        "file": bank.file,
+        "rows": bank.rows,
+        "positives": bank.positives,
+        "problem": None,
+    }
 
 
 @pytest.mark.usefixtures("cache")

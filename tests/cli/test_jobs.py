@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from unpooled.cli import app, exit_code, jobs
-from unpooled.errors import UnpooledError
+from unpooled.errors import CertificateError, InputError, JobFailed, UnpooledError
 from unpooled.jobs.example_job import ROLES
 from unpooled.jobs.files import load_job, load_plan, load_private, write_toml
 from unpooled.jobs.kinds import outline_of
@@ -72,6 +73,15 @@ def spoil(job: Path, old: str, new: str) -> Path:
     return job
 
 
+def use_free_ports(plan: Path) -> None:
+    """Another program of this machine may have the example's ports."""
+    text = plan.read_text()
+    for port in re.findall(r"127\.0\.0\.1:(\d+)", text):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            text = text.replace(f":{port}", f":{free.getsockname()[1]}")
+    plan.write_text(text)
+
+
 def test_a_run_from_end_to_end(shared: Path) -> None:
     said = json.loads((shared / "said.json").read_text())
     assert said["run"] == str(shared / "run")
@@ -99,6 +109,10 @@ def test_purge_says_what_it_removes(shared: Path) -> None:
     assert f"removed {shared / 'run' / 'bank' / '.working'}\n" in said
     assert not list((shared / "run").rglob("*.pem"))
     assert say("purge", shared / "run").stdout == "nothing to remove\n"
+    assert json.loads(say("purge", shared / "run", "--json").stdout) == {"removed": []}
+    (shared / "run" / ".working").mkdir()
+    removed = {"removed": [str(shared / "run" / ".working")]}
+    assert json.loads(say("purge", shared / "run", "--json").stdout) == removed
     assert refusal("purge", shared / "example")[0] == 1
 
 
@@ -145,7 +159,12 @@ def test_a_dry_run_as_json(shared: Path) -> None:
         ('branch = "category"', 'branch = "date"', 1, r"bank: .*bank\.csv: column 'branch': .* not a date"),
         ("/telco.csv", "/telko.csv", 1, r"telco: .*telko\.csv: there is no such file"),
         ("[private.coordinator]", "[private.coordinator.table]\nid='id'\npath='x.csv'", 2, r"private\.coordinator: "),
-        ("[private.coordinator]", '[private.bank]\ncertificates = "absent"', 1, r"absent.*is missing"),
+        (
+            "[private.coordinator]",
+            '[private.bank]\ncertificates = "absent"',
+            2,
+            "give them for every party",
+        ),
     ],
 )
 def test_faults_are_found_before_anything_starts(
@@ -202,6 +221,68 @@ def test_a_plan_without_addresses_cannot_be_joined(tmp_path: Path) -> None:
     assert (code, "neither helper nor bank has an address" in text) == (2, True)
 
 
+@pytest.fixture
+def joining(shared: Path, tmp_path: Path) -> tuple[object, ...]:
+    """The words of a join as bank that fails for want of certificates; `--run` is to be added."""
+    write_toml(tmp_path / "bank.toml", load_private(shared / "example" / "bank.toml"))
+    return ("join", shared / "example" / "plan.toml", "--as", "bank", "--private", tmp_path / "bank.toml", "--run")
+
+
+def test_a_failed_join_leaves_a_report(joining: tuple[object, ...], tmp_path: Path) -> None:
+    result = invoke(*joining, tmp_path / "new")
+    assert isinstance(result.exception, CertificateError)
+    assert result.stderr == f"report: {tmp_path / 'new' / 'report.html'}\n"
+    assert {"plan.toml", "status.json", "log.txt", "report.html"} <= {p.name for p in (tmp_path / "new").iterdir()}
+
+
+def test_a_join_into_an_old_run_leaves_it_alone(joining: tuple[object, ...], shared: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    shutil.copytree(shared / "run" / "bank", old)
+    before = {path.name: path.stat().st_mtime_ns for path in old.iterdir()}
+    code, text = refusal(*joining, old)
+    assert (code, "already holds a run" in text) == (1, True)
+    assert {path.name: path.stat().st_mtime_ns for path in old.iterdir()} == before
+
+
+def test_a_join_as_nobody_leaves_no_folder(joining: tuple[object, ...], tmp_path: Path) -> None:
+    words = ["baker" if word == "bank" else word for word in joining]
+    assert refusal(*words, tmp_path / "new")[0] == 2
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("trouble", [InputError("no plan"), OSError(28, "No space left on device")])
+def test_a_report_that_cannot_be_written_does_not_hide_the_error(
+    trouble: Exception, joining: tuple[object, ...], job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Path:
+        raise trouble
+
+    def end_badly(*_: object) -> dict[str, Any]:
+        raise JobFailed("bank: disk full")
+
+    monkeypatch.setattr(jobs, "write_report", fail)
+    monkeypatch.setattr(jobs, "spawn", end_badly)
+    assert isinstance(invoke(*joining, tmp_path / "new").exception, CertificateError)
+    assert refusal("run", job, "--run", tmp_path / "run", "-q") == (1, "bank: disk full")
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_the_log_of_a_join_is_kept_and_quiet_is_about_the_terminal(quiet: bool, shared: Path, tmp_path: Path) -> None:
+    say("certs", "trial", *ROLES, "--dir", tmp_path / "certs")
+    private = load_private(shared / "example" / "bank.toml")
+    write_toml(tmp_path / "bank.toml", private.model_copy(update={"certificates": tmp_path / "certs" / "bank"}))
+    plan = tmp_path / "plan.toml"
+    write_toml(plan, load_plan(shared / "example" / "plan.toml").model_copy(update={"timeout": 0.5}))
+    use_free_ports(plan)
+    words = f"join {plan} --as bank --private {tmp_path}/bank.toml --run {tmp_path}/run {'-q' * quiet}"
+    call = [sys.executable, "-m", "unpooled", *words.split()]
+    ended = subprocess.run(call, check=False, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 3, ended.stderr
+    log = (tmp_path / "run" / "log.txt").read_text()
+    assert re.match(r"\d\d:\d\d:\d\d bank listens on 127\.0\.0\.1:\d+\n", log)
+    assert (log in ended.stderr) is not quiet
+
+
 def test_kinds_are_listed_and_examples_printed(tmp_path: Path) -> None:
     assert re.search(r"^check +See that everything is in place", say("job").stdout)
     plan, private = tmp_path / "plan.toml", tmp_path / "bank.toml"
@@ -209,7 +290,10 @@ def test_kinds_are_listed_and_examples_printed(tmp_path: Path) -> None:
     private.write_text(say("job", "--example", "check", "--part", "private").stdout)
     assert load_plan(plan).kind == "check"
     assert load_private(private).table is not None
-    assert say("job", "--example", "check").stdout == plan.read_text() + private.read_text()
+    whole = tmp_path / "job.toml"
+    whole.write_text(say("job", "--example", "check").stdout)
+    assert load_job(whole).plan.kind == "check"
+    assert whole.read_text() == say("job", "--example", "check", "--part", "job").stdout
 
 
 def test_an_unknown_kind_or_part_is_a_wrong_call() -> None:
@@ -246,15 +330,6 @@ def commands_of_the_guide() -> list[list[str]]:
     return [fence.splitlines() for fence in fences]
 
 
-def use_free_ports(plan: Path) -> None:
-    """Another program of this machine may have the example's ports."""
-    text = plan.read_text()
-    for port in re.findall(r"127\.0\.0\.1:(\d+)", text):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            text = text.replace(f":{port}", f":{free.getsockname()[1]}")
-    plan.write_text(text)
-
-
 def join_all(lines: list[str]) -> None:
     """Start each party's command in a process of its own, as if on its own machine."""
     calls = [[sys.executable, "-m", *shlex.split(line)] for line in lines]
@@ -278,7 +353,10 @@ def test_the_guide_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert load_plan(Path("plan.toml")).kind == "check"
     joined = sorted(path.name.rsplit("-", 2)[0] for path in Path("runs").glob("check-*"))
     assert joined == sorted(f"check-{party}" for party in ROLES)
+    assert load_job(Path("job.toml")).plan.kind == "check"
     assert all(json.loads(path.read_text())["state"] == "finished" for path in Path("runs").glob("*/status.json"))
+    (log,) = Path("runs").glob("check-bank-*/log.txt")
+    assert re.search(r"^\d\d:\d\d:\d\d bank is connected with telco$", log.read_text(), re.MULTILINE)
     assert not list(Path("runs/first").rglob("private.toml"))
 
 

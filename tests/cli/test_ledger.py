@@ -12,6 +12,8 @@ from typer.testing import CliRunner, Result
 
 from unpooled.cli.ledger import DIFFERENCES_SHOWN, ledger_command
 from unpooled.errors import LedgerError
+from unpooled.jobs.files import write_toml
+from unpooled.jobs.plan import Party, Plan
 from unpooled.ledger import Ledger
 from unpooled.wire import Disclosure
 
@@ -68,6 +70,8 @@ def test_a_run_that_is_in_order(run_folder: Path) -> None:
     ]
     for line in ("bank: closed in order", "bank and telco: agree", "bank and shop: agree", "shop and telco: agree"):
         assert line in result.output.splitlines()
+    assert "missing" not in result.output
+    assert "not compared" not in result.output
 
 
 def test_the_same_as_json(run_folder: Path) -> None:
@@ -85,7 +89,7 @@ def test_the_same_as_json(run_folder: Path) -> None:
         "discloses": "nothing: masked",
         "to": "",
     }
-    assert content["broken"] == []
+    assert [content[name] for name in ("broken", "missing", "uncompared")] == [[], [], []]
     assert content["pairs"] == [
         {"parties": pair, "differences": []} for pair in (["bank", "shop"], ["bank", "telco"], ["shop", "telco"])
     ]
@@ -116,10 +120,45 @@ def test_a_run_may_be_named_by_its_folder_its_parties_folders_or_their_ledgers(
     assert len(content["pairs"]) == 3
 
 
-def test_one_ledger_alone_is_compared_with_none(run_folder: Path) -> None:
+def test_one_ledger_alone_is_compared_with_none_and_says_whose_are_elsewhere(run_folder: Path) -> None:
+    (run_folder / "bank" / "plan.toml").touch()
+    (run_folder / "bank" / "status.json").touch()
     code, content = as_json(run_folder / "bank")
     assert code == 0
-    assert content["pairs"] == []
+    assert (content["pairs"], content["missing"], content["uncompared"]) == ([], [], ["telco"])
+    result = call(run_folder / "bank")
+    assert result.exit_code == 0
+    assert result.output.splitlines()[-2:] == [
+        "not compared, for want of a ledger that holds: telco",
+        "To compare your ledger with a peer's: unpooled ledger MINE THEIRS",
+    ]
+
+
+def write_plan(run_folder: Path) -> None:
+    roles = {"bank": Party(role="active"), "shop": Party(role="seeker"), "telco": Party(role="passive")}
+    write_toml(run_folder / "plan.toml", Plan(kind="check", parties=roles))
+
+
+@pytest.mark.parametrize("party", ["shop", "telco"])
+def test_a_ledger_missing_from_a_whole_run_is_an_error(run_folder: Path, tmp_path: Path, party: str) -> None:
+    write_plan(run_folder)
+    assert call(run_folder).exit_code == 0
+    elsewhere = (run_folder / party / "ledger.jsonl").rename(tmp_path / "moved.jsonl")
+    result = call(run_folder)
+    assert result.exit_code == 1
+    assert f"missing: the ledger of {party}, which is in the run's plan" in result.output.splitlines()
+    assert "not compared" not in result.output
+    code, content = as_json(run_folder, run_folder)
+    assert (code, content["missing"], content["uncompared"]) == (1, [party], [])
+    assert as_json(run_folder, elsewhere)[0] == 0
+
+
+def test_a_broken_ledger_is_not_missing(run_folder: Path) -> None:
+    write_plan(run_folder)
+    path = run_folder / "telco" / "ledger.jsonl"
+    path.write_text(path.read_text().replace("demo.Sum", "demo.Row"))
+    code, content = as_json(run_folder)
+    assert (code, content["missing"], content["uncompared"]) == (1, [], ["telco"])
 
 
 def test_a_ledger_that_was_not_closed_is_said_to_be_so(tmp_path: Path) -> None:

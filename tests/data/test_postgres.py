@@ -4,6 +4,7 @@ import importlib.util
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -157,6 +158,11 @@ def test_server_types_become_kinds(server: str) -> None:
     assert table.frame["sel ect"].to_list() == ["x", None]
 
 
+def test_ids_are_stripped_and_missing_texts_are_no_ids(server: str) -> None:
+    where = TableSettings(postgres=server, query="values (' 001'), ('01'), ('NA'), (null)", id="column1")
+    assert load(where, "bank").frame["column1"].to_list() == ["001", "01", None, None]
+
+
 def test_a_query_is_read_in_batches_and_only_the_named_columns(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "_ROWS_PER_FETCH", 7)
     query = "select i as id, i % 3 as kind, '{}%s' as text from generate_series(1, 50) as i -- all of them"
@@ -202,6 +208,37 @@ def test_a_server_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
     where = TableSettings(postgres=f"host={tmp_path} dbname=x", table="t", id="id")
     with pytest.raises(InputError, match=r"^bank: PostgreSQL table t: .*No such file or directory"):
         load(where, "bank")
+
+
+def test_a_server_that_accepts_and_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_SECONDS_TO_CONNECT", 2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = TableSettings(postgres=f"host=127.0.0.1 port={silent.getsockname()[1]}", table="t", id="id")
+        with pytest.raises(InputError, match=r"^bank: PostgreSQL table t: .*timeout"):
+            load(where, "bank")
+
+
+@pytest.mark.parametrize(
+    ("connection", "variable", "seconds"),
+    [
+        ("dbname=x", None, 10),
+        ("dbname=x", "30", "30"),
+        ("dbname=x connect_timeout=60", "30", "60"),
+        ("postgresql://host/x?connect_timeout=60", None, "60"),
+    ],
+)
+def test_a_party_can_set_how_long_to_wait_for_the_server(
+    monkeypatch: pytest.MonkeyPatch, connection: str, variable: str | None, seconds: int | str
+) -> None:
+    def refuse(_: str, connect_timeout: int | str) -> None:
+        raise psycopg.OperationalError(f"waited for {connect_timeout!r}")
+
+    monkeypatch.setattr(psycopg, "connect", refuse)
+    monkeypatch.delenv("PGCONNECT_TIMEOUT", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("PGCONNECT_TIMEOUT", variable)
+    with pytest.raises(InputError, match=f"waited for {seconds!r}$"):
+        load(TableSettings(postgres=connection, table="t", id="id"), "bank")
 
 
 def test_a_malformed_connection_string_is_not_repeated() -> None:

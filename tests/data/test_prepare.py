@@ -170,7 +170,8 @@ def test_rows_with_missing_values_can_be_dropped() -> None:
 @pytest.mark.parametrize(
     ("ids", "values", "words"),
     [
-        (["a", "", "c", "  ", None], [1, 2, 3, 4, 5], "column 'id': rows 2, 4 and 5: the id is blank$"),
+        (["a", "", "NA", "  ", None], [1, 2, 3, 4, 5], "column 'id': rows 2, 3, 4 and 5: the id is blank, or a text "),
+        (["1", "01", " 1"], [1, 2, 3], "column 'id': rows 1 and 3: the same id with different values$"),
         (["a", "b", "a", "c", "b"], [1, 2, 1, 4, 5], "column 'id': rows 2 and 5: the same id with different values$"),
         (["a", "a", "b", "b"], [1, 2, 3, 4], r"rows 1 and 2: the same id with different values \(and so for 1 more"),
         ([], [], "data frame: there are no rows$"),
@@ -207,9 +208,14 @@ def test_row_numbers_are_those_of_the_source_after_duplicates_are_removed() -> N
         clean(table_from_frame(frame, "id", "clinic"), PrepareSettings())
 
 
-def test_limits_need_a_number_column() -> None:
-    with pytest.raises(InputError, match="column 'job': it has limits, but is not a number column"):
-        clean(table(job=["cook"]), PrepareSettings(limits={"job": (0, 1)}))
+@pytest.mark.parametrize(
+    ("column", "words"), [("job", "its kind is category, not number$"), ("age", "it is not among the columns that are")]
+)
+def test_limits_need_a_number_column(column: str, words: str) -> None:
+    with pytest.raises(
+        InputError, match=f"^clinic: data frame: column '{column}': prepare.limits names it, but {words}"
+    ):
+        clean(table(job=["cook"]), PrepareSettings(limits={column: (0, 1)}))
 
 
 @pytest.mark.parametrize("wrong", [{"missing": "guess"}, {"rare": 1}, {"limits": {"x": (2, 1)}}, {"colour": 1}])

@@ -58,6 +58,16 @@ def test_declared_types_and_missing_texts_count(tmp_path: Path) -> None:
     assert table.frame["rating"].to_physical().to_list() == [0, 2]
 
 
+def test_ids_are_stripped_and_missing_texts_are_no_ids(tmp_path: Path) -> None:
+    path = csv(tmp_path, "id,x\n 001 ,1\n01,2\n NA,3\n-,4\n,5\n")
+    pl.read_csv(path, infer_schema=False).write_parquet(tmp_path / "people.parquet")
+    for source in (path, tmp_path / "people.parquet"):
+        ids = load(TableSettings(path=source, id="id"), "clinic").frame["id"].to_list()
+        assert ids == ["001", "01", None, "-", None]
+        ids = load(TableSettings(path=source, id="id", missing=["-"]), "clinic").frame["id"].to_list()
+        assert ids == ["001", "01", "NA", None, None]
+
+
 def test_new_rows_can_be_read_like_old_ones(tmp_path: Path) -> None:
     old = load(TableSettings(path=csv(tmp_path), id="id", columns=["code", "age"]), "clinic")
     new = TableSettings(path=csv(tmp_path, "id,age,more,code\n1,,x,10\n", "new.csv"), id="id")
@@ -77,6 +87,8 @@ def test_schema_looks_at_the_first_rows_only(tmp_path: Path) -> None:
     [
         ("", "people.csv: the file is empty$"),
         ("key,x\n1,2\n", "column 'id': there is no such column; there are: key, x$"),
+        ("id;x\n1;2,5\n", r"column 'id': .*; there are: id;x \(columns must be separated by commas\)$"),
+        ("id\tx\n1\t2\n", r"column 'id': .*; there are: id\tx \(columns must be separated by commas\)$"),
         ("id,x,x\n1,2,3\n", "column 'x': there are two columns of this name$"),
         ("id,x\n1,2\n2,3,4\n", "people.csv: row 2: 3 fields, but the header has 2$"),
         (b"id,x\n1,\xe4\n", "people.csv: not text in UTF-8$"),
@@ -100,6 +112,14 @@ def test_broken_and_absent_files_are_named(tmp_path: Path) -> None:
             load(TableSettings(path=csv(tmp_path, content, name), id="id"), "clinic")
     with pytest.raises(InputError, match=r"absent.csv: there is no such file$"):
         load(TableSettings(path=tmp_path / "absent.csv", id="id"), "clinic")
+
+
+@pytest.mark.parametrize("name", ["people.csv", "people.csv.gz", "people.parquet"])
+def test_a_folder_is_not_a_table_whatever_is_in_it(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    csv(tmp_path / name)
+    with pytest.raises(InputError, match=f"^clinic: .*{name}: this is a folder, not a file$"):
+        load(TableSettings(path=tmp_path / name, id="id"), "clinic")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Tables from data frames in memory."""
 
 import datetime
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -41,6 +42,18 @@ def test_types_can_be_declared_and_ids_can_be_several_columns() -> None:
     assert table.frame["account"].to_list() == ["1", "2"]
     assert table.frame["district"].to_list() == ["7", "9"]
     assert table.kinds == types
+
+
+@pytest.mark.parametrize("as_frame", [pl.DataFrame, pd.DataFrame])
+def test_ids_lose_white_space_around_them_and_keep_their_zeros(as_frame: Callable[[object], object]) -> None:
+    table = table_from_frame(as_frame({"id": [" 001", "1", "a b\t", "NA", " ", "-"]}), "id", "clinic", missing=["-"])
+    assert table.frame["id"].to_list() == ["001", "1", "a b", "NA", None, None]
+
+
+@pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum([" 01", "NA"])])
+def test_ids_kept_as_categories_are_texts_too(dtype: pl.DataType) -> None:
+    table = table_from_frame(pl.DataFrame({"id": pl.Series([" 01", "NA"], dtype=dtype)}), "id", "clinic")
+    assert table.frame["id"].to_list() == ["01", None]
 
 
 def test_take_chooses_rows_in_order() -> None:

@@ -71,6 +71,22 @@ def test_faults_of_a_table_name_party_file_and_column(bank: dict[str, Any], chan
         rehearse(PLAN, "bank", Private.model_validate({"table": bank["table"] | change}))
 
 
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        ("agee", "it is not among the columns that are read"),
+        ("opened", "its kind is date, not number"),
+        ("risk", "its kind is ordered category, not number"),
+    ],
+)
+def test_limits_of_what_is_no_number_are_refused(bank: dict[str, Any], column: str, reason: str) -> None:
+    private = Private.model_validate(bank | {"prepare": {"limits": {"age": [0, 120], column: [0, 1]}}})
+    with pytest.raises(
+        InputError, match=rf"^bank: .*bank\.csv: column '{column}': prepare\.limits names it, but {reason}$"
+    ):
+        rehearse(PLAN, "bank", private)
+
+
 def test_what_does_not_fit_the_plan_or_the_policy_is_refused(bank: dict[str, Any]) -> None:
     with pytest.raises(PlanError, match="shop is not in the plan"):
         rehearse(PLAN, "shop", Private.model_validate(bank))

@@ -11,11 +11,11 @@ from pydantic import BaseModel
 
 from unpooled.data.prepare import PrepareSettings
 from unpooled.data.sources import TableSettings
-from unpooled.jobs.files import load_plan, load_private
+from unpooled.jobs.files import load_job, load_plan, load_private
 from unpooled.jobs.kinds import KINDS, parameters_of
 from unpooled.jobs.plan import Party, Plan
 from unpooled.jobs.private import Policy, Private, check_fits
-from unpooled.jobs.templates import plan_template, private_template
+from unpooled.jobs.templates import job_template, plan_template, private_template
 
 COMMENTED_OUT = re.compile(r"^# (\w+ = .+)$", re.MULTILINE)
 SECTIONS = ("table", "prepare", "policy", "parameters", "parties")
@@ -54,6 +54,20 @@ def test_the_printed_private_file_loads_and_fits_the_plan(kind: str, tmp_path: P
     assert private.policy == Policy()
 
 
+def test_the_printed_job_is_the_plan_without_addresses_and_loads(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(job_template(kind), encoding="utf-8")
+    job = load_job(tmp_path / "job.toml")
+    plan = Plan.model_validate(tomllib.loads(plan_template(kind)))
+    assert all(party.address is None for party in job.plan.parties.values())
+    assert job.plan.parties == {n: p.model_copy(update={"address": None}) for n, p in plan.parties.items()}
+    assert all(private.certificates is None for private in job.privates.values())
+    assert [name for name, private in job.privates.items() if private.table] == ["shop", "telco", "bank"]
+    (tmp_path / "job.toml").write_text(with_defaults_spelled_out(job_template(kind)), encoding="utf-8")
+    again = load_job(tmp_path / "job.toml")
+    assert again.privates == job.privates
+    assert parameters_of(again.plan) == parameters_of(job.plan)
+
+
 def test_the_plans_commented_out_lines_are_the_defaults(kind: str) -> None:
     template = plan_template(kind)
     spelled_out = tomllib.loads(with_defaults_spelled_out(template))
@@ -73,14 +87,15 @@ def test_the_private_files_commented_out_lines_are_the_defaults(kind: str) -> No
 
 
 def test_every_setting_of_a_plan_is_explained(kind: str) -> None:
-    template = plan_template(kind)
-    explained(template, Plan)
-    explained(template, KINDS[kind].parameters)
-    for name, field in Party.model_fields.items():
-        assert f"# {name}: {field.description}\n" in template
-    assert KINDS[kind].summary in template
+    for template in (plan_template(kind), job_template(kind)):
+        explained(template, Plan)
+        explained(template, KINDS[kind].parameters)
+        for name, field in Party.model_fields.items():
+            assert f"# {name}: {field.description}\n" in template
+        assert KINDS[kind].summary in template
 
 
 @pytest.mark.parametrize("model", [Private, TableSettings, PrepareSettings, Policy])
 def test_every_private_setting_is_explained(model: type[BaseModel], kind: str) -> None:
     explained(private_template(kind), model)
+    explained(job_template(kind), model)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from unpooled.cli.options import Json
 from unpooled.transport import certificates, trust
 
 certs_app = typer.Typer(
@@ -82,18 +84,25 @@ def _send_to_all(authority: Path) -> None:
 
 
 @certs_app.command()
-def check(folder: Annotated[Path, typer.Argument(help="A party's folder.")]) -> None:
+def check(folder: Annotated[Path, typer.Argument(help="A party's folder.")], as_json: Json = False) -> None:
     """Say whether a party's folder is in order, or what is wrong with it."""
     certificate = trust.read_certificate(folder / trust.CERTIFICATE_FILE)
     identity = trust.load_identity(folder, trust.name_in(certificate))
-    typer.echo(f"All is well: {identity.party} until {trust.moment(certificate.not_valid_after_utc)}.")
-    typer.echo(f"The authority's fingerprint: {certificates.fingerprint(trust.read_authority(folder))}")
-    if identity.revoked is None:
+    end, revoked = certificate.not_valid_after_utc, identity.revoked
+    fingerprint = certificates.fingerprint(trust.read_authority(folder))
+    if as_json:
+        listed = None
+        if revoked is not None:
+            listed = {"certificates": len(revoked), "as_of": revoked.last_update_utc.isoformat()}
+        found = {"party": identity.party, "until": end.isoformat(), "authority": fingerprint, "revoked": listed}
+        typer.echo(json.dumps(found))
+        return
+    typer.echo(f"All is well: {identity.party} until {trust.moment(end)}.")
+    typer.echo(f"The authority's fingerprint: {fingerprint}")
+    if revoked is None:
         typer.echo(f"There is no {trust.REVOKED_FILE}: revoked certificates would not be noticed.")
     else:
-        typer.echo(
-            f"Revoked certificates: {len(identity.revoked)}, as of {trust.moment(identity.revoked.last_update_utc)}."
-        )
+        typer.echo(f"Revoked certificates: {len(revoked)}, as of {trust.moment(revoked.last_update_utc)}.")
 
 
 @certs_app.command()

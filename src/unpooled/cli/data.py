@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +12,24 @@ from rich.console import Console
 from rich.progress import DownloadColumn, Progress, SpinnerColumn, TextColumn, TransferSpeedColumn
 from rich.table import Table
 
+from unpooled.cli.options import Json, Quiet
 from unpooled.data import datasets, example, publisher
 from unpooled.errors import InputError
 from unpooled.jobs.example_job import write_job_files
 
 datasets_app = typer.Typer(help="The public data sets bank, credit and census.", no_args_is_help=True)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A part of a data set as it was published, and what is wrong with the file, if anything."""
+
+    set: str
+    part: str
+    file: str
+    rows: int
+    positives: int
+    problem: str | None
 
 
 def example_command(
@@ -23,6 +38,7 @@ def example_command(
         int, typer.Option(help=f"People in the population, {example.SMALLEST:,} to {example.LARGEST:,}.")
     ] = example.ROWS,
     seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = example.SEED,
+    quiet: Quiet = False,
 ) -> None:
     """Write made-up tables of a shop, a telephone company and a bank.
 
@@ -31,43 +47,62 @@ def example_command(
     truth.csv says who would buy, to judge a result by; no party reads it. The job files are ready for
     `unpooled run DIR/job.toml`.
     """
-    for path in (*example.write(folder, rows, seed), *write_job_files(folder, "check")):
-        typer.echo(f"wrote {path}")
+    _say_written([*example.write(folder, rows, seed), *write_job_files(folder, "check")], quiet)
+
+
+def _say_written(paths: list[Path], quiet: bool) -> None:
+    if not quiet:
+        for path in paths:
+            typer.echo(f"wrote {path}")
 
 
 @datasets_app.command("fetch")
 def fetch_command(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Which sets; all if none is named.")] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Download data sets from the UCI Machine Learning Repository into your cache, and check them.
 
     They are published under CC BY 4.0. Reading credit takes an install with the extra "datasets".
     """
     columns = (SpinnerColumn(), TextColumn("{task.description}"), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns) as bars:
+    with Progress(*columns, disable=quiet) as bars:
         tasks = {name: bars.add_task(name, total=None) for name in names or datasets.PUBLISHED}
         written = publisher.fetch(tasks, datasets.cache_folder(), lambda name, size: bars.advance(tasks[name], size))
-    for path in written:
-        typer.echo(f"wrote {path}")
-    if datasets.folder() != datasets.cache_folder():
+    _say_written(written, quiet)
+    if datasets.folder() != datasets.cache_folder() and not quiet:
         typer.echo(f"{datasets.FOLDER_VARIABLE} is set, so these copies are not used until you unset it.")
 
 
 @datasets_app.command("list")
-def list_command() -> None:
+def list_command(as_json: Json = False) -> None:
     """Show where the data sets are looked for, and check those that are there."""
+    found = [
+        Found(name, part, expected.file, expected.rows, expected.positives, _problem(name, part))
+        for name, parts in datasets.PUBLISHED.items()
+        for part, expected in parts.items()
+    ]
+    if as_json:
+        typer.echo(json.dumps({"folder": str(datasets.folder()), "sets": [vars(part) for part in found]}))
+    else:
+        _show(found)
+
+
+def _problem(name: str, part: str) -> str | None:
+    try:
+        datasets.load(name, part)
+    except InputError as problem:
+        return str(problem)
+    return None
+
+
+def _show(found: list[Found]) -> None:
     typer.echo(f"Looking in {datasets.folder()}")
     table = Table("set", "part", "file", "rows", "positives", "verified")
-    problems = []
-    for name, parts in datasets.PUBLISHED.items():
-        for part, expected in parts.items():
-            try:
-                datasets.load(name, part)
-                verified = "yes"
-            except InputError as problem:
-                verified = "no"
-                problems.append(str(problem))
-            table.add_row(name, part, expected.file, f"{expected.rows:,}", f"{expected.positives:,}", verified)
+    for part in found:
+        verified = "no" if part.problem else "yes"
+        table.add_row(part.set, part.part, part.file, f"{part.rows:,}", f"{part.positives:,}", verified)
     Console().print(table)
-    for problem_text in problems:
-        typer.echo(problem_text)
+    for part in found:
+        if part.problem:
+            typer.echo(part.problem)

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,13 +19,15 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from unpooled.cli.dry_run import show_dry_run
+from unpooled.cli.options import Json, Quiet
 from unpooled.data import example
 from unpooled.errors import JobFailed, PlanError, UnpooledError
 from unpooled.jobs.example_job import example_job, write_job_files
 from unpooled.jobs.files import Job, load_job, load_plan, load_private
 from unpooled.jobs.kinds import KINDS
+from unpooled.jobs.private import check_fits
 from unpooled.jobs.rehearsal import rehearse
-from unpooled.jobs.templates import plan_template, private_template
+from unpooled.jobs.templates import job_template, plan_template, private_template
 from unpooled.report.page import write_report
 from unpooled.run import folder as run_folder
 from unpooled.run.join import addresses_of, join
@@ -34,11 +36,12 @@ from unpooled.run.spawn import spawn
 _LAST_SECONDS = 5.0
 """How long a party whose spawner has died may take to end in order."""
 
+_LOG_LINE, _LOG_TIME = "%(asctime)s %(message)s", "%H:%M:%S"
+_TEMPLATES = {"job": job_template, "plan": plan_template, "private": private_template}
+
 RunFolder = Annotated[
     Path | None, typer.Option("--run", metavar="DIR", help="Folder for this run. Default: runs/KIND-DATE-TIME.")
 ]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of words.")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything, show what will be disclosed, start nothing.")
 ]
@@ -87,39 +90,40 @@ def join_command(
         show_dry_run(loaded_plan, [rehearsal], as_json=as_json)
         return
     folder = run or run_folder.new_folder(f"{loaded_plan.kind}-{party}")
-    if attached:
-        threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     _log_to_terminal(quiet or as_json)
+    if attached:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+        join(loaded_plan, party, loaded_private, folder)
+        return
+    check_fits(loaded_plan, party, loaded_private)  # before there is a folder
+    run_folder.create(folder)
     try:
-        result = join(loaded_plan, party, loaded_private, folder)
+        with _log_in(folder / run_folder.LOG):
+            result = join(loaded_plan, party, loaded_private, folder)
     except UnpooledError:
-        if not attached and (folder / run_folder.STATUS).exists():
-            _say_report(write_report(folder))
+        _report_failure(folder)
         raise
-    if not attached:
-        _say_done(folder, write_report(folder), {party: result}, quiet, as_json)
+    _say_done(folder, write_report(folder), {party: result}, quiet, as_json)
 
 
 def job_command(
     example_kind: Annotated[
-        str | None, typer.Option("--example", metavar="KIND", help="Print files for this kind.")
+        str | None, typer.Option("--example", metavar="KIND", help="Print a file for this kind.")
     ] = None,
     part: Annotated[
-        Literal["plan", "private", "both"], typer.Option(help="Which file to print: plan, private or both.")
-    ] = "both",
+        Literal["job", "plan", "private"],
+        typer.Option(help="Which file: job, for a trial on one machine, or plan or private, for a machine each."),
+    ] = "job",
 ) -> None:
-    """List the kinds of job, or print commented example files for one."""
+    """List the kinds of job, or print a commented example file for one."""
     if example_kind is None:
         for name, kind in KINDS.items():
             typer.echo(f"{name:10} {kind.summary}")
         return
     if example_kind not in KINDS:
         raise PlanError(f"there is no kind of job {example_kind!r}; there are: {', '.join(KINDS)}")
-    if part in ("plan", "both"):
-        typer.echo(plan_template(example_kind))
-    if part in ("private", "both"):
-        typer.echo(private_template(example_kind))
+    typer.echo(_TEMPLATES[part](example_kind), nl=False)
 
 
 def demo_command(
@@ -147,12 +151,16 @@ def report_command(
 
 def purge_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
+    as_json: Json = False,
 ) -> None:
     """Remove a run's working files: keys made for it, and copies of private settings.
 
     Plan, ledgers, logs, results and reports stay.
     """
     removed = run_folder.purge(run)
+    if as_json:
+        typer.echo(json.dumps({"removed": [str(path) for path in removed]}))
+        return
     for path in removed:
         typer.echo(f"removed {path}")
     if not removed:
@@ -164,13 +172,15 @@ def _spawn_and_report(job: Job, folder: Path, quiet: bool, as_json: bool) -> Non
         try:
             results = spawn(job.plan, job.privates, folder)
         except JobFailed:
-            _say_report(write_report(folder))
+            _report_failure(folder)
             raise
     _say_done(folder, write_report(folder), results, quiet, as_json)
 
 
-def _say_report(report: Path) -> None:
-    typer.echo(f"report: {report}", err=True)
+def _report_failure(folder: Path) -> None:
+    """Write what can be told of a run that failed; no error in doing so may take the place of the run's own."""
+    with suppress(UnpooledError, OSError):
+        typer.echo(f"report: {write_report(folder)}", err=True)
 
 
 def _say_done(folder: Path, report: Path, results: dict[str, Any], quiet: bool, as_json: bool) -> None:
@@ -195,9 +205,23 @@ def _progress(text: str, quiet: bool) -> Iterator[None]:
 
 
 def _log_to_terminal(quiet: bool) -> None:
-    logging.basicConfig(
-        level=logging.WARNING if quiet else logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S"
-    )
+    terminal = logging.StreamHandler()
+    terminal.setLevel(logging.WARNING if quiet else logging.INFO)
+    logging.basicConfig(level=logging.INFO, format=_LOG_LINE, datefmt=_LOG_TIME, handlers=[terminal])
+
+
+@contextmanager
+def _log_in(path: Path) -> Iterator[None]:
+    """Keep the log in a file as well, quiet or not."""
+    log = logging.getLogger("unpooled")
+    file = logging.FileHandler(path, encoding="utf-8")
+    file.setFormatter(logging.Formatter(_LOG_LINE, _LOG_TIME))
+    log.addHandler(file)
+    try:
+        yield
+    finally:
+        log.removeHandler(file)
+        file.close()
 
 
 def _end_with_parent() -> None:

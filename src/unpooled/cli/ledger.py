@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,18 +12,31 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
+from unpooled.cli.options import Json
 from unpooled.errors import LedgerError
-from unpooled.ledger import Record, read_ledger, reconcile, summarise
+from unpooled.jobs.files import load_plan
+from unpooled.ledger import Pair, Record, read_ledger, reconcile_all, summarise
 from unpooled.report.page import DIFFERENCES_SHOWN
-from unpooled.run.folder import LEDGER
+from unpooled.run.folder import LEDGER, PLAN, STATUS
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two parties, and where their ledgers differ."""
+class Finding:
+    """The ledgers that hold, what is wrong with the others, how they compare, and whose are not there.
 
-    parties: tuple[str, str]
-    differences: list[str]
+    `missing` are the parties of a whole run without a ledger in its folder. `uncompared` are peers that ledgers mention
+    and whose own may well be elsewhere.
+    """
+
+    records: list[Record]
+    broken: list[str]
+    pairs: tuple[Pair, ...]
+    missing: list[str]
+    uncompared: list[str]
+
+    @property
+    def in_order(self) -> bool:
+        return not self.broken and not self.missing and not any(pair.differences for pair in self.pairs)
 
 
 def ledger_command(
@@ -34,22 +46,29 @@ def ledger_command(
             metavar="RUN...", help=f"A run's folder, a party's folder in it, or a {LEDGER}; several if apart."
         ),
     ],
-    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object, with every difference.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show what left each party, to whom, how often, how many bytes, and what it discloses.
 
     Checks that no ledger was tampered with, and compares the ledgers of every two parties.
 
-    Exit code 1: a ledger is broken, or two of them differ.
+    Exit code 1: a ledger is broken, a run's folder lacks one, or two of them differ.
     """
-    records, broken = _read_all(runs)
-    pairs = [Pair((a.party, b.party), reconcile(a, b)) for a, b in combinations(records, 2)]
-    if json_output:
-        typer.echo(json.dumps(_as_json(records, broken, pairs), indent=2, ensure_ascii=False))
+    finding = _find(runs)
+    if as_json:
+        typer.echo(json.dumps(_as_json(finding), indent=2, ensure_ascii=False))
     else:
-        _show(records, broken, pairs)
-    if broken or any(pair.differences for pair in pairs):
+        _show(finding)
+    if not finding.in_order:
         raise typer.Exit(1)
+
+
+def _find(runs: list[Path]) -> Finding:
+    records, broken = _read_all(runs)
+    present = {record.party for record in records}
+    missing = [party for run in dict.fromkeys(runs) for party in _without_ledger(run) if party not in present]
+    mentioned = {entry.peer for record in records for entry in record.entries}
+    return Finding(records, broken, reconcile_all(records), missing, sorted(mentioned - present - set(missing)))
 
 
 def _read_all(runs: list[Path]) -> tuple[list[Record], list[str]]:
@@ -80,20 +99,32 @@ def _ledgers_in(run: Path) -> list[Path]:
     return found
 
 
-def _show(records: list[Record], broken: list[str], pairs: list[Pair]) -> None:
+def _without_ledger(run: Path) -> list[str]:
+    """The parties in the plan of a whole run's folder that have no ledger there."""
+    if not (run / PLAN).exists() or (run / STATUS).exists():
+        return []
+    return [party for party in load_plan(run / PLAN).parties if not (run / party / LEDGER).exists()]
+
+
+def _show(finding: Finding) -> None:
     console = Console(markup=False, highlight=False, soft_wrap=True)
-    for record in records:
+    for record in finding.records:
         console.print(f"{record.party}: {'closed in order' if record.closed else 'not closed: the run did not end'}")
         console.print(_table(record), soft_wrap=False)
-    for problem in broken:
+    for problem in finding.broken:
         console.print(f"broken: {problem}")
-    for pair in pairs:
+    for party in finding.missing:
+        console.print(f"missing: the ledger of {party}, which is in the run's plan")
+    for pair in finding.pairs:
         names, count = " and ".join(pair.parties), len(pair.differences)
         console.print(f"{names}: {f'{count} differences' if count else 'agree'}")
         for difference in pair.differences[:DIFFERENCES_SHOWN]:
             console.print(f"  {difference}")
         if count > DIFFERENCES_SHOWN:
             console.print(f"  and {count - DIFFERENCES_SHOWN} more; --json shows them all")
+    if finding.uncompared:
+        console.print(f"not compared, for want of a ledger that holds: {', '.join(finding.uncompared)}")
+        console.print("To compare your ledger with a peer's: unpooled ledger MINE THEIRS")
 
 
 def _table(record: Record) -> Table:
@@ -103,7 +134,7 @@ def _table(record: Record) -> Table:
     return table
 
 
-def _as_json(records: list[Record], broken: list[str], pairs: list[Pair]) -> dict[str, Any]:
+def _as_json(finding: Finding) -> dict[str, Any]:
     return {
         "parties": [
             {
@@ -123,8 +154,10 @@ def _as_json(records: list[Record], broken: list[str], pairs: list[Pair]) -> dic
                     for line in summarise(record)
                 ],
             }
-            for record in records
+            for record in finding.records
         ],
-        "broken": broken,
-        "pairs": [{"parties": pair.parties, "differences": pair.differences} for pair in pairs],
+        "broken": finding.broken,
+        "missing": finding.missing,
+        "uncompared": finding.uncompared,
+        "pairs": [vars(pair) for pair in finding.pairs],
     }

@@ -17,6 +17,7 @@ column without any value in the training rows is left out and reported.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -37,7 +38,7 @@ from pydantic import (
 )
 
 from unpooled import atomic
-from unpooled.data.columns import Kind, Levels, fault, rows_named
+from unpooled.data.columns import Kind, Levels, fault, kind_name, rows_named
 from unpooled.data.table import Table
 from unpooled.errors import InputError
 
@@ -155,6 +156,7 @@ class Prepared:
 
 def clean(table: Table, settings: PrepareSettings) -> tuple[Table, Cleaning]:
     """Check ids and values, remove rows that are there twice and, if so set, rows with missing values."""
+    check_limits(settings, table.kinds, table.party, table.origin)
     _check_ids_present(table)
     rows = table.frame.with_row_index(_ROW, offset=1)
     unique = rows.unique(subset=table.frame.columns, keep="first", maintain_order=True)
@@ -175,11 +177,22 @@ def clean(table: Table, settings: PrepareSettings) -> tuple[Table, Cleaning]:
     return replace(table, frame=kept.drop(_ROW)), cleaning
 
 
+def check_limits(settings: PrepareSettings, kinds: Mapping[str, Kind], party: str, origin: str) -> None:
+    """Refuse limits of a column that is not there or holds no numbers."""
+    for name in settings.limits:
+        if name not in kinds:
+            raise fault(party, origin, "prepare.limits names it, but it is not among the columns that are read", name)
+        if kinds[name] != "number":
+            reason = f"prepare.limits names it, but its kind is {kind_name(kinds[name])}, not number"
+            raise fault(party, origin, reason, name)
+
+
 def _check_ids_present(table: Table) -> None:
     for name in table.id:
-        blank = table.frame[name].str.strip_chars().fill_null("") == ""
-        if blank.any():
-            raise fault(table.party, table.origin, "the id is blank", name, (blank.arg_true() + 1).to_list())
+        absent = table.frame[name].is_null().arg_true() + 1
+        if len(absent):
+            reason = "the id is blank, or a text that stands for a missing value"
+            raise fault(table.party, table.origin, reason, name, absent.to_list())
 
 
 def _check_ids_unique(table: Table, rows: pl.DataFrame) -> None:
@@ -194,9 +207,6 @@ def _check_ids_unique(table: Table, rows: pl.DataFrame) -> None:
 def _without_impossible(
     table: Table, rows: pl.DataFrame, settings: PrepareSettings
 ) -> tuple[pl.DataFrame, dict[str, tuple[int, ...]]]:
-    for name in settings.limits:
-        if table.kinds.get(name) != "number":
-            raise fault(table.party, table.origin, "it has limits, but is not a number column of the table", name)
     found: dict[str, tuple[int, ...]] = {}
     for name in [name for name, kind in table.kinds.items() if kind == "number"]:
         low, high = settings.limits.get(name, (-LARGEST, LARGEST))

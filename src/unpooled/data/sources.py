@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 ROWS_FOR_A_LOOK = 1000
 _ROWS_PER_FETCH = 10_000
+_SECONDS_TO_CONNECT = 10  # psycopg itself would wait for two minutes
 _FILE_ENDINGS = (".csv", ".csv.gz", ".parquet")
 _PASSWORD = re.compile(r"password\s*=|^\w+://[^@]*:[^@]*@", re.IGNORECASE)
 
@@ -98,6 +100,11 @@ class TableSettings(BaseModel):
             return str(self.path)
         return f"PostgreSQL table {self.table}" if self.table is not None else "PostgreSQL query"
 
+    @property
+    def is_csv(self) -> bool:
+        """Whether the source is a CSV file, which knows only text."""
+        return self.path is not None and self.path.suffix.lower() != ".parquet"
+
     def like(self, kinds: Mapping[str, Kind]) -> Self:
         """Settings that read exactly these columns as these kinds: for new rows of a table seen before."""
         return self.model_copy(update={"columns": tuple(kinds), "types": dict(kinds)})
@@ -114,8 +121,8 @@ def schema(settings: TableSettings, party: str) -> dict[str, Kind]:
 
 
 def _table(raw: pl.DataFrame, settings: TableSettings, party: str) -> Table:
-    untyped = settings.path is not None and settings.path.suffix.lower() != ".parquet"
-    return table_from_raw(raw, settings.id, party, settings.origin, settings.types, settings.missing, untyped)
+    origin, types, missing = settings.origin, settings.types, settings.missing
+    return table_from_raw(raw, settings.id, party, origin, types, missing, untyped=settings.is_csv)
 
 
 def read(settings: TableSettings, party: str, first: int | None = None) -> pl.DataFrame:
@@ -138,16 +145,20 @@ def _wanted(settings: TableSettings, party: str, available: Sequence[str]) -> li
     wanted = [*settings.id, *features]
     for name in wanted:
         if name not in available:
-            raise fault(party, settings.origin, f"there is no such column; there are: {', '.join(available)}", name)
+            found = ", ".join(available)
+            hint = " (columns must be separated by commas)" if settings.is_csv and re.search("[;\t]", found) else ""
+            raise fault(party, settings.origin, f"there is no such column; there are: {found}{hint}", name)
         if available.count(name) > 1 or f"{name}_duplicated_0" in available:  # polars renames a CSV file's second one
             raise fault(party, settings.origin, "there are two columns of this name", name)
     return wanted
 
 
 def _read_file(path: Path, settings: TableSettings, party: str, first: int | None) -> pl.DataFrame:
-    is_parquet = path.suffix.lower() == ".parquet"
+    if path.is_dir():  # polars would read the files in it
+        raise fault(party, settings.origin, "this is a folder, not a file")
+    is_csv = settings.is_csv
     try:
-        scan = pl.scan_parquet(path, glob=False) if is_parquet else pl.scan_csv(path, infer_schema=False, glob=False)
+        scan = pl.scan_csv(path, infer_schema=False, glob=False) if is_csv else pl.scan_parquet(path, glob=False)
         rows = scan.select(_wanted(settings, party, scan.collect_schema().names()))
         return (rows if first is None else rows.head(first)).collect(engine="streaming")
     except FileNotFoundError:
@@ -156,7 +167,7 @@ def _read_file(path: Path, settings: TableSettings, party: str, first: int | Non
         raise fault(party, settings.origin, f"cannot be read: {error}") from None
     except pl.exceptions.PolarsError:
         # The text of the error is not passed on: it may quote cells.
-        reason = "not a Parquet file, or a broken one" if is_parquet else _csv_reason(path)
+        reason = _csv_reason(path) if is_csv else "not a Parquet file, or a broken one"
         raise fault(party, settings.origin, reason) from None
 
 
@@ -184,8 +195,11 @@ def _csv_reason(path: Path) -> str:
 def _read_postgres(settings: TableSettings, party: str, first: int | None) -> pl.DataFrame:
     import psycopg
     from psycopg import sql
+    from psycopg.conninfo import conninfo_to_dict
 
-    with psycopg.connect(settings.postgres or "") as connection:
+    target = settings.postgres or ""
+    set_by_party = conninfo_to_dict(target).get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT")
+    with psycopg.connect(target, connect_timeout=set_by_party or _SECONDS_TO_CONNECT) as connection:
         connection.read_only = True
         connection.execute("set local timezone to 'UTC'; set local datestyle to 'ISO'")
         source = _postgres_source(settings)

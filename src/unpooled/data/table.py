@@ -1,4 +1,8 @@
-"""A party's table in memory: ids as text, every other column of a known kind."""
+"""A party's table in memory: ids as text, every other column of a known kind.
+
+An id keeps its leading zeros and loses white space around it. A blank id, and one of the texts that stand for a missing
+value, is null: `prepare.clean` refuses it.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +69,7 @@ def table_from_raw(
     for name in types:
         if name not in features:
             raise fault(party, origin, "its type is declared, but it is not among the columns that are read", name)
-    columns = [_id_text(raw[name], party, origin) for name in ids]
+    columns = [_id_text(raw[name], party, origin, missing) for name in ids]
     kinds: dict[str, Kind] = {}
     for name in features:
         cells = without_missing(raw[name], missing)
@@ -81,10 +85,10 @@ def table_from_raw(
     return Table(party, origin, tuple(ids), kinds, pl.DataFrame(columns))
 
 
-def _id_text(cells: pl.Series, party: str, origin: str) -> pl.Series:
+def _id_text(cells: pl.Series, party: str, origin: str, missing: Sequence[str]) -> pl.Series:
     """An id must have one exact text, which a fraction (how pandas keeps whole numbers beside missing ones) has not."""
     if cells.dtype.is_integer() or cells.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Date, pl.Null):
-        return cells.cast(pl.String)
+        return without_missing(cells.cast(pl.String), ["", *missing])
     raise fault(party, origin, f"ids must be texts or whole numbers, not {cells.dtype}", cells.name)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unpooled.data.columns import kind_name
+from unpooled.data.columns import Kind, kind_name
+from unpooled.data.prepare import check_limits
 from unpooled.data.sources import schema
 from unpooled.errors import PlanError
 from unpooled.jobs.kinds import check_policy
@@ -31,16 +32,19 @@ def identity_of(party: str, private: Private) -> Identity:
 
 
 def rehearse(plan: Plan, party: str, private: Private, *, joins: bool = False) -> Rehearsal:
-    """Check a party's settings, table, columns, certificates and policy; the first fault is raised.
+    """Check a party's settings, table, columns, limits, certificates and policy; the first fault is raised.
 
     A party that `joins` over a network must have certificates; for one that runs here they can be made.
     """
     check_fits(plan, party, private)
     check_policy(plan, party, private.policy)
-    kinds = schema(private.table, party) if private.table else {}
+    origin = "none"
+    kinds: dict[str, Kind] = {}
+    if private.table:
+        origin, kinds = private.table.origin, schema(private.table, party)
+        check_limits(private.prepare, kinds, party, origin)
     certificates = "made for the run"
     if joins or private.certificates is not None:
         identity_of(party, private)
         certificates = "valid"
-    origin = private.table.origin if private.table else "none"
     return Rehearsal(party, origin, {name: kind_name(kind) for name, kind in kinds.items()}, certificates)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import tomli_w
@@ -20,24 +20,29 @@ _PARTIES = {
     "coordinator": {"role": "coordinator", "address": "coordinator.example.org:7433"},
 }
 _SECTIONS = ("table", "prepare", "policy")
-_SAMPLES = {"path": "customers.csv", "id": "customer", "certificates": "certs/bank", "types": {"region": "category"}}
+_TABLE = {"path": "bank.csv", "id": "customer", "types": {"region": "category"}}
+
+
+def job_template(kind: str) -> str:
+    """A plan and all private settings in one file, for a trial on one machine; one party's settings are explained."""
+    lines = [
+        f"# job.toml, for a trial on one machine: unpooled run job.toml. Kind of job: {KINDS[kind].summary}",
+        *_plan_lines(kind, {name: {"role": party["role"]} for name, party in _PARTIES.items()}),
+        "# What is private to each party. First the bank's, with every setting; the coordinator needs none.",
+        "[private.bank]",
+        *_private_lines(_TABLE, prefix="private.bank."),
+    ]
+    for name in ("shop", "telco"):
+        lines += ["", f"[private.{name}.table]", f'path = "{name}.csv"', 'id = "customer"']
+    return "\n".join(lines) + "\n"
 
 
 def plan_template(kind: str) -> str:
     """A plan with every setting explained; settings that keep their default are commented out."""
     lines = [
         f"# plan.toml, the same at every party. Kind of job: {KINDS[kind].summary}",
-        *_lines(Plan, {"kind": kind}, skip=("parameters", "parties")),
-        "",
-        f"# {Plan.model_fields['parameters'].description}",
-        "[parameters]",
-        *_lines(KINDS[kind].parameters, {}),
-        "",
-        f"# {Plan.model_fields['parties'].description}",
-        *(f"# {name}: {field.description}" for name, field in Party.model_fields.items()),
+        *_plan_lines(kind, _PARTIES),
     ]
-    for name, party in _PARTIES.items():
-        lines += [f"[parties.{name}]", *tomli_w.dumps(party).splitlines(), ""]
     return "\n".join(lines)
 
 
@@ -45,12 +50,26 @@ def private_template(kind: str) -> str:
     """A private file with every setting explained."""
     lines = [
         f"# bank.toml, private: stays with the bank, is never sent. Kind of job: {KINDS[kind].summary}",
-        *_lines(Private, _SAMPLES, skip=_SECTIONS),
+        *_private_lines(_TABLE | {"certificates": "certs/bank"}),
     ]
+    return "\n".join(lines) + "\n"
+
+
+def _plan_lines(kind: str, parties: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    yield from _lines(Plan, {"kind": kind}, skip=("parameters", "parties"))
+    yield from ("", f"# {Plan.model_fields['parameters'].description}", "[parameters]")
+    yield from _lines(KINDS[kind].parameters, {})
+    yield from ("", f"# {Plan.model_fields['parties'].description}")
+    yield from (f"# {name}: {field.description}" for name, field in Party.model_fields.items())
+    for name, party in parties.items():
+        yield from (f"[parties.{name}]", *tomli_w.dumps(party).splitlines(), "")
+
+
+def _private_lines(given: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    yield from _lines(Private, given, skip=_SECTIONS)
     for name in _SECTIONS:
         field = Private.model_fields[name]
-        lines += ["", f"# {field.description}", f"[{name}]", *_lines(_section(field), _SAMPLES)]
-    return "\n".join(lines) + "\n"
+        yield from ("", f"# {field.description}", f"[{prefix}{name}]", *_lines(_section(field), given))
 
 
 def _section(field: FieldInfo) -> type[BaseModel]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import combinations, permutations
+from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from unpooled.errors import InputError, LedgerError
 from unpooled.jobs.files import load_plan
 from unpooled.jobs.kinds import Result, parameters_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
-from unpooled.ledger import Line, Record, Way, read_ledger, reconcile, summarise
+from unpooled.ledger import Line, Pair, Record, Way, read_ledger, reconcile_all, summarise
 from unpooled.run.folder import LEDGER, LOG, PLAN, RESULT, STATUS, read_json
 from unpooled.wire import Disclosure
 
@@ -75,14 +75,6 @@ class Trouble:
 
     party: str
     text: str
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two parties whose ledgers were compared, and where they differ."""
-
-    parties: tuple[str, str]
-    differences: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -146,7 +138,7 @@ def gather(run: Path) -> Story:
         parties=parties,
         troubles=_troubles(parties.values()),
         flows=_flows(plan, parties),
-        pairs=_pairs(parties.values()),
+        pairs=reconcile_all(party.ledger for party in parties.values() if party.ledger),
     )
 
 
@@ -172,7 +164,7 @@ def _read_status(folder: Path) -> Status | None:
 
 def _read_ledger(party: str, path: Path) -> tuple[Record | None, str]:
     if not path.exists():
-        return None, "there is none: this party never got as far as a conversation"
+        return None, "there is none: this party never got as far as a conversation, or it was removed"
     try:
         record = read_ledger(path)
     except LedgerError as error:
@@ -211,11 +203,6 @@ def _flows(plan: Plan, parties: Mapping[str, PartyFiles]) -> dict[tuple[str, str
                 lines = parties[teller].lines
                 flows[sender, receiver] = sum(line.bytes for line in lines if (line.way, line.peer) == (way, peer))
     return flows
-
-
-def _pairs(parties: Iterable[PartyFiles]) -> tuple[Pair, ...]:
-    records = [party.ledger for party in parties if party.ledger]
-    return tuple(Pair((a.party, b.party), tuple(reconcile(a, b))) for a, b in combinations(records, 2))
 
 
 def _settings(section: BaseModel, without: Iterable[str] = ()) -> list[Setting]:

@@ -1,0 +1,10 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of words.")]
