@@ -26,6 +26,7 @@ from unpooled.errors import (
 )
 from unpooled.ledger import Ledger, read_ledger, reconcile
 from unpooled.session import Session
+from unpooled.transport.mailbox import Mailbox
 from unpooled.transport.memory import MemoryTransport, mailboxes
 from unpooled.wire import Frame, encode, kind_of, message
 
@@ -295,3 +296,27 @@ def test_the_secret_source_is_the_systems_and_has_no_state_to_store(opened: Open
     for store in (secret.getstate, lambda: pickle.dumps(secret), lambda: copy.copy(secret)):
         with pytest.raises(NotImplementedError):
             store()
+
+
+def test_a_failing_party_waits_for_nobody_to_tell_of_it(tmp_path: Path) -> None:
+    """One peer takes nothing any more: the others are told, and the party leaves."""
+    sent: list[str] = []
+    ledger = Ledger(tmp_path / "bank.jsonl", "bank", "plan")
+
+    class Stuck:
+        networked = True
+        mailbox = Mailbox("bank", ("telco", "shop"), ledger)
+
+        def open(self) -> None: ...
+
+        def send(self, peer: str, frame: Frame) -> None:
+            sent.append(peer)
+
+        def can_send(self, peer: str) -> bool:
+            return peer != "telco"
+
+        def close(self) -> None: ...
+
+    Session(Stuck(), ledger, seed=1, timeout=60).abort(InputError("row 7"))
+    assert sent == ["shop"]
+    assert [entry.peer for entry in read_ledger(tmp_path / "bank.jsonl").entries] == ["shop"]

@@ -131,3 +131,14 @@ def test_the_guard_stops_a_message_before_it_leaves(tmp_path: Path) -> None:
         simulate_roles({"bank": speak, "telco": listen}, guards=guards, folder=tmp_path)
     for party in ("bank", "telco"):
         assert kind_of(Word) not in {entry.kind for entry in read_ledger(tmp_path / party / "ledger.jsonl").entries}
+
+
+def test_the_engine_that_protects_nothing_does_not_run_over_a_network() -> None:
+    plain = PLAN.model_copy(update={"engine": "plain"})
+    role = role_of(plain, "helper", Private(), Path("nowhere"))
+
+    class OverTheNetwork:
+        networked = True
+
+    with pytest.raises(PlanError, match="plain protects nothing, so it does not run over a network"):
+        role(OverTheNetwork())  # type: ignore[arg-type]

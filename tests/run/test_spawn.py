@@ -20,7 +20,7 @@ from unpooled.run.spawn import explain_failure, spawn
 def job(tmp_path: Path) -> Job:
     example.write(tmp_path / "tables", rows=1000)
     job = example_job("check")
-    plan = job.plan.model_copy(update={"parameters": {"round_trips": 2, "megabytes": 1}, "timeout": 20.0})
+    plan = job.plan.model_copy(update={"parameters": {"round_trips": 2, "megabytes": 1}, "timeout": 600.0})
     return Job(plan, {name: private.at(tmp_path / "tables") for name, private in job.privates.items()})
 
 
