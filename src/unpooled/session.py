@@ -10,13 +10,13 @@ import random
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol, TypeVar, overload
 
 import numpy as np
 
 from unpooled.control import Abort, Goodbye, Waiting
-from unpooled.errors import LedgerError, ProtocolError, UnpooledError, origin_of
+from unpooled.errors import LedgerError, ProtocolError, UnpooledError, WireError, origin_of
 from unpooled.ledger import Ledger
 from unpooled.transport.mailbox import Mailbox
 from unpooled.wire import Frame, disclosure_of, encode, kind_of, read_body
@@ -108,10 +108,13 @@ class Session:
     def recv(self, peer: str, *kinds: type) -> object:
         """The next message of a peer, which must be of one of these kinds; arrays in it are read-only."""
         awaited = _awaited(kinds, self.where)
-        header = self._transport.mailbox.take(peer, awaited, self._timeout, lambda: self._tell_waiting(peer))
+        header = self._transport.mailbox.take(peer, awaited, self._timeout, partial(self._tell_waiting, peer))
         for kind in kinds:
             if header.kind == kind_of(kind):
-                return read_body(header, kind)
+                try:
+                    return read_body(header, kind)
+                except WireError as error:
+                    raise WireError(f"{peer} sent a damaged message (scope '{header.scope}'): {error}") from None
         got = f"{header.kind} (scope '{header.scope}')"
         raise ProtocolError(f"{self.party} expected {awaited} from {peer}, got {got}")
 
@@ -120,7 +123,7 @@ class Session:
         for peer in self.peers:
             self.send(peer, Goodbye())
         for peer in self.peers:
-            self._transport.mailbox.take_goodbye(peer, self._timeout, lambda peer=peer: self._tell_waiting(peer))  # type: ignore[misc]
+            self._transport.mailbox.take_goodbye(peer, self._timeout, partial(self._tell_waiting, peer))
         self._end()
 
     def abort(self, error: BaseException) -> None:
