@@ -22,7 +22,7 @@ from unpooled.cli.dry_run import show_dry_run
 from unpooled.cli.options import Json, Quiet
 from unpooled.data import example
 from unpooled.errors import JobFailed, PlanError, UnpooledError
-from unpooled.jobs.example_job import example_job, write_job_files
+from unpooled.jobs.example_job import write_job_files
 from unpooled.jobs.files import Job, load_job, load_plan, load_private
 from unpooled.jobs.kinds import KINDS
 from unpooled.jobs.private import check_fits
@@ -92,12 +92,12 @@ def join_command(
     folder = run or run_folder.new_folder(f"{loaded_plan.kind}-{party}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     _log_to_terminal(quiet or as_json)
+    check_fits(loaded_plan, party, loaded_private)  # before there is a folder
+    run_folder.create(folder)
     if attached:
         threading.Thread(target=_end_with_parent, daemon=True).start()
         join(loaded_plan, party, loaded_private, folder)
         return
-    check_fits(loaded_plan, party, loaded_private)  # before there is a folder
-    run_folder.create(folder)
     try:
         with _log_in(folder / run_folder.LOG):
             result = join(loaded_plan, party, loaded_private, folder)
@@ -137,9 +137,7 @@ def demo_command(
     tables = folder / "tables"
     example.write(tables, rows)
     write_job_files(tables, "check")
-    job = example_job("check")
-    privates = {name: private.at(tables) for name, private in job.privates.items()}
-    _spawn_and_report(Job(job.plan, privates), folder, quiet, as_json)
+    _spawn_and_report(load_job(tables / "job.toml"), folder, quiet, as_json)
 
 
 def report_command(

@@ -8,7 +8,7 @@ from pathlib import Path
 from unpooled.errors import PlanError
 from unpooled.jobs.kinds import Result, parameters_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
-from unpooled.jobs.private import Private, check_fits
+from unpooled.jobs.private import Private
 from unpooled.jobs.rehearsal import identity_of, rehearse
 from unpooled.ledger import Ledger
 from unpooled.run import folder as run_folder
@@ -19,9 +19,10 @@ from unpooled.transport.mailbox import Mailbox
 
 
 def join(plan: Plan, party: str, private: Private, folder: Path) -> Result:
-    """Look whether all is in place, link up with the others, do this party's part; what it makes is in `folder`."""
-    check_fits(plan, party, private)
-    run_folder.create(folder)
+    """Look whether all is in place, link up with the others, do this party's part; what it makes is in `folder`.
+
+    The folder is there already, made by `folder.create`, which refuses one that holds a run.
+    """
     with run_folder.status_kept(folder, party, plan):
         rehearse(plan, party, private, joins=True)
         identity = identity_of(party, private)

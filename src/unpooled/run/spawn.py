@@ -59,16 +59,12 @@ def _completed(plan: Plan, privates: Mapping[str, Private], folder: Path) -> tup
             for name, party in plan.parties.items()
         }
     plan = plan.model_copy(update={"parties": parties})
-    completed = {name: _absolute(private) for name, private in privates.items()}
+    completed = {name: private.at(Path.cwd()) for name, private in privates.items()}
     if any(private.certificates is None for private in completed.values()):
         root = folder.resolve() / run_folder.WORKING / "certificates"
         make_trial(root, list(plan.parties))
         completed = {n: private.model_copy(update={"certificates": root / n}) for n, private in completed.items()}
     return plan, completed
-
-
-def _absolute(private: Private) -> Private:
-    return private.at(Path.cwd())
 
 
 def _free_address(held: ExitStack) -> str:
