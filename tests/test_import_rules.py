@@ -19,13 +19,18 @@ ORDER = [
     "transport",
     "session",
     "data",
+    "secure",
     "jobs",
     "run",
     "report",
     "cli",
     "__main__",
 ]
-NEVER = {"data": {"transport", "session", "wire", "control", "ledger"}, "report": {"transport", "session"}}
+NEVER = {
+    "data": {"transport", "session", "wire", "control", "ledger"},
+    "secure": {"transport"},
+    "report": {"transport", "session"},
+}
 """What a part must not use although it comes earlier."""
 
 

@@ -1,0 +1,1 @@
+"""Computing together on numbers that nobody shows."""

@@ -1,0 +1,279 @@
+"""Paillier's cryptosystem: whoever has the public key can encrypt and add, and the owner of the key alone can decrypt.
+
+A ciphertext of m is (1 + m n) · noise mod n². Multiplying ciphertexts adds what is in them. The noise is made after
+Damgård, Jurik and Nielsen: p ≡ q ≡ 3 mod 4, gcd(p-1, q-1) = 2, h = -x² mod n, and the noise is (hⁿ)^r mod n² for a
+random r of half as many bits as n. All noise is powers of one number, so one table of its powers serves for all.
+
+What it rests on: n-th powers mod n² look like any other numbers to whoever cannot factor n (the decisional composite
+residuosity assumption), and powers of h with so short an exponent look like all its powers (Damgård, Jurik and
+Nielsen's assumption). The owner of the key sees a ciphertext's noise as well as its content: what was computed from
+ciphertexts is multiplied with an encrypted mask under covering noise (see `noise_table`) before it goes to the owner.
+`add`, `add_many`, `add_runs`, `shift` and `scale` make no noise of their own.
+
+Ciphertexts are lists of `mpz`. Decryption raises to the secret exponents in constant time. Looking up noise in a
+table may show in the processor's caches, and so to whoever runs programs on the same machine.
+
+>>> key = make_key(512, insecure=True)
+>>> first, second = encrypt(key.public, [20, -62], noises(noise_table(key.public), 2))
+>>> [int(total) for total in centre(key.public, decrypt(key, [add(key.public, first, second)]))]
+[-42]
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from operator import index
+
+import gmpy2
+import numpy as np
+from gmpy2 import mpz
+
+from unpooled.codec import Bytes, Ints
+from unpooled.errors import InputError, ProtocolError, RefusedError
+
+SECURE_BITS = 2048
+SMALLEST_BITS = 256
+COVER_BITS = 128
+
+_ROUNDS = 40
+"""GMP runs the Baillie-PSW test, which no known composite passes, and a Miller-Rabin round for each one above 24."""
+
+_SMALL_PRIMES_BELOW = 2**16
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """What everybody may know: n, and hⁿ mod n², of which all noise is a power."""
+
+    n: mpz
+    noise_base: mpz
+
+    def __post_init__(self) -> None:
+        """Numbers from a message are Python's own, with which every operation would be slower."""
+        object.__setattr__(self, "n", mpz(self.n))
+        object.__setattr__(self, "noise_base", mpz(self.noise_base))
+
+    @cached_property
+    def n_squared(self) -> mpz:
+        return self.n**2
+
+    @property
+    def bits(self) -> int:
+        return int(self.n.bit_length())
+
+    @property
+    def width(self) -> int:
+        """How many bytes a ciphertext takes."""
+        return (int(self.n_squared.bit_length()) + 7) // 8
+
+
+@dataclass(frozen=True)
+class PrivateKey:
+    """The public key and the two primes whose product n is."""
+
+    public: PublicKey
+    p: mpz = field(repr=False)
+    q: mpz = field(repr=False)
+
+    @cached_property
+    def p_inverse(self) -> mpz:
+        """1/p mod q."""
+        return gmpy2.invert(self.p, self.q)
+
+    @cached_property
+    def q_inverse(self) -> mpz:
+        """1/q mod p."""
+        return gmpy2.invert(self.q, self.p)
+
+
+def check_size(bits: int, *, insecure: bool = False) -> None:
+    """Refuse sizes that keys do not have, and those that can be broken unless that is asked for."""
+    if bits % 16 or bits < SMALLEST_BITS:
+        raise InputError(f"a key has a multiple of 16 bits, at least {SMALLEST_BITS}, but {bits} are asked for")
+    if bits < SECURE_BITS and not insecure:
+        raise RefusedError(f"a key of {bits} bits can be broken: {SECURE_BITS} are needed, or the option insecure")
+
+
+def make_key(bits: int, *, insecure: bool = False) -> PrivateKey:
+    """Make a key whose n has exactly so many bits."""
+    check_size(bits, insecure=insecure)
+    p = _prime(bits // 2)
+    q = _prime(bits // 2)
+    while gmpy2.gcd(p - 1, q - 1) != 2:  # which p = q does not pass either
+        q = _prime(bits // 2)
+    n = p * q
+    x = mpz(secrets.randbelow(int(n)))
+    while gmpy2.gcd(x, n) != 1:
+        x = mpz(secrets.randbelow(int(n)))
+    h = -x * x % n
+    return PrivateKey(PublicKey(n, gmpy2.powmod(h, n, n * n)), p, q)
+
+
+def _prime(bits: int) -> mpz:
+    """A prime ≡ 3 mod 4, each as likely as any other. Both top bits are set: a product of two has full length."""
+    while True:
+        candidate = mpz(secrets.randbits(bits) | 3 << bits - 2 | 3)
+        if gmpy2.is_prime(candidate, _ROUNDS):
+            return candidate
+
+
+def check_public(key: PublicKey, bits: int) -> None:
+    """Refuse a received key that was not made as `make_key` makes them, as far as that shows without the primes.
+
+    What does not show: that n has two prime factors and no more, that they were drawn at random, and that the noise
+    base is an n-th power. Such a key protects less against third parties; its owner can read whatever is encrypted
+    with it in any case.
+    """
+    n, base = key.n, key.noise_base
+    if n < 1 or key.bits != bits:
+        raise ProtocolError(f"the key's n must have exactly {bits} bits")
+    if n % 4 != 1:
+        raise ProtocolError("the key's n is not the product of two primes ≡ 3 mod 4")
+    if gmpy2.gcd(n, gmpy2.primorial(_SMALL_PRIMES_BELOW)) != 1:
+        raise ProtocolError("the key's n has a small factor")
+    if gmpy2.is_prime(n, _ROUNDS):
+        raise ProtocolError("the key's n is a prime")
+    if gmpy2.is_power(n):
+        raise ProtocolError("the key's n is a power of another number")
+    if not 0 < base < key.n_squared or gmpy2.gcd(base, n) != 1:
+        raise ProtocolError("the key's noise base is not a number below n² without a factor of n")
+    if base % n in (1, n - 1):
+        raise ProtocolError("the key's noise base has next to no powers, so that its noise would hide nothing")
+    if gmpy2.jacobi(base % n, n) != 1:
+        raise ProtocolError("the key's noise base does not have the Jacobi symbol 1")
+
+
+@dataclass(frozen=True)
+class NoiseTable:
+    """`rows[i][digit]` is the noise base to the power of digit · 256^i, mod n²."""
+
+    n_squared: mpz
+    rows: tuple[tuple[mpz, ...], ...]
+
+
+@lru_cache(maxsize=2)
+def noise_table(public: PublicKey, *, cover: bool = False) -> NoiseTable:
+    """The powers of the noise base from which noise is put together, a byte of the exponent at a time.
+
+    It takes 256 times the size of a ciphertext for each byte of the exponent: 16 MiB at 2048 bits, with `cover`
+    34 MiB. It is made once per process and key: hand worker processes the key, and let each ask for the table.
+
+    Exponents have half as many bits as n, which is enough to encrypt. With `cover` they are `COVER_BITS` longer than n:
+    the noise is then as good as any power of the base, and covers the noise it is multiplied with even from the
+    owner of the key. Short noise would not: an owner who can take discrete logarithms mod p would see the sum of all
+    exponents, whose length tells how many were added.
+    """
+    exponent_bits = public.bits + COVER_BITS if cover else public.bits // 2
+    n_squared, power, rows = public.n_squared, public.noise_base, []
+    for _ in range(exponent_bits // 8):
+        row = [mpz(1)]
+        for _ in range(255):
+            row.append(row[-1] * power % n_squared)
+        rows.append(tuple(row))
+        power = row[-1] * power % n_squared
+    return NoiseTable(n_squared, tuple(rows))
+
+
+def noises(table: NoiseTable, count: int) -> list[mpz]:
+    """Fresh noise for so many ciphertexts; each must be used once only."""
+    n_squared, rows = table.n_squared, table.rows
+    made = []
+    for _ in range(count):
+        noise = mpz(1)
+        for row, digit in zip(rows, secrets.token_bytes(len(rows)), strict=True):
+            noise = noise * row[digit] % n_squared
+        made.append(noise)
+    return made
+
+
+def encrypt(public: PublicKey, plaintexts: Iterable[int], noises: Iterable[mpz]) -> list[mpz]:
+    """Encrypt whole numbers between -n/2 and n/2, each with its own noise."""
+    n, n_squared = public.n, public.n_squared
+    made = []
+    for position, (plaintext, noise) in enumerate(zip(plaintexts, noises, strict=True)):
+        m = mpz(index(plaintext))  # numpy's integers would overflow on the way
+        if not -n < 2 * m < n:
+            raise InputError(f"plaintext {position} does not lie between -n/2 and n/2")
+        made.append((1 + m * n) * noise % n_squared)
+    return made
+
+
+def decrypt(private: PrivateKey, ciphertexts: Iterable[mpz]) -> list[mpz]:
+    """What is in the ciphertexts, mod n, as masked values want it; `centre` makes signed numbers of it.
+
+    mod p² the noise vanishes with the exponent p-1, and c^(p-1) = 1 + m (p-1) n = 1 - m q p; mod q² likewise. The two
+    halves are put together by the Chinese remainder theorem.
+    """
+    p, q, p_inverse, q_inverse = private.p, private.q, private.p_inverse, private.q_inverse
+    p_squared, q_squared = p * p, q * q
+    found = []
+    for c in ciphertexts:
+        mod_p = (1 - gmpy2.powmod_sec(c % p_squared, p - 1, p_squared)) // p * q_inverse % p
+        mod_q = (1 - gmpy2.powmod_sec(c % q_squared, q - 1, q_squared)) // q * p_inverse % q
+        found.append(mod_p + p * ((mod_q - mod_p) * p_inverse % q))
+    return found
+
+
+def centre(public: PublicKey, residues: Iterable[int]) -> list[mpz]:
+    """Numbers mod n as the ones between -n/2 and n/2."""
+    n, half = public.n, public.n // 2
+    return [(residue + half) % n - half for residue in residues]
+
+
+def add(public: PublicKey, a: mpz, b: mpz) -> mpz:
+    """The sum of two ciphertexts' contents."""
+    return a * b % public.n_squared
+
+
+def add_many(public: PublicKey, ciphertexts: Iterable[mpz]) -> mpz:
+    """The sum of any number of ciphertexts' contents; of none it is 1, which is a zero without noise."""
+    n_squared, total = public.n_squared, mpz(1)
+    for c in ciphertexts:
+        total = total * c % n_squared
+    return total
+
+
+def add_runs(public: PublicKey, ciphertexts: Sequence[mpz], order: Ints, starts: Ints) -> list[mpz]:
+    """One sum per run: run k adds the ciphertexts at the positions `order[starts[k] : starts[k + 1]]`."""
+    positions = order.tolist()
+    return [
+        add_many(public, [ciphertexts[position] for position in positions[start:stop]])
+        for start, stop in pairwise(starts.tolist())
+    ]
+
+
+def shift(public: PublicKey, c: mpz, bits: int) -> mpz:
+    """The content times 2^bits; the time it takes grows with `bits`."""
+    return gmpy2.powmod(c, mpz(1) << bits, public.n_squared)
+
+
+def scale(public: PublicKey, c: mpz, factor: int) -> mpz:
+    """The content times a whole number, which may be negative; the time it takes grows with the factor's length."""
+    return gmpy2.powmod(c, mpz(index(factor)), public.n_squared)
+
+
+def to_bytes(public: PublicKey, ciphertexts: Sequence[mpz]) -> Bytes:
+    """Ciphertexts as they travel: one row each, lowest byte first."""
+    width = public.width
+    data = b"".join(c.to_bytes(width, "little") for c in ciphertexts)
+    return np.frombuffer(data, np.uint8).reshape(len(ciphertexts), width)
+
+
+def from_bytes(public: PublicKey, array: Bytes) -> list[mpz]:
+    """Ciphertexts that arrived; what cannot be one under this key is refused."""
+    n, n_squared, width = public.n, public.n_squared, public.width
+    if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != width:
+        raise ProtocolError(f"ciphertexts under this key travel as rows of {width} bytes")
+    data = array.tobytes()
+    ciphertexts = [mpz.from_bytes(data[at : at + width], "little") for at in range(0, len(data), width)]
+    product = mpz(1)
+    for c in ciphertexts:
+        product = product * c % n
+    if gmpy2.gcd(product, n) != 1 or not all(c < n_squared for c in ciphertexts):
+        fault = next(i for i, c in enumerate(ciphertexts) if c >= n_squared or gmpy2.gcd(c, n) != 1)
+        raise ProtocolError(f"ciphertext {fault} is not one under this key")
+    return ciphertexts
