@@ -11,6 +11,7 @@ ARCHITECTURE = Path(__file__).parents[1] / "ARCHITECTURE.md"
 ORDER = [
     "version",
     "errors",
+    "workers",
     "atomic",
     "codec",
     "wire",
@@ -19,13 +20,18 @@ ORDER = [
     "transport",
     "session",
     "data",
+    "align",
     "jobs",
     "run",
     "report",
     "cli",
     "__main__",
 ]
-NEVER = {"data": {"transport", "session", "wire", "control", "ledger"}, "report": {"transport", "session"}}
+NEVER = {
+    "data": {"transport", "session", "wire", "control", "ledger"},
+    "align": {"transport"},
+    "report": {"transport", "session"},
+}
 """What a part must not use although it comes earlier."""
 
 
