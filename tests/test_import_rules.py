@@ -11,6 +11,7 @@ ARCHITECTURE = Path(__file__).parents[1] / "ARCHITECTURE.md"
 ORDER = [
     "version",
     "errors",
+    "workers",
     "atomic",
     "codec",
     "wire",
@@ -20,6 +21,7 @@ ORDER = [
     "session",
     "data",
     "secure",
+    "align",
     "jobs",
     "run",
     "report",
@@ -29,6 +31,7 @@ ORDER = [
 NEVER = {
     "data": {"transport", "session", "wire", "control", "ledger"},
     "secure": {"transport"},
+    "align": {"transport"},
     "report": {"transport", "session"},
 }
 """What a part must not use although it comes earlier."""

@@ -1,7 +1,10 @@
 """The public interface is what `unpooled` exports: nothing more is visible, nothing is undocumented."""
 
-import types
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 import unpooled
 
@@ -9,12 +12,15 @@ DOCUMENT = Path(__file__).parents[1] / "docs" / "python.md"
 
 
 def test_what_is_visible_is_exactly_what_is_exported() -> None:
-    visible = {
-        name
-        for name, value in vars(unpooled).items()
-        if not isinstance(value, types.ModuleType) and (not name.startswith("_") or name == "__version__")
-    }
-    assert visible == set(unpooled.__all__)
+    assert dir(unpooled) == unpooled.__all__
+    assert [name for name in unpooled.__all__ if not hasattr(unpooled, name)] == []
+    with pytest.raises(AttributeError):
+        _ = unpooled.encode  # type: ignore[attr-defined]
+
+
+def test_importing_the_package_loads_little() -> None:
+    look = "import sys, unpooled.align.ristretto; print({'polars', 'grpc', 'pydantic'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
 def test_names_are_exported_once_and_in_order() -> None:

@@ -35,3 +35,8 @@ class Goodbye:
 @message(discloses="whom this party has long been waiting for", to="every other party")
 class Waiting:
     whom: str
+
+
+@message(discloses="that this party is at work on something long", to="every other party")
+class Working:
+    pass

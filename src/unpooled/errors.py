@@ -10,6 +10,7 @@
     ├── CertificateError     a key or certificate is missing, wrong, expired or revoked
     ├── WireError            bytes that are not a message
     ├── LedgerError          a ledger is broken or cannot be written
+    ├── WorkerLost           a worker process of this party ended before its work was done
     ├── JobFailed            a job ended badly at one or more parties: the original error comes first
     ├── ProtocolError        a peer sent a well-formed message that has no place here
     └── PeerError            the conversation ended because of somebody else
@@ -65,6 +66,12 @@ class WireError(UnpooledError):
 
 class LedgerError(UnpooledError):
     """A ledger is broken, or cannot be written."""
+
+
+class WorkerLost(UnpooledError):
+    """A worker process of this party ended before its work was done."""
+
+    shareable = True
 
 
 class JobFailed(UnpooledError):

@@ -7,6 +7,7 @@ operating system's randomness, for keys and masks, and is never stored.
 from __future__ import annotations
 
 import random
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +16,7 @@ from typing import Protocol, TypeVar, overload
 
 import numpy as np
 
-from unpooled.control import Abort, Goodbye, Waiting
+from unpooled.control import Abort, Goodbye, Waiting, Working
 from unpooled.errors import LedgerError, ProtocolError, UnpooledError, WireError, origin_of
 from unpooled.ledger import Ledger
 from unpooled.transport.mailbox import Mailbox
@@ -51,7 +52,8 @@ class Transport(Protocol):
 class Session:
     """Send, receive, and say where in the protocol we are.
 
-    `where` is the current scope, such as ``fit/tree 3/level 2``; `guard` may refuse a kind or size before it leaves.
+    `where` is the current scope, such as ``fit/tree 3/level 2``; `guard` may refuse a kind or size before it leaves;
+    `watcher` is told how far a scope is, for whoever looks on.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Session:
         seed: int,
         timeout: float,
         guard: Callable[[type, int], None] | None = None,
+        watcher: Callable[[str, int, int], None] | None = None,
     ) -> None:
         self.party = transport.mailbox.party
         self.peers = transport.mailbox.peers
@@ -72,6 +75,8 @@ class Session:
         self._ledger = ledger
         self._timeout = timeout
         self._guard = guard
+        self._watcher = watcher
+        self._last_word = time.monotonic()
         self.where = ""
 
     def open(self) -> None:
@@ -87,6 +92,15 @@ class Session:
             yield
         finally:
             self.where = outer
+
+    def progress(self, done: int, total: int) -> None:
+        """Say how far the current scope is, for a progress bar; now and then peers are told that work goes on."""
+        if self._watcher:
+            self._watcher(self.where, done, total)
+        now = time.monotonic()
+        if now - self._last_word >= self._timeout / 4:
+            self._last_word = now
+            self._tell(Working())
 
     def send(self, peer: str, message: object) -> None:
         """Send a message; on return it was copied, so its arrays may change. Waits while the peer's queue is full."""
@@ -139,9 +153,13 @@ class Session:
 
     def _tell_waiting(self, whom: str) -> None:
         """Tell the others whom this party waits for, so that nobody takes it for the silent one."""
+        self._tell(Waiting(whom))
+
+    def _tell(self, news: object) -> None:
+        """Tell all peers that can be told without waiting."""
         for peer in self.peers:
             if self._transport.can_send(peer):
-                self._dispatch(peer, Waiting, encode(Waiting(whom), self.where))
+                self._dispatch(peer, type(news), encode(news, self.where))
 
     def _dispatch(self, peer: str, kind: type, frame: Frame) -> None:
         self._ledger.record("sent", peer, kind_of(kind), self.where, frame.size, disclosure_of(kind))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import re
 import shlex
 import shutil
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from unpooled.cli import app, exit_code, jobs
@@ -24,6 +27,7 @@ from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.run import folder as run_folder
+from unpooled.run.progress import Progress, Watch, Watcher
 
 GUIDE = Path(__file__).parents[2] / "docs" / "jobs.md"
 
@@ -284,7 +288,7 @@ def test_the_log_of_a_join_is_kept_and_quiet_is_about_the_terminal(quiet: bool, 
 
 
 def test_kinds_are_listed_and_examples_printed(tmp_path: Path) -> None:
-    assert re.search(r"^check +See that everything is in place", say("job").stdout)
+    assert re.search(r"^align +Find the people .*\ncheck +See that everything is in place", say("job").stdout)
     plan, private = tmp_path / "plan.toml", tmp_path / "bank.toml"
     plan.write_text(say("job", "--example", "check", "--part", "plan").stdout)
     private.write_text(say("job", "--example", "check", "--part", "private").stdout)
@@ -297,14 +301,14 @@ def test_kinds_are_listed_and_examples_printed(tmp_path: Path) -> None:
 
 
 def test_an_unknown_kind_or_part_is_a_wrong_call() -> None:
-    assert refusal("job", "--example", "chekc") == (2, "there is no kind of job 'chekc'; there are: check")
+    assert refusal("job", "--example", "chekc") == (2, "there is no kind of job 'chekc'; there are: align, check")
     assert invoke("job", "--example", "check", "--part", "half").exit_code == 2
 
 
 def test_quiet_says_nothing_and_words_name_the_folder(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "spawn", lambda plan, privates, folder: {})
+    monkeypatch.setattr(jobs, "spawn", lambda plan, privates, folder, watch: {})
     monkeypatch.setattr(jobs, "write_report", lambda folder: folder / "report.html")
     job = shared / "example" / "job.toml"
     assert say("run", job, "--run", tmp_path, "--quiet").output == ""
@@ -314,7 +318,7 @@ def test_quiet_says_nothing_and_words_name_the_folder(
 
 
 def test_the_demo_runs_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path) -> dict[str, Any]:
+    def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watch) -> dict[str, Any]:
         assert all(p.table.path.is_file() for p in privates.values() if p.table and p.table.path)
         return {party: {"role": plan.parties[party].role} for party in privates}
 
@@ -323,6 +327,58 @@ def test_the_demo_runs_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     said = json.loads(say("demo", "--rows", "1000", "--run", tmp_path / "demo", "--json").stdout)
     assert said["results"] == {party: {"role": role} for party, role in ROLES.items()}
     assert load_job(tmp_path / "demo" / "tables" / "job.toml").plan.kind == "check"
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What a terminal in the place of standard error gets."""
+    written = io.StringIO()
+    console = Console(file=written, force_terminal=True, width=100, color_system=None, _environ={})
+    monkeypatch.setattr(jobs, "Console", lambda stderr: console)
+    monkeypatch.setattr(jobs, "write_report", lambda folder: folder / "report.html")
+    return written
+
+
+@pytest.mark.parametrize("option", [None, "--quiet", "--json"])
+def test_a_run_on_a_terminal_draws_a_bar_for_each_party(
+    option: str | None, shared: Path, tmp_path: Path, terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watch) -> dict[str, Any]:
+        watch({"shop": Progress("fit/tree 2", 2, 7), "bank": Progress("fit", 1, 7)})
+        return {}
+
+    monkeypatch.setattr(jobs, "spawn", spawn)
+    say("run", shared / "example" / "job.toml", "--run", tmp_path, *filter(None, [option]))
+    if option:
+        assert terminal.getvalue() == ""
+    else:
+        assert "check: shop, telco, bank, coordinator 0:00:" in terminal.getvalue()
+        assert re.search(r"\nshop fit, tree 2 [━╸╺]+ +2/7 .*\nbank fit +[━╸╺]+ +1/7 ", terminal.getvalue())
+
+
+@pytest.mark.parametrize("option", [None, "--quiet", "--json"])
+def test_a_join_on_a_terminal_draws_one_bar_and_its_log_above(
+    option: str | None, joining: tuple[object, ...], terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = logging.getLogger("unpooled.test")
+
+    def join(plan: Plan, party: str, private: Private, folder: Path, watcher: Watcher) -> dict[str, Any]:
+        watcher("fit", 1, 7)
+        log.info("%s is connected", party)
+        watcher("score", 2, 8)
+        return {}
+
+    monkeypatch.setattr(jobs, "join", join)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    home = Path(str(joining[-2])).parent / "new"
+    say(*joining, home, *filter(None, [option]))
+    assert re.fullmatch(r"\d\d:\d\d:\d\d bank is connected\n", (home / "log.txt").read_text())
+    assert not (home / ".working").exists()
+    if option:
+        assert terminal.getvalue() == ""
+    else:
+        assert re.search(r"\x1b\[2K\d\d:\d\d:\d\d bank is connected\nbank fit [━╸╺]+ +1/7 ", terminal.getvalue())
+        assert re.search(r"\x1b\[2Kbank score [━╸╺]+ +2/8 0:00:\d\d\n", terminal.getvalue())
 
 
 def commands_of_the_guide() -> list[list[str]]:

@@ -29,11 +29,14 @@ from unpooled.errors import (
     RefusedError,
     UnpooledError,
     WireError,
+    WorkerLost,
 )
 from unpooled.version import __version__
 
 CODES: dict[type[Exception], int] = {
-    **dict.fromkeys((InputError, RefusedError, CertificateError, WireError, LedgerError, JobFailed, ProtocolError), 1),
+    **dict.fromkeys(
+        (InputError, RefusedError, CertificateError, WireError, LedgerError, WorkerLost, JobFailed, ProtocolError), 1
+    ),
     **dict.fromkeys((PlanError, PlanMismatch), 2),
     **dict.fromkeys((PeerFailed, PeerLost, PeerSilent, Deadlock), 3),
 }

@@ -24,9 +24,10 @@ def show_dry_run(plan: Plan, rehearsals: Sequence[Rehearsal], *, as_json: bool) 
     console = Console(markup=False, emoji=False, highlight=False)
     console.print(_parties(plan, rehearsals))
     console.print(_exchanges(exchanges))
-    frames, size = sum(e.frames for e in exchanges), sum(e.bytes for e in exchanges)
+    frames, size = sum(e.frames or 0 for e in exchanges), sum(e.bytes or 0 for e in exchanges)
+    more = "" if all(e.frames for e in exchanges) else ", and more that grows with the tables"
     console.print(
-        f"In all about {frames} messages and {size / 1e6:.1f} MB. Nothing was started, nothing left this machine."
+        f"In all about {frames} messages and {size / 1e6:.1f} MB{more}. Nothing was started, nothing left this machine."
     )
 
 
@@ -46,6 +47,7 @@ def _parties(plan: Plan, rehearsals: Sequence[Rehearsal]) -> Table:
 def _exchanges(exchanges: list[Exchange]) -> Table:
     table = Table("from", "to", "message", "times", "MB", "discloses", title="What will be said")
     for e in exchanges:
-        row = (e.sender, e.receiver, e.message.__name__, str(e.frames), f"{e.bytes / 1e6:.3f}", str(e.disclosure))
-        table.add_row(*row)
+        times = "by rows" if e.frames is None else str(e.frames)
+        size = "by rows" if e.bytes is None else f"{e.bytes / 1e6:.3f}"
+        table.add_row(e.sender, e.receiver, e.message.__name__, times, size, str(e.disclosure))
     return table

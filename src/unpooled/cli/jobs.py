@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from unpooled.cli.bars import ConsoleHandler, bars
 from unpooled.cli.dry_run import show_dry_run
 from unpooled.cli.options import Json, Quiet
 from unpooled.data import example
@@ -31,6 +31,7 @@ from unpooled.jobs.templates import job_template, plan_template, private_templat
 from unpooled.report.page import write_report
 from unpooled.run import folder as run_folder
 from unpooled.run.join import addresses_of, join
+from unpooled.run.progress import Progress, keep_progress
 from unpooled.run.spawn import spawn
 
 _LAST_SECONDS = 5.0
@@ -77,7 +78,9 @@ def join_command(
     run: RunFolder = None,
     quiet: Quiet = False,
     as_json: Json = False,
-    attached: Annotated[bool, typer.Option(hidden=True, help="End when standard input closes.")] = False,
+    attached: Annotated[
+        bool, typer.Option(hidden=True, help="End when standard input closes, and keep progress in a file.")
+    ] = False,
 ) -> None:
     """Take part in a job as one party, over the network.
 
@@ -91,16 +94,21 @@ def join_command(
         return
     folder = run or run_folder.new_folder(f"{loaded_plan.kind}-{party}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    _log_to_terminal(quiet or as_json)
+    console = Console(stderr=True)
+    _log_to(console, quiet or as_json)
     check_fits(loaded_plan, party, loaded_private)  # before there is a folder
     run_folder.create(folder)
     if attached:
         threading.Thread(target=_end_with_parent, daemon=True).start()
-        join(loaded_plan, party, loaded_private, folder)
+        join(loaded_plan, party, loaded_private, folder, keep_progress(folder))
         return
     try:
-        with _log_in(folder / run_folder.LOG):
-            result = join(loaded_plan, party, loaded_private, folder)
+        with _log_in(folder / run_folder.LOG), bars(console, quiet or as_json) as watch:
+
+            def watcher(where: str, done: int, total: int) -> None:
+                watch({party: Progress(where, done, total)})
+
+            result = join(loaded_plan, party, loaded_private, folder, watcher)
     except UnpooledError:
         _report_failure(folder)
         raise
@@ -166,12 +174,13 @@ def purge_command(
 
 
 def _spawn_and_report(job: Job, folder: Path, quiet: bool, as_json: bool) -> None:
-    with _progress(f"{job.plan.kind}: {', '.join(job.plan.parties)}", quiet or as_json):
-        try:
-            results = spawn(job.plan, job.privates, folder)
-        except JobFailed:
-            _report_failure(folder)
-            raise
+    title = f"{job.plan.kind}: {', '.join(job.plan.parties)}"
+    try:
+        with bars(Console(stderr=True), quiet or as_json, title) as watch:
+            results = spawn(job.plan, job.privates, folder, watch)
+    except JobFailed:
+        _report_failure(folder)
+        raise
     _say_done(folder, write_report(folder), results, quiet, as_json)
 
 
@@ -189,21 +198,8 @@ def _say_done(folder: Path, report: Path, results: dict[str, Any], quiet: bool, 
         typer.echo(f"report: {report}")
 
 
-@contextmanager
-def _progress(text: str, quiet: bool) -> Iterator[None]:
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        if not quiet:
-            console.print(text, highlight=False)
-        yield
-        return
-    with Progress(SpinnerColumn(), TextColumn(text), TimeElapsedColumn(), console=console, transient=True) as bars:
-        bars.add_task(text, total=None)
-        yield
-
-
-def _log_to_terminal(quiet: bool) -> None:
-    terminal = logging.StreamHandler()
+def _log_to(console: Console, quiet: bool) -> None:
+    terminal = ConsoleHandler(console)
     terminal.setLevel(logging.WARNING if quiet else logging.INFO)
     logging.basicConfig(level=logging.INFO, format=_LOG_LINE, datefmt=_LOG_TIME, handlers=[terminal])
 

@@ -1,7 +1,7 @@
 """A party's table in memory: ids as text, every other column of a known kind.
 
-An id keeps its leading zeros and loses white space around it. A blank id, and one of the texts that stand for a missing
-value, is null: `prepare.clean` refuses it.
+An id keeps its leading zeros, has one way to write each letter (Unicode NFC) and loses white space around it. A blank
+id, and one of the texts that stand for a missing value, is null: `prepare.clean` refuses it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def table_from_raw(
 def _id_text(cells: pl.Series, party: str, origin: str, missing: Sequence[str]) -> pl.Series:
     """An id must have one exact text, which a fraction (how pandas keeps whole numbers beside missing ones) has not."""
     if cells.dtype.is_integer() or cells.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Date, pl.Null):
-        return without_missing(cells.cast(pl.String), ["", *missing])
+        return without_missing(cells.cast(pl.String).str.normalize("NFC"), ["", *missing])
     raise fault(party, origin, f"ids must be texts or whole numbers, not {cells.dtype}", cells.name)
 
 

@@ -12,13 +12,16 @@ from unpooled.wire import Disclosure, disclosure_of, kind_of
 
 @dataclass(frozen=True)
 class Exchange:
-    """One kind of message from one party to another: how often, and about how many bytes in all."""
+    """One kind of message from one party to another: how often, and about how many bytes in all.
+
+    Where that depends on how many rows the parties have, which the plan does not know, both are None.
+    """
 
     sender: str
     receiver: str
     message: type
-    frames: int
-    bytes: int
+    frames: int | None = None
+    bytes: int | None = None
 
     @property
     def kind(self) -> str:

@@ -22,6 +22,12 @@ class Policy(Section):
     minimum_rows: int = Field(
         30, description="the fewest rows to take part with; fewer would say much about each", ge=1
     )
+    minimum_peer_rows: int = Field(
+        30, description="the fewest ids another party may compare with this one's; fewer would be probing", ge=1
+    )
+    minimum_overlap: int = Field(
+        30, description="the fewest ids in common; with fewer the job ends and nobody learns which", ge=1
+    )
     maximum_sent_megabytes: float | None = Field(None, description="a limit on everything sent in one run", gt=0)
 
 

@@ -13,6 +13,7 @@ from rich.filesize import decimal
 from unpooled import atomic
 from unpooled.jobs.kinds import kind_of_job
 from unpooled.report import picture
+from unpooled.report.align import align_section
 from unpooled.report.check import check_section
 from unpooled.report.gather import Story, gather
 from unpooled.run.folder import REPORT
@@ -21,7 +22,7 @@ from unpooled.wire import WIRE_VERSION
 
 DIFFERENCES_SHOWN = 20
 
-SECTIONS: Mapping[str, Callable[[Story], Any]] = {"check": check_section}
+SECTIONS: Mapping[str, Callable[[Story], Any]] = {"align": align_section, "check": check_section}
 """What a kind of job shows of its own: the values for `KIND.html` among the templates, where it is called `section`."""
 
 

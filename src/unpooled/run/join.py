@@ -13,15 +13,17 @@ from unpooled.jobs.rehearsal import identity_of, rehearse
 from unpooled.ledger import Ledger
 from unpooled.run import folder as run_folder
 from unpooled.run.conversation import converse, guard_of, role_of, seed_of
+from unpooled.run.progress import Watcher
 from unpooled.session import Session
 from unpooled.transport.grpc import Addresses, GrpcTransport
 from unpooled.transport.mailbox import Mailbox
 
 
-def join(plan: Plan, party: str, private: Private, folder: Path) -> Result:
+def join(plan: Plan, party: str, private: Private, folder: Path, watcher: Watcher | None = None) -> Result:
     """Look whether all is in place, link up with the others, do this party's part; what it makes is in `folder`.
 
-    The folder is there already, made by `folder.create`, which refuses one that holds a run.
+    The folder is there already, made by `folder.create`, which refuses one that holds a run. `watcher` is told how far
+    this party is.
     """
     with run_folder.status_kept(folder, party, plan):
         rehearse(plan, party, private, joins=True)
@@ -33,7 +35,8 @@ def join(plan: Plan, party: str, private: Private, folder: Path) -> Result:
         with closing(Ledger(folder / run_folder.LEDGER, party, digest_of(fields))) as ledger:
             transport = GrpcTransport(identity, Mailbox(party, peers, ledger), addresses, plan.timeout)
             guard = guard_of(party, private.policy)
-            session = Session(transport, ledger, seed=seed_of(private), timeout=plan.timeout, guard=guard)
+            seed = seed_of(private)
+            session = Session(transport, ledger, seed=seed, timeout=plan.timeout, guard=guard, watcher=watcher)
             result = converse(session, fields, role)
         run_folder.write_result(folder, result)
     return result

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from unpooled.jobs.kinds import Result
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, check_certificates
 from unpooled.run import folder as run_folder
+from unpooled.run.progress import Watch, read_progress
 from unpooled.transport.certificates import make_trial
 
 log = logging.getLogger("unpooled.run")
@@ -27,10 +28,11 @@ _GRACE_SECONDS = 4.0
 _GLANCE_SECONDS = 0.05
 
 
-def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path) -> dict[str, Result]:
+def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watch | None = None) -> dict[str, Result]:
     """Run a job with all parties on this machine; `folder` gets a sub-folder for each. JobFailed if any fails.
 
-    Parties without an address get a free port; if none has certificates, they are made for this run.
+    Parties without an address get a free port; if none has certificates, they are made for this run. `watch` is told
+    again and again how far the parties are.
     """
     check_certificates(privates)
     run_folder.create(folder)
@@ -45,7 +47,7 @@ def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path) -> dict[str
             write_toml(home / run_folder.WORKING / "private.toml", privates[party], atomic.OWNER_ONLY)
             output = stack.enter_context((home / run_folder.LOG).open("wb"))
             processes[party] = _start(folder / run_folder.PLAN, party, home, output.fileno())
-        _wait(processes)
+        _wait(processes, folder, watch)
     codes = {party: process.returncode for party, process in processes.items()}
     if any(codes.values()):
         raise JobFailed(explain_failure(folder, codes))
@@ -85,15 +87,23 @@ def _start(plan: Path, party: str, home: Path, output: int) -> subprocess.Popen[
     )
 
 
-def _wait(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
+def _wait(processes: Mapping[str, subprocess.Popen[bytes]], folder: Path, watch: Watch | None) -> None:
     """Wait for all; once one has failed the others have some seconds to hear of it and end by themselves."""
     deadline = None
     while None in (codes := [process.poll() for process in processes.values()]):
+        _look(folder, processes, watch)
         if deadline is None and any(codes):
             deadline = time.monotonic() + _GRACE_SECONDS
         if deadline is not None and time.monotonic() > deadline:
             return
         time.sleep(_GLANCE_SECONDS)
+    _look(folder, processes, watch)
+
+
+def _look(folder: Path, parties: Iterable[str], watch: Watch | None) -> None:
+    if watch:
+        said = {party: read_progress(folder / party) for party in parties}
+        watch({party: progress for party, progress in said.items() if progress})
 
 
 def _end_all(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:

@@ -10,8 +10,9 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from itertools import pairwise
 
-from unpooled.control import Abort, Goodbye, Waiting, spoken
+from unpooled.control import Abort, Goodbye, Waiting, Working, spoken
 from unpooled.errors import (
     LedgerError,
     PeerError,
@@ -57,6 +58,7 @@ class Mailbox:
         self._finished: set[str] = set()
         self._heard = dict.fromkeys(peers, 0)
         self._waits_for: dict[str, str] = {}
+        self._at_work: dict[str, float] = {}
         self._trouble: Callable[[str], UnpooledError] | None = None
         self._closed = False
 
@@ -79,23 +81,26 @@ class Mailbox:
     def take(self, peer: str, what: str, timeout: float, halfway: Callable[[], None] | None = None) -> Header:
         """The next frame of a peer; raises the error that says why there is none, first of all any trouble.
 
-        `halfway` is called if half the timeout has passed in vain.
+        The timeout begins anew when the peer, or whom it waits for, says that it is at work. `halfway` is called once
+        if half of it has passed in vain.
         """
-        start = time.monotonic()
-        for deadline in (start + timeout / 2, start + timeout):
-            while True:
-                if self._trouble is not None:
-                    raise self._trouble(f"while {self.party} waited for {what} from {peer}")
-                if peer in self._finished and not self._queued[peer]:
-                    raise PeerLost(f"{peer} has finished, but {self.party} still waits for {what} from it", peer)
+        start, told = time.monotonic(), False
+        while True:
+            if self._trouble is not None:
+                raise self._trouble(f"while {self.party} waited for {what} from {peer}")
+            if peer in self._finished and not self._queued[peer]:
+                raise PeerLost(f"{peer} has finished, but {self.party} still waits for {what} from it", peer)
+            deadline = self._last_at_work(peer, start) + (timeout if told else timeout / 2)
+            if time.monotonic() < deadline:
                 arrived = self._next(peer, what, deadline)
                 if arrived is not None:
                     return arrived
-                if time.monotonic() >= deadline:
-                    break
-            if halfway is not None and deadline < start + timeout:
-                halfway()
-        raise self._silent(peer, f"{self.party} waited {timeout:g} s for {what} from {peer}, in vain")
+            elif told:
+                raise self._silent(peer, f"{self.party} waited {timeout:g} s for {what} from {peer}, in vain")
+            else:
+                told = True
+                if halfway is not None:
+                    halfway()
 
     def take_goodbye(self, peer: str, timeout: float, halfway: Callable[[], None] | None = None) -> None:
         """Wait for a peer's goodbye; a message of it that nobody took has no place in the protocol."""
@@ -144,7 +149,7 @@ class Mailbox:
             return None
         if header is None:
             return None
-        if peer in self._finished and kind not in (kind_of(Abort), kind_of(Waiting)):
+        if peer in self._finished and kind not in (kind_of(Abort), kind_of(Waiting), kind_of(Working)):
             raise self._misbehaves(peer, f"sent {kind} after its goodbye")
         if kind not in _NEWS:
             self._waits_for.pop(peer, None)
@@ -166,6 +171,9 @@ class Mailbox:
                 self._note_peer(PeerFailed, origin, f"{peer} reports: {spoken(reason)}")
             case Abort(reason=reason):
                 self._note_peer(PeerFailed, peer, f"{peer} failed: {spoken(reason)}")
+            case Working():
+                self._at_work[peer] = time.monotonic()
+                self._waits_for.pop(peer, None)
             case Waiting(whom=whom) if whom in (self.party, *self.peers):
                 self._waits_for[peer] = whom
             case Goodbye():
@@ -213,11 +221,20 @@ class Mailbox:
     def _silent(self, peer: str, text: str) -> PeerSilent:
         """Blame the end of the chain: a peer that said that it waits itself is not the silent one."""
         with self._changed:
-            chain = [peer]
-            while (whom := self._waits_for.get(chain[-1])) is not None and whom not in (self.party, *chain):
-                text += f"; {chain[-1]} waits for {whom}"
-                chain.append(whom)
+            chain = self._chain(peer)
+            text += "".join(f"; {waiting} waits for {whom}" for waiting, whom in pairwise(chain))
             return PeerSilent(text, chain[-1])
+
+    def _last_at_work(self, peer: str, since: float) -> float:
+        with self._changed:
+            return max(since, *(self._at_work.get(party, since) for party in self._chain(peer)))
+
+    def _chain(self, peer: str) -> list[str]:
+        """A peer, whom it waits for, whom that one waits for, and so on."""
+        chain = [peer]
+        while (whom := self._waits_for.get(chain[-1])) is not None and whom not in (self.party, *chain):
+            chain.append(whom)
+        return chain
 
     def _note_peer(self, kind: type[PeerError], origin: str, text: str) -> None:
         self._note(lambda when: kind(f"{text} ({when})", origin))
@@ -229,5 +246,5 @@ class Mailbox:
             waiting.put(None)
 
 
-_NEWS = {kind_of(kind): kind for kind in (Abort, Goodbye, Waiting)}
+_NEWS = {kind_of(kind): kind for kind in (Abort, Goodbye, Waiting, Working)}
 """The messages that are not queued: they are heard at once, whatever lies before them."""

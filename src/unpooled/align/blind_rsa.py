@@ -1,0 +1,122 @@
+"""Two parties compare ids by blind RSA signatures; only the asker learns which are in common.
+
+1. openings: sizes, limits, the exchange's name; the signer signs as many values as were announced and no more
+2. the signer makes a fresh key and sends its public half
+3. the signer sends the tags of its own ids, in a secret order; a tag is a hash of the id's signature
+4. the asker sends its ids, hashed and blinded; the signer signs them blindly
+5. the asker verifies the signatures, takes the blinding off, and compares tags
+
+The asker learns which of its ids the signer has, and how many the signer has; the signer learns how many ids the asker
+has. Slower than Diffie-Hellman by about the ratio of their keys' arithmetic; it is the method of the seed paper.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from unpooled.align import rsa
+from unpooled.align.ecdh import Matches
+from unpooled.align.lists import common_positions, cut, joined, receiving, secret_order, sending
+from unpooled.align.opening import Exchange
+from unpooled.align.rsa import TAG_BYTES
+from unpooled.codec import Bytes, Ints
+from unpooled.errors import ProtocolError
+from unpooled.session import Session
+from unpooled.wire import message
+from unpooled.workers import in_order
+
+CHUNK = 128
+WINDOW = 32
+"""How many chunks the asker sends before it has the first one back: what the signer may take ahead."""
+
+
+@message(discloses="nothing: a public key made for this exchange")
+class SigningKey:
+    exchange: bytes
+    modulus: int
+
+
+@message(discloses="nothing: ids hashed and blinded, each by its own random factor")
+class BlindedIds:
+    exchange: bytes
+    start: int
+    values: Bytes
+
+
+@message(discloses="which of the asker's ids the signer has too, together with the signer's tags", to="the asker")
+class Signatures:
+    exchange: bytes
+    start: int
+    values: Bytes
+
+
+@message(discloses="nothing by themselves: hashes of signatures that only the signer can make")
+class SignedTags:
+    exchange: bytes
+    start: int
+    values: Bytes
+
+
+def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange, bits: int) -> Matches:
+    """The asker's part."""
+    order, total = secret_order(len(keys)), len(keys)
+    modulus = _receive_key(session, peer, exchange, bits)  # 2
+    chunks = list(cut([keys[row] for row in order], CHUNK))
+    blinding = in_order(partial(rsa.blinded, modulus, exchange.name), chunks)
+    factors: deque[Bytes] = deque()
+    blind_ids = sending(session, peer, BlindedIds, exchange.name, _values(blinding, factors), total)
+    with session.scope("blind"):
+        for _, _ in zip(range(WINDOW), blind_ids, strict=False):  # 4, as far as it may be sent ahead
+            pass
+    with session.scope("tags"):
+        tags = list(receiving(session, peer, SignedTags, exchange.name, exchange.ids[peer], TAG_BYTES))  # 3
+
+    def answered() -> Iterator[tuple[Sequence[bytes], Bytes, Bytes]]:
+        signatures = receiving(session, peer, Signatures, exchange.name, total, rsa.width_of(modulus))
+        for chunk, signed in zip(chunks, signatures, strict=False):
+            if len(signed) != len(chunk):
+                raise ProtocolError(f"{peer} sent {len(signed)} signatures for {len(chunk)} values")
+            next(blind_ids, None)
+            yield chunk, factors.popleft(), signed
+
+    with session.scope("sign"):  # 4
+        unblind = partial(rsa.unblinded, modulus, exchange.name, peer)
+        mine = joined(list(in_order(unblind, answered())), TAG_BYTES)
+    positions = common_positions([mine, joined(tags, TAG_BYTES)], [session.party, peer])  # 5
+    return Matches(order[positions[0]], positions[1], mine[positions[0]])
+
+
+def answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange, bits: int) -> Ints:
+    """The signer's part; returns the order in which it sent its tags, for positions that it may be told."""
+    order, total = secret_order(len(keys)), exchange.ids[peer]
+    private = rsa.make_key(bits)
+    with session.scope("key"):
+        session.send(peer, SigningKey(exchange.name, private.n))  # 2
+    with session.scope("tags"):  # 3
+        tagging = in_order(partial(rsa.tags_of, private, exchange.name), cut([keys[row] for row in order], CHUNK))
+        for _ in sending(session, peer, SignedTags, exchange.name, tagging, len(keys)):
+            pass
+    with session.scope("sign"):  # 4
+        blind_ids = receiving(session, peer, BlindedIds, exchange.name, total, rsa.width_of(private.n))
+        signing = in_order(partial(rsa.signed, private, peer), blind_ids, WINDOW)
+        for _ in sending(session, peer, Signatures, exchange.name, signing, total):
+            pass
+    return order
+
+
+def _receive_key(session: Session, peer: str, exchange: Exchange, bits: int) -> int:
+    with session.scope("key"):
+        key = session.recv(peer, SigningKey)
+    if key.exchange != exchange.name:
+        raise ProtocolError(f"{peer} sent SigningKey that belongs to another exchange")
+    rsa.check_modulus(key.modulus, bits, peer)
+    return key.modulus
+
+
+def _values(blinding: Iterator[tuple[Bytes, Bytes]], factors: deque[Bytes]) -> Iterator[Bytes]:
+    """The blinded values; what takes the blinding off again is kept aside."""
+    for values, inverses in blinding:
+        factors.append(inverses)
+        yield values

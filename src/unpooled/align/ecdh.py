@@ -1,0 +1,82 @@
+"""Two parties compare ids by elliptic-curve Diffie-Hellman; only the asker learns which are in common.
+
+With secrets a and c, and H(id) a point, in numbered steps that are the same in both roles:
+
+1. openings: sizes, limits, the exchange's name
+2. each sends its ids in a secret order as c·H(id) or a·H(id)
+3. the answerer raises the asker's points by a and returns them in the order they came; the asker raises the answerer's
+4. the asker compares a·c·H(id) of both lists
+
+The asker learns which of its ids the answerer has, and how many the answerer has; the answerer learns how many ids the
+asker has. Neither can try out an id that it does not hold, after step 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from unpooled.align.lists import by_turns, common_positions, cut, joined, receiving, secret_order, sending
+from unpooled.align.opening import Exchange
+from unpooled.align.ristretto import POINT_BYTES, hashed_and_raised, new_secret, raised
+from unpooled.codec import Bytes, Ints
+from unpooled.session import Session
+from unpooled.wire import message
+from unpooled.workers import in_order
+
+CHUNK = 4096
+
+
+@message(discloses="nothing: ids as points of a group, raised by a secret")
+class HiddenIds:
+    exchange: bytes
+    start: int
+    values: Bytes
+
+
+@message(discloses="which of the asker's ids this party has too, but no other id", to="the asker")
+class RaisedIds:
+    exchange: bytes
+    start: int
+    values: Bytes
+
+
+@dataclass(frozen=True)
+class Matches:
+    """What an asker learns: rows of its own and positions in the answerer's list, pair by pair, in the tags' order."""
+
+    mine: Ints
+    theirs: Ints
+    tags: Bytes
+
+
+def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange) -> Matches:
+    """The asker's part."""
+    secret, order = new_secret(), secret_order(len(keys))
+    theirs = _swap(session, peer, secret, [keys[row] for row in order], exchange)  # 2
+    with session.scope("raise"):  # 3
+        raising = in_order(partial(raised, secret, peer), theirs)
+        answers = receiving(session, peer, RaisedIds, exchange.name, len(keys), POINT_BYTES)
+        tags = [joined(pieces, POINT_BYTES) for pieces in by_turns(answers, raising)]
+    positions = common_positions(tags, [session.party, peer])  # 4
+    return Matches(order[positions[0]], positions[1], tags[0][positions[0]])
+
+
+def answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange) -> Ints:
+    """The answerer's part; returns the order in which it sent its ids, for positions that it may be told."""
+    secret, order = new_secret(), secret_order(len(keys))
+    theirs = _swap(session, peer, secret, [keys[row] for row in order], exchange)  # 2
+    with session.scope("raise"):  # 3
+        raising = in_order(partial(raised, secret, peer), theirs)
+        for _ in sending(session, peer, RaisedIds, exchange.name, raising, exchange.ids[peer]):
+            pass
+    return order
+
+
+def _swap(session: Session, peer: str, secret: bytes, keys: Sequence[bytes], exchange: Exchange) -> list[Bytes]:
+    with session.scope("hide"):
+        hiding = in_order(partial(hashed_and_raised, secret, exchange.name), cut(keys, CHUNK))
+        outgoing = sending(session, peer, HiddenIds, exchange.name, hiding, len(keys))
+        incoming = receiving(session, peer, HiddenIds, exchange.name, exchange.ids[peer], POINT_BYTES)
+        return by_turns(outgoing, incoming)[1]

@@ -1,0 +1,124 @@
+"""How an alignment opens: everybody says how many ids it brings, and what it insists on, before anything is computed.
+
+From the openings comes the exchange's name, a digest that nobody could choose alone. It is hashed together with every
+id and stands in every later message, so that nothing said in another exchange, or another run, has a place in this one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from unpooled.align.ids import IdLooks, hint
+from unpooled.errors import ProtocolError, RefusedError
+from unpooled.session import Session
+from unpooled.wire import message
+
+_NONCE_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a party insists on: how many ids others bring at least, and how many must be in common."""
+
+    peer_ids: int = 1
+    overlap: int = 1
+
+
+@message(
+    discloses="how many ids this party brings, in how many columns, and the smallest overlap it accepts",
+    to="the parties it aligns with",
+)
+class Opening:
+    nonce: bytes
+    ids: int
+    columns: int
+    overlap: int
+
+
+@message(discloses="that fewer ids are in common than a party insists on", to="the parties that were compared")
+class TooFew:
+    pass
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """An alignment that has begun: its name, how many ids each party brings, how many must be in common."""
+
+    name: bytes
+    ids: Mapping[str, int]
+    overlap: int
+
+
+def open_exchange(
+    session: Session, purpose: str, parties: Sequence[str], ids: int, columns: int, limits: Limits, keyless: str = ""
+) -> Exchange:
+    """Exchange openings among `parties`, listed alike by all; the `keyless` one of them has no ids."""
+    mine = Opening(session.secret.randbytes(_NONCE_BYTES), ids, columns, limits.overlap)
+    openings = {session.party: mine}
+    with session.scope("opening"):
+        for peer in parties:
+            if peer != session.party:
+                session.send(peer, mine)
+        for peer in parties:
+            if peer != session.party:
+                openings[peer] = session.recv(peer, Opening)
+    owners = {party: openings[party] for party in parties if party != keyless}
+    _check(session.party, openings, owners, limits)
+    digest = hashlib.sha256(f"unpooled align {purpose}".encode())
+    for party in parties:
+        opening = openings[party]
+        for part in (party.encode(), opening.nonce, f"{opening.ids} {opening.columns} {opening.overlap}".encode()):
+            digest.update(len(part).to_bytes(4, "little") + part)
+    overlap = max(opening.overlap for opening in owners.values())
+    return Exchange(digest.digest(), {party: opening.ids for party, opening in owners.items()}, overlap)
+
+
+def _check(me: str, openings: Mapping[str, Opening], owners: Mapping[str, Opening], limits: Limits) -> None:
+    for party, opening in openings.items():
+        if len(opening.nonce) != _NONCE_BYTES or opening.ids < 0 or opening.overlap < 0:
+            raise ProtocolError(f"{party} sent an Opening that makes no sense")
+    for party, opening in owners.items():
+        for other, theirs in owners.items():
+            if opening.columns != theirs.columns:
+                counts = f"{party} by {opening.columns}, {other} by {theirs.columns}"
+                raise ProtocolError(f"the parties identify rows by different numbers of columns: {counts}")
+        if party != me and opening.ids < limits.peer_ids:
+            raise RefusedError(
+                f"{me} aligns with parties that bring at least {limits.peer_ids} ids (policy.minimum_peer_rows), "
+                f"and {party} brings fewer"
+            )
+
+
+def tell_too_few(session: Session, owners: Collection[str]) -> None:
+    """Tell the owners of the compared lists that too few ids are in common; nobody is told which."""
+    for party in owners:
+        if party != session.party:
+            session.send(party, TooFew())
+
+
+def end_with_hint(
+    session: Session, active: str, owners: Sequence[str], looks: IdLooks, least: int, *, ignore_case: bool
+) -> NoReturn:
+    """End an alignment in which too few ids are in common: the active party is told what the others' ids look like.
+
+    It fails with a hint in its error, and that error is what all others end with.
+    """
+    with session.scope("why so few"):
+        if session.party != active:
+            session.send(active, looks)
+            wait_for_the_end(session, active)
+        others = [party for party in owners if party != active]
+        hints = [hint(looks, session.recv(party, IdLooks), active, party, ignore_case=ignore_case) for party in others]
+    raise RefusedError(
+        f"fewer than {least} ids are in common between {' and '.join(owners)} (policy.minimum_overlap); "
+        + "; ".join(hints)
+    )
+
+
+def wait_for_the_end(session: Session, active: str) -> NoReturn:
+    """Wait until the active party ends the conversation with its error."""
+    session.recv(active, TooFew)
+    raise ProtocolError(f"{active} went on although too few ids are in common")

@@ -1,0 +1,120 @@
+"""Several parties find what all of them have, in a ring: every list is raised by every party, a keyless one compares.
+
+1. openings: sizes, limits, the exchange's name; the coordinator takes part without ids
+2. each member hashes its ids to points, in a secret order, raises them by its own secret and sends them to the next
+   member; whoever receives a list raises it and sends it on; the one before its owner sends it to the coordinator
+3. the coordinator, which has no secret and so cannot try out an id, compares the lists and tells each owner at which
+   positions of its list the common ids stand, in the order of the raised points
+
+The coordinator learns the lists' sizes and the sizes of all their intersections, no ids. A member learns which of its
+own ids are common to all, and everybody's sizes; nobody learns what just two have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
+
+from unpooled.align.ecdh import CHUNK, HiddenIds
+from unpooled.align.lists import (
+    by_turns,
+    checked_positions,
+    common_positions,
+    cut,
+    joined,
+    receiving,
+    secret_order,
+    sending,
+)
+from unpooled.align.opening import Exchange, TooFew, tell_too_few
+from unpooled.align.ristretto import POINT_BYTES, hashed_and_raised, new_secret, raised
+from unpooled.codec import Bytes, Ints
+from unpooled.errors import ProtocolError
+from unpooled.session import Session
+from unpooled.wire import message
+from unpooled.workers import in_order
+
+SALT_BYTES = 32
+
+
+@message(
+    discloses="how many ids any of the lists have in common, but no ids: points raised by every member's secret",
+    to="the coordinator, which has no secret",
+)
+class Tags:
+    exchange: bytes
+    start: int
+    values: Bytes
+
+
+@dataclass(frozen=True)
+class Common:
+    """What a party is told: its rows that are common to all, in the common order, and a salt for their digest."""
+
+    rows: Ints
+    salt: bytes
+
+
+@message(discloses="which of the receiver's own ids are common to all", to="their owner")
+class CommonRows:
+    exchange: bytes
+    salt: bytes
+    positions: Ints
+
+
+def member(
+    session: Session, ring: Sequence[str], coordinator: str, keys: Sequence[bytes], exchange: Exchange
+) -> Common | None:
+    """A member's part; returns the rows of its own that are common to all, or None if there are too few."""
+    secret, order = new_secret(), secret_order(len(keys))
+    place, rounds = ring.index(session.party), len(ring)
+    before, behind = ring[place - 1], ring[(place + 1) % rounds]
+    held: list[Bytes] = []
+    for step in range(rounds):  # 2
+        owner, next_owner = ring[place - step], ring[place - step - 1]
+        last = step == rounds - 1
+        with session.scope("raise", step + 1):
+            if step == 0:
+                hide = partial(hashed_and_raised, secret, exchange.name)
+                raising = in_order(hide, cut([keys[row] for row in order], CHUNK))
+            else:
+                raising = in_order(partial(raised, secret, before), held)
+            to, kind = (coordinator, Tags) if last else (behind, HiddenIds)
+            outgoing = sending(session, to, kind, exchange.name, raising, exchange.ids[owner])
+            expected = 0 if last else exchange.ids[next_owner]
+            incoming = receiving(session, before, HiddenIds, exchange.name, expected, POINT_BYTES)
+            held = by_turns(outgoing, incoming)[1]
+    return told_common(session, coordinator, exchange, order)  # 3
+
+
+def compare(session: Session, ring: Sequence[str], exchange: Exchange) -> bool:
+    """The coordinator's part: say to each owner which of its ids are common, or that there are too few (False)."""
+    with session.scope("raise", len(ring)):  # 2
+        lists = zip_longest(
+            *(
+                receiving(session, ring[place - 1], Tags, exchange.name, exchange.ids[owner], POINT_BYTES)
+                for place, owner in enumerate(ring)
+            )
+        )
+        pieces = list(zip(*lists, strict=True)) or [()] * len(ring)
+    tags = [joined([piece for piece in one if piece is not None], POINT_BYTES) for one in pieces]
+    positions = common_positions(tags, ring)  # 3
+    if len(positions[0]) < exchange.overlap:
+        tell_too_few(session, ring)
+        return False
+    salt = session.secret.randbytes(SALT_BYTES)
+    for owner, rows in zip(ring, positions, strict=True):
+        session.send(owner, CommonRows(exchange.name, salt, rows))
+    return True
+
+
+def told_common(session: Session, teller: str, exchange: Exchange, order: Ints) -> Common | None:
+    """The rows of this party that it is told are common to all, in the common order; None if there are too few."""
+    told = session.recv(teller, CommonRows, TooFew)
+    if isinstance(told, TooFew):
+        return None
+    if told.exchange != exchange.name:
+        raise ProtocolError(f"{teller} sent CommonRows that belong to another exchange")
+    return Common(order[checked_positions(told.positions, len(order), teller)], told.salt)

@@ -1,0 +1,237 @@
+"""The two steps of an alignment: the rows that all owners of columns share, and which of these the seeker has too.
+
+After the first step every owner holds the same ids in the same order, one that comes from random tags and not from the
+ids. The rows' digest says so: later steps compare digests and refuse rows that differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Literal, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unpooled.align import blind_rsa, ecdh, ring
+from unpooled.align.ecdh import Matches
+from unpooled.align.ids import keys_of, looks_of
+from unpooled.align.lists import secret_order
+from unpooled.align.opening import (
+    Exchange,
+    Limits,
+    TooFew,
+    end_with_hint,
+    open_exchange,
+    tell_too_few,
+    wait_for_the_end,
+)
+from unpooled.align.ring import SALT_BYTES, Common, CommonRows, told_common
+from unpooled.codec import Ints
+from unpooled.data.table import Table
+from unpooled.errors import ProtocolError
+from unpooled.session import Session
+from unpooled.wire import message
+
+Psi = Literal["ecdh", "blind-rsa"]
+
+POSITIVE, UNLABELLED = 1, -1
+_DIGEST = b"unpooled align rows v1"
+
+
+@dataclass(frozen=True)
+class Method:
+    """How ids are compared."""
+
+    psi: Psi
+    key_bits: int
+    ignore_case: bool = False
+
+
+@dataclass(frozen=True)
+class Places:
+    """Who does what: the active and passive parties own columns, the seeker positives, the coordinator nothing."""
+
+    active: str
+    passive: tuple[str, ...] = ()
+    seeker: str | None = None
+    coordinator: str | None = None
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        return (self.active, *self.passive)
+
+
+@dataclass(frozen=True, eq=False)
+class Aligned:
+    """A party's rows that all owners share, in the order all have them in, and the digest that shows it."""
+
+    rows: Ints
+    digest: str
+
+
+@message(discloses="nothing: a digest of ids that the receiver has too, salted for this run")
+class RowsDigest:
+    digest: str
+
+
+@message(discloses="that at least as many ids are in common as both insist on", to="the seeker")
+class Enough:
+    pass
+
+
+def find_common(session: Session, places: Places, table: Table, method: Method, limits: Limits) -> Aligned:
+    """Step 1 at an owner of columns: its rows that all owners share."""
+    keys = keys_of(table, ignore_case=method.ignore_case)
+    with session.scope("common"):
+        if not places.passive:
+            common = Common(secret_order(len(keys)), session.secret.randbytes(SALT_BYTES))
+        elif method.psi == "ecdh" and places.coordinator:
+            common = _by_ring(session, places, table, keys, method, limits)
+        else:
+            common = _by_pairs(session, places, table, keys, method, limits)
+        aligned = Aligned(common.rows, _digest_of((keys[row] for row in common.rows), common.salt))
+        require_same_rows(session, places.owners, aligned.digest)
+    return aligned
+
+
+def help_find_common(session: Session, places: Places, method: Method) -> None:
+    """Step 1 at the coordinator, who compares what it cannot read; with other methods it has nothing to do."""
+    if not places.passive or method.psi != "ecdh":
+        return
+    with session.scope("common"):
+        exchange = _ring_opening(session, places, 0, 0, Limits())
+        if not ring.compare(session, places.owners, exchange):
+            wait_for_the_end(session, places.active)
+
+
+def label(
+    session: Session, places: Places, table: Table, aligned: Aligned, method: Method, limits: Limits
+) -> NDArray[np.int8]:
+    """Step 2 at the active party: 1 for each aligned row whose id the seeker has, -1 for the others."""
+    if places.seeker is None:
+        raise ValueError("without a seeker there is nothing to label by")
+    chosen = table.take(aligned.rows)
+    keys = keys_of(chosen, ignore_case=method.ignore_case)
+    parties = (places.active, places.seeker)
+    with session.scope("label"):
+        exchange = open_exchange(session, "label", parties, len(keys), len(table.id), limits)
+        found = _ask(session, places.seeker, keys, exchange, method).mine
+        if len(found) < exchange.overlap:
+            tell_too_few(session, parties)
+            end_with_hint(
+                session, places.active, parties, looks_of(chosen), exchange.overlap, ignore_case=method.ignore_case
+            )
+        session.send(places.seeker, Enough())
+    labels = np.full(len(keys), UNLABELLED, np.int8)
+    labels[found] = POSITIVE
+    return labels
+
+
+def help_label(session: Session, places: Places, table: Table, method: Method, limits: Limits) -> int:
+    """Step 2 at the seeker, who answers blindly; returns how many rows the active party asked about."""
+    keys = keys_of(table, ignore_case=method.ignore_case)
+    parties = (places.active, session.party)
+    with session.scope("label"):
+        exchange = open_exchange(session, "label", parties, len(keys), len(table.id), limits)
+        _answer(session, places.active, keys, exchange, method)
+        if isinstance(session.recv(places.active, Enough, TooFew), TooFew):
+            end_with_hint(
+                session, places.active, parties, looks_of(table), exchange.overlap, ignore_case=method.ignore_case
+            )
+    return exchange.ids[places.active]
+
+
+def require_same_rows(session: Session, owners: Sequence[str], digest: str) -> None:
+    """Compare the digest of aligned rows with every other owner's; ProtocolError if any differs."""
+    others = [party for party in owners if party != session.party]
+    with session.scope("same rows"):
+        for party in others:
+            session.send(party, RowsDigest(digest))
+        for party in others:
+            if session.recv(party, RowsDigest).digest != digest:
+                raise ProtocolError(
+                    f"{session.party} and {party} do not hold the same rows in the same order: align again"
+                )
+
+
+def _by_ring(
+    session: Session, places: Places, table: Table, keys: Sequence[bytes], method: Method, limits: Limits
+) -> Common:
+    exchange = _ring_opening(session, places, len(keys), len(table.id), limits)
+    common = ring.member(session, places.owners, places.coordinator or "", keys, exchange)
+    if common is None:
+        _end(session, places, table, exchange.overlap, method)
+    return common
+
+
+def _ring_opening(session: Session, places: Places, ids: int, columns: int, limits: Limits) -> Exchange:
+    coordinator = places.coordinator or ""
+    return open_exchange(session, "ring", (*places.owners, coordinator), ids, columns, limits, keyless=coordinator)
+
+
+def _by_pairs(
+    session: Session, places: Places, table: Table, keys: Sequence[bytes], method: Method, limits: Limits
+) -> Common:
+    """The active party asks each passive one in turn, and tells each which of its rows are common to all."""
+    columns = len(table.id)
+    if session.party != places.active:
+        parties = (places.active, session.party)
+        exchange = open_exchange(session, "pair", parties, len(keys), columns, limits)
+        order = _answer(session, places.active, keys, exchange, method)
+        told = told_common(session, places.active, exchange, order)
+        if told is None:
+            _end(session, places, table, exchange.overlap, method)
+        return told
+    exchanges: dict[str, Exchange] = {}
+    matches: dict[str, Matches] = {}
+    for peer in places.passive:
+        with session.scope(peer):
+            exchanges[peer] = open_exchange(session, "pair", (places.active, peer), len(keys), columns, limits)
+            matches[peer] = _ask(session, peer, keys, exchanges[peer], method)
+    least = max(exchange.overlap for exchange in exchanges.values())
+    rows, positions = _in_all(matches)
+    if len(rows) < least:
+        tell_too_few(session, places.passive)
+        _end(session, places, table, least, method)
+    common = Common(rows, session.secret.randbytes(SALT_BYTES))
+    for peer in places.passive:
+        session.send(peer, CommonRows(exchanges[peer].name, common.salt, positions[peer]))
+    return common
+
+
+def _in_all(matches: Mapping[str, Matches]) -> tuple[Ints, dict[str, Ints]]:
+    """The asker's rows that all have, in the order of the first other's tags, and where they stand in each list."""
+    first = next(iter(matches.values())).mine
+    everywhere = reduce(np.intersect1d, (match.mine for match in matches.values()))
+    rows = first[np.isin(first, everywhere)]
+    positions = {}
+    for peer, match in matches.items():
+        order = np.argsort(match.mine)
+        positions[peer] = match.theirs[order[np.searchsorted(match.mine[order], rows)]]
+    return rows, positions
+
+
+def _ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange, method: Method) -> Matches:
+    if method.psi == "ecdh":
+        return ecdh.ask(session, peer, keys, exchange)
+    return blind_rsa.ask(session, peer, keys, exchange, method.key_bits)
+
+
+def _answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange, method: Method) -> Ints:
+    if method.psi == "ecdh":
+        return ecdh.answer(session, peer, keys, exchange)
+    return blind_rsa.answer(session, peer, keys, exchange, method.key_bits)
+
+
+def _end(session: Session, places: Places, table: Table, least: int, method: Method) -> NoReturn:
+    end_with_hint(session, places.active, places.owners, looks_of(table), least, ignore_case=method.ignore_case)
+
+
+def _digest_of(keys: Iterable[bytes], salt: bytes) -> str:
+    digest = hashlib.sha256(_DIGEST + salt)
+    for key in keys:
+        digest.update(key)
+    return digest.hexdigest()

@@ -1,0 +1,133 @@
+"""The arithmetic of blind RSA signatures (De Cristofaro and Tsudik 2010), on lists, for worker processes.
+
+A signature of an id is H(id)^d mod n; with the signature hashed once more it is the id's tag. Who does not hold d needs
+the signer for every id; and the signer, who sees H(id)·r^e for a random r, sees a uniformly random number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import gmpy2
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric import rsa
+from gmpy2 import mpz
+
+from unpooled.codec import Bytes
+from unpooled.errors import ProtocolError
+
+EXPONENT = 65537
+TAG_BYTES = 32
+_SPARE_BITS = 128
+_HASH, _TAG = b"unpooled align blind RSA v1 hash", b"unpooled align blind RSA v1 tag"
+_SMALL_FACTORS = gmpy2.primorial(2**16)
+
+
+@dataclass(frozen=True)
+class PrivateKey:
+    """What signing with the Chinese remainder theorem takes."""
+
+    n: int
+    p: int
+    q: int
+    d_p: int
+    d_q: int
+    q_inverse: int
+
+
+def make_key(bits: int) -> PrivateKey:
+    """A fresh key."""
+    made = rsa.generate_private_key(EXPONENT, bits).private_numbers()
+    return PrivateKey(made.p * made.q, made.p, made.q, made.dmp1, made.dmq1, made.iqmp)
+
+
+def check_modulus(n: int, bits: int, sender: str) -> None:
+    """Refuse a modulus that is not what the plan says, or that no honest signer would have made."""
+    if n.bit_length() != bits:
+        raise ProtocolError(f"{sender} sent a key of {n.bit_length()} bits, the plan says {bits}")
+    if gmpy2.gcd(n, _SMALL_FACTORS) != 1 or gmpy2.is_prime(n) or gmpy2.is_power(n):
+        raise ProtocolError(f"{sender} sent a key that is not the product of two large primes")
+
+
+def width_of(n: int) -> int:
+    """How many bytes a value takes."""
+    return (n.bit_length() + 7) // 8
+
+
+def hashed(n: int, exchange: bytes, key: bytes) -> mpz:
+    """A key hashed to a number below n; 128 bits more than n has make it as good as uniform."""
+    length = (n.bit_length() + _SPARE_BITS + 7) // 8
+    digest = hashlib.shake_256(_HASH + exchange + key).digest(length)
+    return mpz(int.from_bytes(digest, "big")) % n
+
+
+def tags_of(private: PrivateKey, exchange: bytes, keys: Sequence[bytes]) -> Bytes:
+    """The tags of the signer's own keys."""
+    return _rows([_tag(private.n, exchange, _power(private, hashed(private.n, exchange, key))) for key in keys])
+
+
+def signed(private: PrivateKey, sender: str, values: Bytes) -> Bytes:
+    """Signatures of blinded values; one out of range, or that shares a factor with n, is refused."""
+    n = mpz(private.n)
+    signatures = []
+    for number, value in enumerate(_numbers(values), start=1):
+        if not 1 < value < n - 1 or gmpy2.gcd(value, n) != 1:
+            raise ProtocolError(f"{sender} sent, {number} values into a chunk, one that no honest party sends")
+        signatures.append(_bytes(_power(private, value), values.shape[1]))
+    return _rows(signatures)
+
+
+def blinded(n: int, exchange: bytes, keys: Sequence[bytes]) -> tuple[Bytes, Bytes]:
+    """Keys hashed and blinded, each by a fresh random factor, and the factors' inverses."""
+    modulus, width = mpz(n), width_of(n)
+    values, inverses = [], []
+    for key in keys:
+        factor = mpz(2 + secrets.randbelow(n - 3))
+        inverses.append(_bytes(gmpy2.invert(factor, modulus), width))  # fails only where a factor of n was found
+        value = hashed(n, exchange, key) * gmpy2.powmod(factor, EXPONENT, modulus) % modulus
+        values.append(_bytes(value, width))
+    return _rows(values), _rows(inverses)
+
+
+def unblinded(n: int, exchange: bytes, signer: str, work: tuple[Sequence[bytes], Bytes, Bytes]) -> Bytes:
+    """The tags of keys, from the inverses of their factors and the signatures; a wrong signature is refused."""
+    keys, inverses, signatures = work
+    modulus = mpz(n)
+    tags = []
+    for number, (key, inverse, signature) in enumerate(
+        zip(keys, _numbers(inverses), _numbers(signatures), strict=True), start=1
+    ):
+        value = signature * inverse % modulus
+        if gmpy2.powmod(value, EXPONENT, modulus) != hashed(n, exchange, key):
+            raise ProtocolError(f"{signer} sent, {number} values into a chunk, a signature that is not right")
+        tags.append(_tag(n, exchange, value))
+    return _rows(tags)
+
+
+def _power(private: PrivateKey, value: mpz) -> mpz:
+    """value^d mod n, in time that does not depend on d; checked, since one wrong half would give the key away."""
+    from_p = gmpy2.powmod_sec(value % private.p, private.d_p, private.p)
+    from_q = gmpy2.powmod_sec(value % private.q, private.d_q, private.q)
+    signature = from_q + (from_p - from_q) * private.q_inverse % private.p * private.q
+    if gmpy2.powmod(signature, EXPONENT, private.n) != value:
+        raise ArithmeticError("a signature came out wrong: this machine makes errors")
+    return signature
+
+
+def _tag(n: int, exchange: bytes, signature: mpz) -> bytes:
+    return hashlib.sha256(_TAG + exchange + _bytes(signature, width_of(n))).digest()
+
+
+def _bytes(value: mpz, width: int) -> bytes:
+    return int(value).to_bytes(width, "big")
+
+
+def _numbers(values: Bytes) -> list[mpz]:
+    return [mpz(int.from_bytes(row.tobytes(), "big")) for row in values]
+
+
+def _rows(values: list[bytes]) -> Bytes:
+    return np.frombuffer(b"".join(values), np.uint8).reshape(len(values), -1)

@@ -1,0 +1,131 @@
+"""Find the people that all parties know, and which of them the seeker knows as positive, without showing any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import Field
+
+from unpooled import atomic
+from unpooled.align import blind_rsa, ecdh, ring, rows
+from unpooled.align.opening import Limits, Opening
+from unpooled.align.rows import Aligned, Method, Places
+from unpooled.data.table import Table
+from unpooled.errors import PlanError
+from unpooled.jobs.outline import Exchange
+from unpooled.jobs.plan import Plan, Section
+from unpooled.jobs.work import Work
+from unpooled.session import Session
+
+ALIGNED = "aligned.csv"
+LABEL = "label"
+_KEY_SIZES = (2048, 3072, 4096)
+_SMALLEST_KEY = 1024
+
+
+class Parameters(Section):
+    """What an alignment can be told."""
+
+    psi: Literal["ecdh", "blind-rsa"] = Field(
+        "ecdh", description="how ids are compared: ecdh, or blind-rsa with keys of key_bits, which takes far longer"
+    )
+    ignore_case: bool = Field(False, description="take ids that differ only in capital and small letters for the same")
+
+
+def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
+    """Every party's part, by its role in the plan; the result has counts, and the ids go into a file of their own."""
+    places, method = places_of(work.plan, work.parameters), method_of(work.plan, work.parameters)
+    limits = Limits(work.private.policy.minimum_peer_rows, work.private.policy.minimum_overlap)
+    table, cleaning = work.table, work.cleaning
+    if table is None or cleaning is None:
+        rows.help_find_common(session, places, method)
+        return {}
+    result: dict[str, Any] = {"rows_read": cleaning.rows_read, "rows": table.frame.height}
+    if session.party == places.seeker:
+        return result | {"asked_about": rows.help_label(session, places, table, method, limits)}
+    aligned = rows.find_common(session, places, table, method, limits)
+    labels = None
+    if session.party == places.active and places.seeker is not None:
+        labels = rows.label(session, places, table, aligned, method, limits)
+        result["positives"] = int((labels == rows.POSITIVE).sum())
+    write_aligned(work, table, aligned, labels)
+    return result | {"common": len(aligned.rows), "digest": aligned.digest, "file": ALIGNED}
+
+
+def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
+    """What an alignment says; how many chunks it takes depends on the tables."""
+    places = places_of(plan, parameters)
+    method_of(plan, parameters)
+    owners = places.owners
+    said: list[Exchange] = []
+    if places.passive and parameters.psi == "ecdh" and places.coordinator:
+        said += _ring_outline(owners, places.coordinator)
+    else:
+        for peer in places.passive:
+            said += [*_pair_outline(places.active, peer, parameters), Exchange(places.active, peer, ring.CommonRows, 1)]
+    said += [Exchange(a, b, rows.RowsDigest, 1, 150) for a, b in permutations(owners, 2)]
+    if places.seeker:
+        said += _pair_outline(places.active, places.seeker, parameters)
+        said.append(Exchange(places.active, places.seeker, rows.Enough, 1, 60))
+    return said
+
+
+def places_of(plan: Plan, parameters: Parameters) -> Places:
+    """Who does what in a plan; PlanError if its parties cannot be aligned."""
+    passive, seekers, coordinators = (plan.with_role(role) for role in ("passive", "seeker", "coordinator"))
+    if len(seekers) > 1 or len(coordinators) > 1:
+        raise PlanError("parties: there can be one seeker and one coordinator at most")
+    if not passive and not seekers:
+        raise PlanError("parties: an alignment takes a passive party or a seeker besides the active one")
+    if parameters.psi == "ecdh" and len(passive) > 1 and not coordinators:
+        raise PlanError("parties: to align several passive parties, add a coordinator, or set psi = 'blind-rsa'")
+    return Places(plan.active, tuple(passive), next(iter(seekers), None), next(iter(coordinators), None))
+
+
+def method_of(plan: Plan, parameters: Parameters) -> Method:
+    """How ids are compared; PlanError if the plan's keys cannot be made."""
+    if parameters.psi == "blind-rsa":
+        if not plan.insecure and plan.key_bits not in _KEY_SIZES:
+            raise PlanError(f"key_bits: for blind-rsa one of {', '.join(map(str, _KEY_SIZES))}, not {plan.key_bits}")
+        if plan.key_bits < _SMALLEST_KEY:
+            raise PlanError(f"key_bits: keys for blind-rsa have at least {_SMALLEST_KEY} bits, even if insecure")
+    return Method(parameters.psi, plan.key_bits, parameters.ignore_case)
+
+
+def write_aligned(work: Work[Parameters], table: Table, aligned: Aligned, labels: NDArray[np.int8] | None) -> None:
+    """Write the aligned ids in their common order, and the labels where this party is entitled to them."""
+    ids = table.take(aligned.rows).ids
+    if labels is not None:
+        name = LABEL if LABEL not in table.id else f"{LABEL}_"
+        ids = ids.with_columns(pl.Series(name, labels))
+    with atomic.replacing(work.folder / ALIGNED, atomic.OWNER_ONLY) as temporary:
+        ids.write_csv(temporary)
+
+
+def _ring_outline(owners: Sequence[str], coordinator: str) -> list[Exchange]:
+    everybody = (*owners, coordinator)
+    return [
+        *(Exchange(a, b, Opening, 1, 120) for a, b in permutations(everybody, 2)),
+        *(Exchange(owners[place - 1], owner, ecdh.HiddenIds) for place, owner in enumerate(owners)),
+        *(Exchange(owner, coordinator, ring.Tags) for owner in owners),
+        *(Exchange(coordinator, owner, ring.CommonRows, 1) for owner in owners),
+    ]
+
+
+def _pair_outline(asker: str, peer: str, parameters: Parameters) -> list[Exchange]:
+    openings = [Exchange(a, b, Opening, 1, 120) for a, b in permutations((asker, peer), 2)]
+    if parameters.psi == "ecdh":
+        there_and_back = [Exchange(asker, peer, ecdh.HiddenIds), Exchange(peer, asker, ecdh.HiddenIds)]
+        return [*openings, *there_and_back, Exchange(peer, asker, ecdh.RaisedIds)]
+    return [
+        *openings,
+        Exchange(peer, asker, blind_rsa.SigningKey, 1, 600),
+        Exchange(peer, asker, blind_rsa.SignedTags),
+        Exchange(asker, peer, blind_rsa.BlindedIds),
+        Exchange(peer, asker, blind_rsa.Signatures),
+    ]

@@ -1,0 +1,59 @@
+"""Heavy arithmetic on all cores: a function over many items, in processes that stay for the next call.
+
+The processes start afresh and import only what the function needs, so that neither threads nor a script without a main
+guard gets in their way. ``LOKY_MAX_CPU_COUNT`` in the environment makes them fewer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from itertools import chain, islice
+from typing import TypeVar
+
+import loky
+
+from unpooled.errors import WorkerLost
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_IDLE_SECONDS = 30.0
+_AHEAD = 2
+
+
+def cores() -> int:
+    """How many processes there are at most."""
+    count: int = loky.cpu_count()
+    return count
+
+
+def in_order(function: Callable[[T], R], items: Iterable[T], most_ahead: int | None = None) -> Iterator[R]:
+    """What the function makes of each item, in the items' order; a few are taken ahead and worked on side by side.
+
+    A single item is not worth a process and is worked on here. `most_ahead` limits how many items are taken before
+    the first result is given, for items that depend on earlier results.
+    """
+    remaining = iter(items)
+    first = list(islice(remaining, 2)) if most_ahead is None or most_ahead > 1 else []
+    workers = cores()
+    if len(first) < 2 or workers == 1:
+        yield from map(function, chain(first, remaining))
+        return
+    ahead = min(_AHEAD * workers, most_ahead or _AHEAD * workers)
+    pool = loky.get_reusable_executor(max_workers=workers, timeout=_IDLE_SECONDS)
+    pending: deque[Future[R]] = deque()
+    try:
+        for item in chain(first, remaining):
+            pending.append(pool.submit(function, item))
+            if len(pending) >= ahead:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    except BrokenProcessPool:
+        raise WorkerLost("a worker process ended before its work was done; perhaps it ran out of memory") from None
+    finally:
+        for future in pending:
+            future.cancel()

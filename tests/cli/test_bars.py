@@ -1,0 +1,113 @@
+"""Bars as a terminal would get them: who is drawn, what is said of a step, and log lines that stay whole."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+
+import pytest
+from rich.console import Console
+from rich.progress import Progress as Drawing
+
+from unpooled.cli.bars import ConsoleHandler, _drawn_in, bars
+from unpooled.run.progress import Progress
+
+
+def terminal(width: int = 80) -> tuple[Console, io.StringIO]:
+    written = io.StringIO()
+    return Console(file=written, force_terminal=True, width=width, color_system=None, _environ={}), written
+
+
+def lines(written: io.StringIO) -> list[str]:
+    """What was written, drawing by drawing and line by line, without what moves the cursor."""
+    return [line for line in re.split(r"\n|\r|\x1b\[[0-9;?]*[A-Za-z]", written.getvalue()) if line]
+
+
+def test_each_party_that_has_spoken_has_a_bar_below_the_title() -> None:
+    console, written = terminal()
+    with bars(console, False, "check: shop, bank") as watch:
+        watch({})
+        watch({"bank": Progress("fit/tree 3/level 2", 3, 10)})
+    assert any(re.fullmatch(r". check: shop, bank 0:00:\d\d", line) for line in lines(written))
+    assert re.fullmatch(r"bank fit, tree 3, level 2 [━╸╺]+ + 3/10 0:00:\d\d", lines(written)[-1])
+    assert not any(line.startswith("shop") for line in lines(written))
+
+
+def test_bars_are_gone_in_the_end() -> None:
+    console, written = terminal()
+    with bars(console, False) as watch:
+        watch({"shop": Progress("fit", 1, 2), "bank": Progress("fit", 2, 2)})
+    assert [line.split()[0] for line in lines(written)[-2:]] == ["shop", "bank"]
+    assert written.getvalue().endswith("\n\x1b[?25h\r" + "\x1b[1A\x1b[2K" * 2)
+
+
+def test_names_and_scopes_are_printed_as_they_are() -> None:
+    console, written = terminal()
+    with bars(console, False, "[red]title :bank:") as watch:
+        watch({"bank": Progress("[bold]fit {task} :bank:", 0, 0)})
+    assert "[red]title :bank:" in written.getvalue()
+    assert "bank [bold]fit {task} :bank: ━" in written.getvalue()
+
+
+def test_a_long_step_leaves_room_for_the_bar() -> None:
+    console, written = terminal(80)
+    with bars(console, False) as watch:
+        watch({"coordinator": Progress("align/" + "a very long name of a step " * 5, 7, 10)})
+    line = lines(written)[-1]
+    assert len(line) <= 80
+    assert re.fullmatch(r"coordinator align, a very long .*… [━╸╺]+ + 7/10 0:00:\d\d", line)
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_without_a_terminal_there_is_the_title_alone_and_quiet_not_even_that(quiet: bool) -> None:
+    written = io.StringIO()
+    with bars(Console(file=written, force_terminal=False), quiet, "check: bank") as watch:
+        watch({"bank": Progress("fit", 1, 2)})
+    assert written.getvalue() == ("" if quiet else "check: bank\n")
+
+
+def test_quiet_draws_nothing_on_a_terminal() -> None:
+    console, written = terminal()
+    with bars(console, True, "check: bank") as watch:
+        watch({"bank": Progress("fit", 1, 2)})
+    assert written.getvalue() == ""
+
+
+def test_the_time_is_that_of_the_step() -> None:
+    now = 0.0
+    drawing = Drawing(console=terminal()[0], get_time=lambda: now)
+    watch = _drawn_in(drawing)
+
+    def elapsed(seconds: float, where: str, done: int) -> float | None:
+        nonlocal now
+        now = seconds
+        watch({"bank": Progress(where, done, 10)})
+        (task,) = drawing.tasks
+        assert (task.completed, task.total, task.fields["step"]) == (done, 10, where)
+        return task.finished_time if task.finished else task.elapsed
+
+    assert elapsed(5, "fit", 0) == 0
+    assert elapsed(7, "fit", 4) == 2
+    assert elapsed(8, "fit", 10) == 3
+    assert elapsed(9, "fit", 10) == 3
+    assert elapsed(20, "score", 2) == 0
+    assert elapsed(21, "score", 5) == 1
+    assert elapsed(30, "score", 1) == 0, "the same step once more"
+
+
+@pytest.mark.parametrize("drawn", [True, False])
+def test_log_lines_stay_whole(drawn: bool) -> None:
+    console, written = terminal(40)
+    log = logging.Logger("test")
+    handler = ConsoleHandler(console)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    log.addHandler(handler)
+    with bars(console, not drawn) as watch:
+        watch({"bank": Progress("fit", 1, 2)})
+        log.info("bank is connected with [telco] :bank:" + " and more" * 10)
+        watch({"bank": Progress("fit", 2, 2)})
+        log.warning("bank %s", "refused")
+    told = ["INFO bank is connected with [telco] :bank:" + " and more" * 10, "WARNING bank refused"]
+    assert [line for line in lines(written) if not re.match("bank +fit ", line)] == told
+    assert any(line.startswith("bank fit") for line in lines(written)) is drawn
