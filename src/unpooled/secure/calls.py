@@ -1,0 +1,165 @@
+"""A product as everybody knows it: who holds what, its shape and bounds, and who is shown the result.
+
+A call asks for the sum, over pairs of parties, of XᵀY, where one party of a pair holds X and the other Y, row by row
+the same people. X is either a dense matrix of whole numbers or one-hot: a bin for each row and column, and a node for
+each row (-1 for a row that takes no part). Nothing in a call depends on data, and all parties make the same calls in
+the same order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unpooled.codec import Ints, Ints32
+from unpooled.errors import InputError
+
+LARGEST = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Dense:
+    """X has `width` columns of whole numbers between -bound and bound."""
+
+    width: int
+    bound: int
+
+
+@dataclass(frozen=True)
+class OneHot:
+    """X has a bin for each row and column, `sizes` says how many bins a column has; rows are summed up by node.
+
+    The holder of Y knows every row's node. So does the holder of X, unless the nodes are `hidden` from it.
+    """
+
+    sizes: tuple[int, ...]
+    nodes: int = 1
+    hidden: bool = False
+
+    @property
+    def bins(self) -> int:
+        """The bins of all columns."""
+        return sum(self.sizes)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One product, or sum of products, shown to one party.
+
+    `terms` are pairs: the holder of X, the holder of Y. Y has `columns` of whole numbers between -bound and bound. The
+    parties in `added` add a matrix of their own, with the bound given there, before anything is shown. Under the names
+    `x` and `y` a party says that its X or Y is the one it used under that name before, so that what was prepared serves
+    again. `digest` is that of the aligned rows.
+    """
+
+    terms: tuple[tuple[str, str], ...]
+    receiver: str
+    rows: int
+    left: Dense | OneHot
+    columns: int
+    bound: int
+    added: tuple[tuple[str, int], ...] = ()
+    x: str = ""
+    y: str = ""
+    digest: str = ""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The result's: width × columns, or nodes × bins × columns."""
+        if isinstance(self.left, Dense):
+            return self.left.width, self.columns
+        return self.left.nodes, self.left.bins, self.columns
+
+    @property
+    def cells(self) -> int:
+        """How many results there are for each column of Y."""
+        return math.prod(self.shape[:-1])
+
+    @property
+    def result_bound(self) -> int:
+        """How large the result can become."""
+        each = self.left.bound if isinstance(self.left, Dense) else 1
+        return len(self.terms) * self.rows * each * self.bound + sum(bound for _, bound in self.added)
+
+    @property
+    def participants(self) -> list[str]:
+        """Everybody who contributes, in order of first appearance."""
+        parties = [party for term in self.terms for party in term] + [party for party, _ in self.added]
+        return list(dict.fromkeys(parties))
+
+    def tag(self, number: int) -> bytes:
+        """What the messages of this call carry: all parties' calls must be the same, in the same order."""
+        return hashlib.sha256(f"unpooled product {number} {self!r}".encode()).digest()[:16]
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What one party holds for a call, None for what it does not hold."""
+
+    x: NDArray[Any] | None = None
+    y: Ints | None = None
+    nodes: Ints32 | None = None
+    added: Ints | None = None
+
+
+def check_call(call: Call) -> None:
+    """Refuse a call whose result might not fit, before anything is computed."""
+    if not call.terms or call.receiver not in call.participants:
+        raise InputError("a product needs at least one pair of parties, and the one who is shown it must be among them")
+    if any(left == right for left, right in call.terms):
+        raise InputError("a product is of matrices that two different parties hold; a party adds its own as a term")
+    numbers = [call.rows, call.columns, call.bound, *(bound for _, bound in call.added)]
+    numbers += (
+        [call.left.width, call.left.bound] if isinstance(call.left, Dense) else [*call.left.sizes, call.left.nodes]
+    )
+    if min(numbers) < 0:
+        raise InputError("the sizes and bounds of a product cannot be negative")
+    if call.result_bound > LARGEST:
+        raise InputError(
+            f"a product over {call.rows} rows may reach {call.result_bound.bit_length()} bits, and 63 are there: "
+            "take fewer bits for its inputs"
+        )
+
+
+def check_inputs(call: Call, party: str, inputs: Inputs) -> None:
+    """Refuse inputs that are not what the call says; `party` is whose they are."""
+    if any(left == party for left, _ in call.terms):
+        if isinstance(call.left, Dense):
+            _check_matrix(inputs.x, (call.rows, call.left.width), call.left.bound, party, "X")
+        else:
+            _check_bins(inputs.x, call.rows, call.left.sizes, party)
+            if not call.left.hidden:
+                _check_nodes(inputs.nodes, call.rows, call.left.nodes, party)
+    if any(right == party for _, right in call.terms):
+        _check_matrix(inputs.y, (call.rows, call.columns), call.bound, party, "Y")
+        if isinstance(call.left, OneHot):
+            _check_nodes(inputs.nodes, call.rows, call.left.nodes, party)
+    for adder, bound in call.added:
+        if adder == party:
+            _check_matrix(inputs.added, call.shape, bound, party, "the matrix it adds")
+
+
+def _check_matrix(values: NDArray[Any] | None, shape: tuple[int, ...], bound: int, party: str, what: str) -> None:
+    if values is None or values.dtype != np.int64 or values.shape != shape:
+        raise InputError(f"{party}: {what} must be whole numbers (int64) of shape {shape}")
+    if values.size and (int(values.max()) > bound or int(values.min()) < -bound):
+        raise InputError(f"{party}: {what} has a value beyond the bound that the call states")
+
+
+def _check_bins(bins: NDArray[Any] | None, rows: int, sizes: tuple[int, ...], party: str) -> None:
+    if bins is None or bins.dtype.kind not in "iu" or bins.shape != (rows, len(sizes)):
+        raise InputError(f"{party}: X must be bins (whole numbers) of shape {(rows, len(sizes))}")
+    if bins.size and ((bins < 0) | (bins >= np.array(sizes))).any():
+        raise InputError(f"{party}: X has a bin that its column does not have")
+
+
+def _check_nodes(nodes: Ints32 | None, rows: int, count: int, party: str) -> None:
+    if nodes is None or nodes.dtype != np.int32 or nodes.shape != (rows,):
+        raise InputError(f"{party}: the nodes must be whole numbers (int32), one for each of {rows} rows")
+    if rows and (int(nodes.min()) < -1 or int(nodes.max()) >= count):
+        raise InputError(f"{party}: a row's node is not one of {count}, nor -1")

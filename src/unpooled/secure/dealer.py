@@ -1,0 +1,140 @@
+"""What the coordinator deals for products by shares: random numbers that fit together, and nothing else.
+
+It is told shapes, and its random numbers are all it ever sees. It must not collude with a party: the two could take the
+masks off. `shares` explains what each number is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from unpooled.codec import Ring
+from unpooled.errors import ProtocolError
+from unpooled.secure import mod64
+from unpooled.secure.calls import Call, Dense
+from unpooled.secure.engine import Rules
+from unpooled.secure.packing import RING_BITS, slots_for
+from unpooled.secure.randomness import expand, new_seed, shuffles
+from unpooled.session import Session
+from unpooled.wire import message
+
+Method = Literal["triple", "permute"]
+
+_SECONDS_PER_BYTE = 1e-8  # a line of 100 MB/s
+_SECONDS_PER_PRODUCT = 1.5e-9  # a multiplication of two numbers, at the coordinator and again at the holder of Y
+_SECONDS_PER_MOVE = 5e-8  # sorting and moving a row of a column, at all three
+
+
+@message(discloses="a shape, which does not depend on data, and who takes part", to="the coordinator")
+class Item:
+    """One product between two parties; `x` and `y` name the masks, which are dealt when they are first named."""
+
+    left: str
+    right: str
+    method: str
+    rows: int
+    width: int
+    words: int
+    x: str
+    y: str
+
+
+@message(discloses="the shapes of products, which do not depend on data, and who takes part", to="the coordinator")
+class Deal:
+    items: tuple[Item, ...]
+
+
+@message(discloses="nothing: no more products come")
+class Stop:
+    pass
+
+
+@message(discloses="nothing: random numbers")
+class Part:
+    """For one product: a seed for a mask that is new, a seed for what serves once, numbers that fit the other side's."""
+
+    mask: bytes
+    once: bytes
+    values: Ring
+
+
+@message(discloses="nothing: random numbers")
+class Dealt:
+    parts: tuple[Part, ...]
+
+
+@dataclass
+class Dealer:
+    """What the coordinator remembers: the seeds and shapes of masks, by party and name."""
+
+    masks: dict[tuple[str, str, str], tuple[bytes, tuple[int, int]]] = field(default_factory=dict, repr=False)
+
+    def mask(self, side: str, party: str, name: str, shape: tuple[int, int]) -> tuple[bytes, bool]:
+        """The seed of a mask, and whether it is new."""
+        new = (side, party, name) not in self.masks
+        seed, known = self.masks.setdefault((side, party, name), (new_seed(), shape))
+        if known != shape:
+            raise ProtocolError(f"a mask of {party} was dealt for shape {known} and is asked for with {shape}")
+        return seed, new
+
+
+def serve(session: Session, driver: str, parties: Sequence[str]) -> None:
+    """Deal what the driver asks for, as soon as it asks, until it says stop."""
+    dealer = Dealer()
+    while not isinstance(request := session.recv(driver, Deal, Stop), Stop):
+        parts: dict[str, list[Part]] = {party: [] for party in parties}
+        for item in request.items:
+            if item.left not in parts or item.right not in parts or item.left == item.right:
+                raise ProtocolError(f"{driver} asks for numbers for parties that take no part")
+            if min(item.rows, item.width, item.words) < 0 or item.method not in ("triple", "permute"):
+                raise ProtocolError(f"{driver} asks for numbers of an impossible shape")
+            deal = _triple if item.method == "triple" else _permutation
+            left, right = deal(dealer, item)
+            parts[item.left].append(left)
+            parts[item.right].append(right)
+        for party, theirs in parts.items():
+            if theirs:
+                session.send(party, Dealt(tuple(theirs)))
+
+
+def _triple(dealer: Dealer, item: Item) -> tuple[Part, Part]:
+    u_shape, v_shape = (item.rows, item.width), (item.rows, item.words)
+    u_seed, u_new = dealer.mask("x", item.left, item.x, u_shape)
+    v_seed, v_new = dealer.mask("y", item.right, item.y, v_shape)
+    once = new_seed()
+    w = mod64.product(expand(u_seed, b"mask", u_shape), expand(v_seed, b"mask", v_shape))
+    half = expand(once, b"half", (item.width, item.words))
+    return Part(u_seed if u_new else b"", once, _NOTHING), Part(v_seed if v_new else b"", b"", w - half)
+
+
+def _permutation(dealer: Dealer, item: Item) -> tuple[Part, Part]:
+    v_shape = (item.rows, item.words)
+    v_seed, v_new = dealer.mask("y", item.right, item.y, v_shape)
+    left_once, right_once = new_seed(), new_seed()
+    orders = shuffles(left_once, b"order", item.width, item.rows)
+    b = expand(right_once, b"once", (item.width, *v_shape))
+    return (
+        Part(b"", left_once, expand(v_seed, b"mask", v_shape)[orders] - b),
+        Part(v_seed if v_new else b"", right_once, _NOTHING),
+    )
+
+
+_NOTHING: Ring = np.empty(0, np.uint64)
+
+
+def method_of(call: Call, rules: Rules) -> Method:
+    """The cheaper way, by bytes and arithmetic; where row counts may not be shown, or nodes are hidden, the triple."""
+    left = call.left
+    if isinstance(left, Dense) or left.hidden or not rules.count_rows:
+        return "triple"
+    words = slots_for(call.columns, call.result_bound, RING_BITS).words
+    moved = call.rows * len(left.sizes)
+    permute = moved * (8 * words + 4) * _SECONDS_PER_BYTE + moved * words * _SECONDS_PER_MOVE
+    opened = left.nodes * words + (0 if call.x else left.bins)
+    multiplied = call.rows * left.bins * left.nodes * words
+    triple = 8 * call.rows * opened * _SECONDS_PER_BYTE + multiplied * _SECONDS_PER_PRODUCT
+    return "permute" if permute < triple else "triple"

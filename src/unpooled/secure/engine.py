@@ -1,0 +1,144 @@
+"""What a party has in hand for products: who takes part, how they are protected, what is prepared and answered."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Literal, Protocol
+
+from unpooled.codec import Bytes, Ints
+from unpooled.errors import PlanError, ProtocolError, RefusedError
+from unpooled.secure.calls import Call, Dense, Inputs
+from unpooled.secure.randomness import SEED_BYTES, new_seed
+from unpooled.session import Session
+from unpooled.wire import message
+
+Name = Literal["plain", "shares", "paillier"]
+
+ANSWERED_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How products are protected, the same at all parties.
+
+    `questions` is how many columns may be asked about a set of rows; without it a tenth of the rows. `count_rows`
+    allows the method that is faster for many nodes and shows the holder of Y how many rows each bin of a node has.
+    """
+
+    engine: Name
+    key_bits: int = 2048
+    insecure: bool = False
+    count_rows: bool = True
+    questions: int | None = None
+
+
+@dataclass
+class Engine:
+    """One party's side; `parties` hold data, the `driver` is the one of them who tells the coordinator what comes."""
+
+    session: Session
+    rules: Rules
+    parties: tuple[str, ...]
+    driver: str
+    coordinator: str | None
+    calls: int = 0
+    mask_seeds: dict[str, bytes] = field(default_factory=dict, repr=False)
+    prepared: dict[Any, Any] = field(default_factory=dict, repr=False)
+    answered: Counter[str] = field(default_factory=Counter)
+    announced: deque[int] = field(default_factory=deque)
+
+    @property
+    def party(self) -> str:
+        return self.session.party
+
+    def comes_before(self, other: str) -> bool:
+        """Whether this party stands before another in the list that all share."""
+        return self.parties.index(self.party) < self.parties.index(other)
+
+    def number(self) -> int:
+        """The number of the next call."""
+        self.calls += 1
+        return self.calls
+
+
+class Protection(Protocol):
+    """What each engine's module has. A share is whatever the engine makes it; only the engine looks inside."""
+
+    def share(self, engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Any]:
+        """This party's additive share of every call's sum; zero where it takes no part."""
+
+    def from_values(self, engine: Engine, call: Call, values: Ints) -> Any:
+        """A matrix of this party's own as a share."""
+
+    def add(self, engine: Engine, call: Call, parts: Sequence[Any]) -> Any:
+        """The sum of shares."""
+
+    def masked(self, engine: Engine, call: Call, tag: bytes, held: Any, others: Sequence[str]) -> Any:
+        """The share with random numbers added that cancel out among this party and the others."""
+
+    def to_bytes(self, engine: Engine, held: Any) -> Bytes:
+        """A share as it travels."""
+
+    def from_bytes(self, engine: Engine, call: Call, values: Bytes, sender: str) -> Any:
+        """A share that arrived."""
+
+    def read(self, engine: Engine, call: Call, total: Any) -> Ints:
+        """What the sum of all shares means."""
+
+    def serve(self, engine: Engine) -> None:
+        """The coordinator's part."""
+
+    def finish(self, engine: Engine) -> None:
+        """The driver's word to the coordinator that no more products come."""
+
+
+@message(discloses="nothing: a seed for random numbers that two parties add and take off again")
+class MaskSeed:
+    seed: bytes
+
+
+def open_engine(session: Session, rules: Rules, parties: Sequence[str], driver: str, coordinator: str | None) -> Engine:
+    """Begin: at every party that holds data, and at the coordinator."""
+    if rules.engine == "plain" and session.networked:
+        raise PlanError("engine: plain protects nothing, so it does not run over a network")
+    if rules.engine != "plain" and coordinator is None:
+        raise PlanError(f"engine: {rules.engine} needs a coordinator, which sees no data")
+    engine = Engine(session, rules, tuple(parties), driver, coordinator)
+    with session.scope("seeds"):
+        for first, second in combinations(engine.parties, 2):
+            if engine.party == first:
+                engine.mask_seeds[second] = new_seed()
+                session.send(second, MaskSeed(engine.mask_seeds[second]))
+            elif engine.party == second:
+                engine.mask_seeds[first] = session.recv(first, MaskSeed).seed
+                if len(engine.mask_seeds[first]) != SEED_BYTES:
+                    raise ProtocolError(f"{first} sent a MaskSeed of the wrong length")
+    return engine
+
+
+def count_questions(engine: Engine, call: Call) -> None:
+    """Refuse a call that asks more about this party's hidden matrix than it answers.
+
+    Whoever is shown XᵀY and holds Y asks as many questions about X as Y has columns, and the other way round: as many
+    independent ones as there are rows would give the hidden matrix away.
+    """
+    me = engine.party
+    asked = 0
+    for left, right in call.terms:
+        if left == me and call.receiver != me:
+            asked += call.columns * (1 if isinstance(call.left, Dense) else call.left.nodes)
+        if right == me and call.receiver != me:
+            asked += call.left.width if isinstance(call.left, Dense) else call.left.bins * call.left.nodes
+    if not asked:
+        return
+    limit = engine.rules.questions
+    most = int(ANSWERED_SHARE * call.rows) if limit is None else limit
+    if engine.answered[call.digest] + asked > most:
+        raise RefusedError(
+            f"{me} answers at most {most} columns about the same {call.rows} rows, and would have been asked "
+            f"{engine.answered[call.digest] + asked}"
+        )
+    engine.answered[call.digest] += asked

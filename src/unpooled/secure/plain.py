@@ -1,0 +1,110 @@
+"""No protection: the holder of X shows it to the holder of Y. For pooled runs and comparisons; never over a network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from unpooled.codec import Bytes, Ints, Ring
+from unpooled.errors import ProtocolError
+from unpooled.secure import mod64
+from unpooled.secure.calls import Call, Dense, Inputs
+from unpooled.secure.engine import Engine
+from unpooled.wire import message
+
+_EXACT = 2**53
+
+
+@message(discloses="the matrix X, as it is", to="the holder of Y")
+class Shown:
+    tag: bytes
+    values: Ints
+
+
+def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Ring]:
+    """The holder of Y has the whole product, everybody else zero."""
+    session, me = engine.session, engine.party
+    held = [np.zeros(call.shape, np.uint64) for call, _ in batch]
+    for (call, inputs), tag in zip(batch, tags, strict=True):
+        for left, right in call.terms:
+            if left == me and inputs.x is not None:
+                session.send(right, Shown(tag, inputs.x.astype(np.int64)))
+    for place, ((call, inputs), tag) in enumerate(zip(batch, tags, strict=True)):
+        for left, right in call.terms:
+            if right == me and inputs.y is not None:
+                shown = session.recv(left, Shown)
+                if shown.tag != tag:
+                    raise ProtocolError(f"{left} sent Shown for another product")
+                held[place] += _product(call, shown.values, inputs).view(np.uint64)
+    return held
+
+
+def _product(call: Call, x: Ints, inputs: Inputs) -> Ints:
+    y, nodes = inputs.y, inputs.nodes
+    if y is None:
+        raise ValueError("the holder of Y has no Y")
+    if isinstance(call.left, Dense):
+        return mod64.product(x.view(np.uint64), y.view(np.uint64)).view(np.int64)
+    result = np.zeros(call.shape, np.int64)
+    inside = np.flatnonzero(nodes >= 0) if nodes is not None else np.arange(call.rows)
+    node = nodes[inside].astype(np.int64) if nodes is not None else np.zeros(call.rows, np.int64)
+    offset = 0
+    for column, size in enumerate(call.left.sizes):
+        place = node * size + x[inside, column]
+        for k in range(call.columns):
+            sums = _sums(place, y[inside, k], call.left.nodes * size, call.result_bound)
+            result[:, offset : offset + size, k] = sums.reshape(call.left.nodes, size)
+        offset += size
+    return result
+
+
+def _sums(place: Ints, values: Ints, length: int, bound: int) -> Ints:
+    """Sums by place; numpy's own adds in floating point, which is exact as long as no sum passes 2^53."""
+    if bound < _EXACT:
+        return np.bincount(place, values, length).astype(np.int64)
+    sums = np.zeros(length, np.int64)
+    np.add.at(sums, place, values)
+    return sums
+
+
+def from_values(engine: Engine, call: Call, values: Ints) -> Ring:  # noqa: ARG001
+    """A matrix of a party's own as a share."""
+    return values.view(np.uint64)
+
+
+def add(engine: Engine, call: Call, parts: Sequence[Ring]) -> Ring:  # noqa: ARG001
+    """The sum of shares."""
+    return sum(parts[1:], parts[0])
+
+
+def masked(engine: Engine, call: Call, tag: bytes, held: Ring, others: Sequence[str]) -> Ring:  # noqa: ARG001
+    """Nothing is protected."""
+    return held
+
+
+def to_bytes(engine: Engine, held: Ring) -> Bytes:  # noqa: ARG001
+    return np.ascontiguousarray(held).reshape(-1).view(np.uint8)
+
+
+def from_bytes(engine: Engine, call: Call, values: Bytes, sender: str) -> Ring:  # noqa: ARG001
+    return ring_from_bytes(values, call.shape, sender)
+
+
+def ring_from_bytes(values: Bytes, shape: tuple[int, ...], sender: str) -> Ring:
+    """Numbers mod 2^64 as they arrived."""
+    if values.ndim != 1 or values.size != 8 * int(np.prod(shape)):
+        raise ProtocolError(f"{sender} sent a Contribution of the wrong size")
+    return np.frombuffer(values.tobytes(), np.uint64).reshape(shape)
+
+
+def read(engine: Engine, call: Call, total: Ring) -> Ints:  # noqa: ARG001
+    return total.view(np.int64)
+
+
+def serve(engine: Engine) -> None:
+    """The coordinator has nothing to do."""
+
+
+def finish(engine: Engine) -> None:
+    """Nobody waits for an end."""

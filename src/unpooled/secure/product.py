@@ -1,0 +1,98 @@
+"""The one secure operation: sums of products XᵀY of matrices that different parties hold, shown to one party.
+
+1. every party checks its inputs, and whether it answers so much
+2. the engine leaves every participant an additive share of the sum: random numbers, which mean nothing until added up
+3. whoever adds a matrix of its own adds it to its share
+4. all but the receiver send their shares to it; where several send, they first add numbers that cancel out, so that the
+   receiver sees the sum and no share by itself
+5. the receiver adds up, and refuses what lies beyond the bound
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from unpooled.codec import Bytes, Ints
+from unpooled.errors import ProtocolError
+from unpooled.secure import plain, shares
+from unpooled.secure.calls import Call, Inputs, check_call, check_inputs
+from unpooled.secure.engine import Engine, Protection, Rules, count_questions, open_engine
+from unpooled.wire import message
+
+__all__ = ["Call", "Engine", "Inputs", "Rules", "finish", "open_engine", "product", "serve"]
+
+_ENGINES: dict[str, Protection] = {"plain": plain, "shares": shares}
+
+
+@message(discloses="a sum of products, together with what the others send", to="the party that the product is shown to")
+class Contribution:
+    tags: tuple[bytes, ...]
+    values: tuple[Bytes, ...]
+
+
+def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ints | None]:
+    """Several independent products in one go; None for those that this party is not shown."""
+    calls = [call for call, _ in batch]
+    tags = [call.tag(engine.number()) for call in calls]
+    for call, inputs in batch:  # 1
+        check_call(call)
+        check_inputs(call, engine.party, inputs)
+        count_questions(engine, call)
+    module = _ENGINES[engine.rules.engine]
+    with engine.session.scope("product", engine.calls):
+        held = module.share(engine, batch, tags)  # 2
+        for place, (call, inputs) in enumerate(batch):
+            if engine.party in dict(call.added) and inputs.added is not None:  # 3
+                own = module.from_values(engine, call, inputs.added)
+                held[place] = module.add(engine, call, [held[place], own])
+        return _show(engine, module, calls, tags, held)
+
+
+def serve(engine: Engine) -> None:
+    """The coordinator's part: do what the driver asks for until it has finished."""
+    _ENGINES[engine.rules.engine].serve(engine)
+
+
+def finish(engine: Engine) -> None:
+    """Tell the coordinator that no more products come; only the driver says anything."""
+    _ENGINES[engine.rules.engine].finish(engine)
+
+
+def _show(
+    engine: Engine, module: Protection, calls: Sequence[Call], tags: Sequence[bytes], held: Sequence[Any]
+) -> list[Ints | None]:
+    me, session = engine.party, engine.session
+    for receiver in dict.fromkeys(call.receiver for call in calls):  # 4
+        mine = [i for i, call in enumerate(calls) if call.receiver == receiver != me and me in call.participants]
+        if mine:
+            masked = [module.masked(engine, calls[i], tags[i], held[i], _others(engine, calls[i])) for i in mine]
+            contents = tuple(module.to_bytes(engine, share) for share in masked)
+            session.send(receiver, Contribution(tuple(tags[i] for i in mine), contents))
+    results: list[Ints | None] = [None] * len(calls)
+    shown = [i for i, call in enumerate(calls) if call.receiver == me]
+    arrived: dict[int, list[Any]] = {i: [held[i]] for i in shown}
+    for sender in engine.parties:  # 5
+        theirs = [i for i in shown if sender != me and sender in calls[i].participants]
+        if theirs:
+            contribution = session.recv(sender, Contribution)
+            if contribution.tags != tuple(tags[i] for i in theirs) or len(contribution.values) != len(theirs):
+                raise ProtocolError(f"{sender} sent a Contribution to other products than {me} is to be shown")
+            for i, values in zip(theirs, contribution.values, strict=True):
+                arrived[i].append(module.from_bytes(engine, calls[i], values, sender))
+    for i in shown:
+        result = module.read(engine, calls[i], module.add(engine, calls[i], arrived[i]))
+        _check_bound(calls[i], result)
+        results[i] = result
+    return results
+
+
+def _check_bound(call: Call, result: Ints) -> None:
+    """A wrong share makes the sum as good as random: almost surely beyond a bound that is far from 63 bits."""
+    if result.size and (int(result.max()) > call.result_bound or int(result.min()) < -call.result_bound):
+        raise ProtocolError("a product lies beyond its bound: a party or the coordinator sent a wrong share")
+
+
+def _others(engine: Engine, call: Call) -> list[str]:
+    """Who sends a contribution besides this party."""
+    return [party for party in call.participants if party not in (engine.party, call.receiver)]

@@ -1,0 +1,353 @@
+"""Products by additive shares mod 2^64, with randomness that the coordinator deals; shapes are all that it sees.
+
+Y's columns are packed into words first (`packing`). A mask V is dealt to the holder of Y, who opens F = Y - V.
+
+**Matrix triple.** A mask U is dealt to the holder of X, who opens E = X - U; W = UᵀV is dealt as two halves, random
+numbers that add up to it. XᵀY = (XᵀF + the one half) + (EᵀV + the other half): each side computes one bracket. For
+one-hot X the nodes are folded into Y: its holder alone needs to know them.
+
+**Permute and share**, for one-hot X with nodes that both sides know. For each column the holder of X has the order π of
+the rows by node and bin. It is dealt a random order ρ and Δ = V[ρ] - b, the other side b. It sends σ with ρ[σ] = π,
+which is as random as ρ is. It holds F[π] + Δ[σ], the other side b[σ]; together that is Y[π], and each side sums up its
+runs. The holder of Y is told how long the runs are.
+
+What a mask hides it hides once: U is bound to one X and V to one Y, and what was opened may serve again. Halves, Δ, b
+and ρ serve once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unpooled.codec import Bytes, Ints, Ring
+from unpooled.errors import ProtocolError
+from unpooled.secure import dealer, mod64
+from unpooled.secure.calls import Call, Inputs, OneHot
+from unpooled.secure.dealer import Deal, Dealt, Item, Part, Stop, method_of
+from unpooled.secure.engine import Engine
+from unpooled.secure.packing import RING_BITS, Slots, pack, slots_for, unpack
+from unpooled.secure.plain import ring_from_bytes
+from unpooled.secure.randomness import SEED_BYTES, expand, shuffles
+from unpooled.wire import message
+
+T = TypeVar("T")
+Orders32 = NDArray[np.uint32]
+
+
+@message(discloses="nothing: matrices hidden by masks that only their owner and the coordinator know")
+class Hidden:
+    tags: tuple[bytes, ...]
+    values: tuple[Ring, ...]
+
+
+@message(
+    discloses="how many rows each node has in each bin of each column, columns without names; the orders are random",
+    to="the holder of Y",
+)
+class Orders:
+    tags: tuple[bytes, ...]
+    places: tuple[Orders32, ...]
+    lengths: tuple[Ints, ...]
+
+
+@dataclass
+class Mask:
+    """A mask that was dealt; it is bound to the first matrix that it hides."""
+
+    values: Ring
+    bound_to: bytes = b""
+
+    def bind(self, matrix: NDArray[Any], whose: str) -> None:
+        """Refuse a second matrix: the difference of what the mask hides would show."""
+        digest = hashlib.sha256(f"{matrix.dtype} {matrix.shape}".encode() + matrix.tobytes()).digest()
+        if self.bound_to not in (b"", digest):
+            raise ProtocolError(f"{whose}: a mask that has hidden one matrix cannot hide another")
+        self.bound_to = digest
+
+
+@dataclass(eq=False)
+class Task:
+    """One term of one call at one of its two parties: where in the batch, what is held, what was dealt, what came."""
+
+    place: int
+    call: Call
+    inputs: Inputs
+    tag: bytes
+    item: Item
+    part: Part
+    order: Ints | None = None
+    places: Orders32 | None = None
+    lengths: Ints | None = None
+
+
+def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Ring]:
+    """Deal, open, multiply: a message or two between each pair of parties, however many products there are."""
+    items = [items_of(engine, call, tag) for (call, _), tag in zip(batch, tags, strict=True)]
+    _ask(engine, [item for group in items for item in group])
+    parts = _receive_parts(engine, sum(engine.party in (item.left, item.right) for group in items for item in group))
+    pairs: dict[tuple[str, str], list[Task]] = {}
+    for place, ((call, inputs), tag) in enumerate(zip(batch, tags, strict=True)):
+        for item in items[place]:
+            if engine.party in (item.left, item.right):
+                task = Task(place, call, inputs, tag, item, next(parts))
+                pairs.setdefault((item.left, item.right), []).append(task)
+    for (left, right), tasks in pairs.items():
+        if left == engine.party:
+            _open_left(engine, right, tasks)
+        else:
+            _open_right(engine, left, tasks)
+    held = [np.zeros(_shape(call), np.uint64) for call, _ in batch]
+    for (left, right), tasks in pairs.items():
+        if left == engine.party:
+            _take_hidden(engine, right, "y", tasks)
+        else:
+            _take_hidden(engine, left, "x", [task for task in tasks if task.item.method == "triple"])
+            _take_orders(engine, left, [task for task in tasks if task.item.method == "permute"])
+        for task in tasks:
+            held[task.place] += _left_share(engine, task) if left == engine.party else _right_share(engine, task)
+    for key in [key for key in engine.prepared if key[-1].startswith("#")]:
+        del engine.prepared[key]
+    return held
+
+
+def items_of(engine: Engine, call: Call, tag: bytes) -> list[Item]:
+    """What is to be dealt for a call, term by term; a matrix without a name has a mask of its own."""
+    method, words, left = method_of(call, engine.rules), _slots(call).words, call.left
+    unnamed = f"#{tag.hex()}"
+    width, x, y = len(left.sizes) if isinstance(left, OneHot) else left.width, call.x or unnamed, call.y or unnamed
+    if method == "triple" and isinstance(left, OneHot):
+        width, words, y = left.bins, words * left.nodes, unnamed  # the nodes, folded into Y, make it another each time
+    return [Item(one, other, method, call.rows, width, words, x, y) for one, other in call.terms]
+
+
+def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
+    """Have numbers dealt for batches to come, while there is other work; at the driver, elsewhere nothing happens."""
+    number = engine.calls + sum(engine.announced)
+    for batch in batches:
+        items = []
+        for call in batch:
+            number += 1
+            items += items_of(engine, call, call.tag(number))
+        if engine.party == engine.driver:
+            _request(engine, Deal(tuple(items)))
+            engine.announced.append(len(batch))
+
+
+def _ask(engine: Engine, items: Sequence[Item]) -> None:
+    if engine.party == engine.driver:
+        if engine.announced:
+            engine.announced.popleft()
+        else:
+            _request(engine, Deal(tuple(items)))
+
+
+def _request(engine: Engine, request: Deal | Stop) -> None:
+    engine.session.send(engine.coordinator or "", request)
+
+
+def _receive_parts(engine: Engine, count: int) -> Iterator[Part]:
+    if not count:
+        return iter(())
+    dealt = engine.session.recv(engine.coordinator or "", Dealt).parts
+    if len(dealt) != count:
+        raise ProtocolError(f"{engine.coordinator} dealt for {len(dealt)} products, {count} were to come")
+    return iter(dealt)
+
+
+def _open_left(engine: Engine, right: str, tasks: Sequence[Task]) -> None:
+    hidden: dict[bytes, Ring] = {}
+    ordered = []
+    for task in tasks:
+        x, left = _given(task.inputs.x), task.call.left
+        if task.item.method == "triple":
+            mask = _mask(engine, task, "x", (task.item.rows, task.item.width))
+            mask.bind(x, engine.party)
+            if _first_time(engine, "sent", right, "x", task.item.x):
+                full = mod64.one_hot(x, left.sizes) if isinstance(left, OneHot) else x.view(np.uint64)
+                hidden[task.tag] = full - mask.values
+        elif isinstance(left, OneHot):
+            shuffled = shuffles(_seed(task.part.once, engine), b"order", task.item.width, task.item.rows)
+            task.order, task.lengths = mod64.sort_rows(x, left.sizes, _given(task.inputs.nodes), left.nodes)
+            where = np.empty_like(shuffled)
+            np.put_along_axis(where, shuffled, np.arange(task.item.rows)[None, :], axis=1)
+            task.places = np.take_along_axis(where, task.order, axis=1).astype(np.uint32)
+            ordered.append(task)
+    if hidden:
+        engine.session.send(right, Hidden(tuple(hidden), tuple(hidden.values())))
+    if ordered:
+        tags, places = tuple(task.tag for task in ordered), tuple(_given(task.places) for task in ordered)
+        engine.session.send(right, Orders(tags, places, tuple(_given(task.lengths) for task in ordered)))
+
+
+def _open_right(engine: Engine, left: str, tasks: Sequence[Task]) -> None:
+    hidden: dict[bytes, Ring] = {}
+    for task in tasks:
+        mask = _mask(engine, task, "y", (task.item.rows, task.item.words))
+        words = _words(task)
+        mask.bind(words, engine.party)
+        if _first_time(engine, "sent", left, "y", task.item.y):
+            hidden[task.tag] = words - mask.values
+    if hidden:
+        engine.session.send(left, Hidden(tuple(hidden), tuple(hidden.values())))
+
+
+def _first_time(engine: Engine, *key: str) -> bool:
+    first = key not in engine.prepared
+    engine.prepared[key] = True
+    return first
+
+
+def _take_hidden(engine: Engine, peer: str, side: Literal["x", "y"], tasks: Sequence[Task]) -> None:
+    """Receive the peer's hidden matrices that have not come before."""
+    new: dict[str, Task] = {}
+    for task in tasks:
+        name = task.item.x if side == "x" else task.item.y
+        if ("opened", peer, side, name) not in engine.prepared:
+            new.setdefault(name, task)
+    if not new:
+        return
+    hidden = engine.session.recv(peer, Hidden)
+    if hidden.tags != tuple(task.tag for task in new.values()) or len(hidden.values) != len(new):
+        raise ProtocolError(f"{peer} sent Hidden matrices for other products than {engine.party} works on")
+    for (name, task), values in zip(new.items(), hidden.values, strict=True):
+        shape = (task.item.rows, task.item.width if side == "x" else task.item.words)
+        engine.prepared["opened", peer, side, name] = _shaped(values, shape, peer)
+
+
+def _take_orders(engine: Engine, left: str, tasks: Sequence[Task]) -> None:
+    if not tasks:
+        return
+    orders = engine.session.recv(left, Orders)
+    if orders.tags != tuple(task.tag for task in tasks) or not len(tasks) == len(orders.places) == len(orders.lengths):
+        raise ProtocolError(f"{left} sent Orders for other products than {engine.party} works on")
+    for task, places, lengths in zip(tasks, orders.places, orders.lengths, strict=True):
+        sizes = task.call.left.sizes if isinstance(task.call.left, OneHot) else ()
+        runs = task.call.left.nodes * sum(sizes) if isinstance(task.call.left, OneHot) else 0
+        if places.shape != (task.item.width, task.item.rows) or lengths.shape != (runs,):
+            raise ProtocolError(f"{left} sent Orders of the wrong shape")
+        if (places.size and int(places.max()) >= task.item.rows) or not _lengths_fit(task, lengths, sizes):
+            raise ProtocolError(f"{left} sent Orders that are none")
+        task.places, task.lengths = places, lengths
+
+
+def _lengths_fit(task: Task, lengths: Ints, sizes: Sequence[int]) -> bool:
+    """Whether the runs of each column fit into its rows."""
+    nodes = task.call.left.nodes if isinstance(task.call.left, OneHot) else 1
+    ends = np.cumsum([nodes * size for size in sizes])[:-1]
+    return not (lengths < 0).any() and all(part.sum() <= task.item.rows for part in np.split(lengths, ends))
+
+
+def _left_share(engine: Engine, task: Task) -> Ring:
+    left, item = task.call.left, task.item
+    opened: Ring = engine.prepared["opened", item.right, "y", item.y]
+    if isinstance(left, OneHot) and item.method == "permute":
+        dealt = _shaped(task.part.values, (item.width, item.rows, item.words), engine.coordinator)
+        moved = np.take_along_axis(dealt, _given(task.places).astype(np.int64)[..., None], axis=1)
+        return mod64.run_sums(opened[_given(task.order)] + moved, _given(task.lengths), left.sizes, left.nodes)
+    half = expand(_seed(task.part.once, engine), b"half", (item.width, item.words))
+    x = _given(task.inputs.x)
+    if isinstance(left, OneHot):
+        return mod64.unfold(mod64.bin_sums(x, left.sizes, opened) + half, left.nodes)
+    return mod64.product(x.view(np.uint64), opened) + half
+
+
+def _right_share(engine: Engine, task: Task) -> Ring:
+    left, item = task.call.left, task.item
+    if isinstance(left, OneHot) and item.method == "permute":
+        once = expand(_seed(task.part.once, engine), b"once", (item.width, item.rows, item.words))
+        moved = np.take_along_axis(once, _given(task.places).astype(np.int64)[..., None], axis=1)
+        return mod64.run_sums(moved, _given(task.lengths), left.sizes, left.nodes)
+    opened: Ring = engine.prepared["opened", item.left, "x", item.x]
+    mask: Mask = engine.prepared["mask", "y", item.y]
+    half = _shaped(task.part.values, (item.width, item.words), engine.coordinator)
+    sums = mod64.product(opened, mask.values) + half
+    return mod64.unfold(sums, left.nodes) if isinstance(left, OneHot) else sums
+
+
+def _mask(engine: Engine, task: Task, side: Literal["x", "y"], shape: tuple[int, int]) -> Mask:
+    """The mask for this party's matrix: the one that was dealt now, or the one that was dealt under its name before."""
+    key = ("mask", side, task.item.x if side == "x" else task.item.y)
+    if task.part.mask:
+        engine.prepared[key] = Mask(expand(_seed(task.part.mask, engine), b"mask", shape))
+    if key not in engine.prepared or engine.prepared[key].values.shape != shape:
+        raise ProtocolError(f"{engine.coordinator} dealt no mask of shape {shape} for {engine.party}")
+    mask: Mask = engine.prepared[key]
+    return mask
+
+
+def _words(task: Task) -> Ring:
+    """Y as it is multiplied: packed, and with the nodes folded in for a triple."""
+    words = pack(_given(task.inputs.y), _slots(task.call))
+    if isinstance(task.call.left, OneHot) and task.item.method == "triple":
+        return mod64.fold(words, _given(task.inputs.nodes), task.call.left.nodes)
+    return words
+
+
+def _slots(call: Call) -> Slots:
+    return slots_for(call.columns, call.result_bound, RING_BITS)
+
+
+def _shape(call: Call) -> tuple[int, ...]:
+    return (*call.shape[:-1], _slots(call).words)
+
+
+def _given(value: T | None) -> T:
+    """What the checks before have made sure is there."""
+    if value is None:
+        raise ValueError("an input is missing that was checked before")
+    return value
+
+
+def _seed(seed: bytes, engine: Engine) -> bytes:
+    if len(seed) != SEED_BYTES:
+        raise ProtocolError(f"{engine.coordinator} dealt a seed of the wrong length")
+    return seed
+
+
+def _shaped(values: Ring, shape: tuple[int, ...], sender: str | None) -> Ring:
+    if values.shape != shape:
+        raise ProtocolError(f"{sender} sent numbers of shape {values.shape}, expected {shape}")
+    return values
+
+
+def from_values(engine: Engine, call: Call, values: Ints) -> Ring:  # noqa: ARG001
+    return pack(values, _slots(call))
+
+
+def add(engine: Engine, call: Call, parts: Sequence[Ring]) -> Ring:  # noqa: ARG001
+    return sum(parts[1:], parts[0])
+
+
+def masked(engine: Engine, call: Call, tag: bytes, held: Ring, others: Sequence[str]) -> Ring:
+    """The share plus numbers that the others take off again."""
+    for other in others:
+        numbers = expand(engine.mask_seeds[other], b"cancel" + tag, _shape(call))
+        held = held + numbers if engine.comes_before(other) else held - numbers
+    return held
+
+
+def to_bytes(engine: Engine, held: Ring) -> Bytes:  # noqa: ARG001
+    return np.ascontiguousarray(held).reshape(-1).view(np.uint8)
+
+
+def from_bytes(engine: Engine, call: Call, values: Bytes, sender: str) -> Ring:  # noqa: ARG001
+    return ring_from_bytes(values, _shape(call), sender)
+
+
+def read(engine: Engine, call: Call, total: Ring) -> Ints:  # noqa: ARG001
+    return unpack(total, _slots(call))
+
+
+def serve(engine: Engine) -> None:
+    dealer.serve(engine.session, engine.driver, engine.parties)
+
+
+def finish(engine: Engine) -> None:
+    if engine.party == engine.driver:
+        _request(engine, Stop())
