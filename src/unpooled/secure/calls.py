@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unpooled.codec import Ints, Ints32
 from unpooled.errors import InputError
+
+T = TypeVar("T")
 
 LARGEST = 2**63 - 1
 
@@ -107,18 +110,22 @@ class Inputs:
     added: Ints | None = None
 
 
-def check_call(call: Call) -> None:
-    """Refuse a call whose result might not fit, before anything is computed."""
+def check_call(call: Call, parties: Sequence[str]) -> None:
+    """Refuse a call that names strangers, or whose result might not fit, before anything is computed."""
     if not call.terms or call.receiver not in call.participants:
         raise InputError("a product needs at least one pair of parties, and the one who is shown it must be among them")
     if any(left == right for left, right in call.terms):
         raise InputError("a product is of matrices that two different parties hold; a party adds its own as a term")
+    if strangers := [party for party in call.participants if party not in parties]:
+        raise InputError(f"a product names {', '.join(strangers)}, who takes no part")
     numbers = [call.rows, call.columns, call.bound, *(bound for _, bound in call.added)]
     numbers += (
         [call.left.width, call.left.bound] if isinstance(call.left, Dense) else [*call.left.sizes, call.left.nodes]
     )
-    if min(numbers) < 0:
-        raise InputError("the sizes and bounds of a product cannot be negative")
+    if not all(isinstance(number, int) and number >= 0 for number in numbers):  # numpy's integers would wrap around
+        raise InputError("the sizes and bounds of a product are whole numbers of Python's own, none negative")
+    if isinstance(call.left, OneHot) and not call.left.nodes:
+        raise InputError("a product has at least one node")
     if call.result_bound > LARGEST:
         raise InputError(
             f"a product over {call.rows} rows may reach {call.result_bound.bit_length()} bits, and 63 are there: "
@@ -142,6 +149,13 @@ def check_inputs(call: Call, party: str, inputs: Inputs) -> None:
     for adder, bound in call.added:
         if adder == party:
             _check_matrix(inputs.added, call.shape, bound, party, "the matrix it adds")
+
+
+def given(value: T | None) -> T:
+    """An input that `check_inputs` has made sure is there."""
+    if value is None:
+        raise ValueError("an input is missing that was checked before")
+    return value
 
 
 def _check_matrix(values: NDArray[Any] | None, shape: tuple[int, ...], bound: int, party: str, what: str) -> None:

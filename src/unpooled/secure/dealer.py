@@ -6,6 +6,7 @@ masks off. `shares` explains what each number is for.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -64,6 +65,7 @@ class Part:
 
 @message(discloses="nothing: random numbers")
 class Dealt:
+    digest: bytes
     parts: tuple[Part, ...]
 
 
@@ -87,6 +89,7 @@ def serve(session: Session, driver: str, parties: Sequence[str]) -> None:
     dealer = Dealer()
     while not isinstance(request := session.recv(driver, Deal, Stop), Stop):
         parts: dict[str, list[Part]] = {party: [] for party in parties}
+        items: dict[str, list[Item]] = {party: [] for party in parties}
         for item in request.items:
             if item.left not in parts or item.right not in parts or item.left == item.right:
                 raise ProtocolError(f"{driver} asks for numbers for parties that take no part")
@@ -96,9 +99,16 @@ def serve(session: Session, driver: str, parties: Sequence[str]) -> None:
             left, right = deal(dealer, item)
             parts[item.left].append(left)
             parts[item.right].append(right)
+            items[item.left].append(item)
+            items[item.right].append(item)
         for party, theirs in parts.items():
             if theirs:
-                session.send(party, Dealt(tuple(theirs)))
+                session.send(party, Dealt(digest_of(items[party]), tuple(theirs)))
+
+
+def digest_of(items: Sequence[Item]) -> bytes:
+    """What numbers were dealt for: they serve nothing else."""
+    return hashlib.sha256(repr(items).encode()).digest()
 
 
 def _triple(dealer: Dealer, item: Item) -> tuple[Part, Part]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Literal, Protocol
@@ -49,6 +49,7 @@ class Engine:
     prepared: dict[Any, Any] = field(default_factory=dict, repr=False)
     answered: Counter[str] = field(default_factory=Counter)
     announced: deque[int] = field(default_factory=deque)
+    seeds: set[bytes] = field(default_factory=set, repr=False)
 
     @property
     def party(self) -> str:
@@ -87,6 +88,12 @@ class Protection(Protocol):
 
     def read(self, engine: Engine, call: Call, total: Any) -> Ints:
         """What the sum of all shares means."""
+
+    def announce(self, engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
+        """Have made ahead what batches to come need."""
+
+    def forget(self, engine: Engine, names: Iterable[str]) -> None:
+        """Drop what is kept of matrices with these names."""
 
     def serve(self, engine: Engine) -> None:
         """The coordinator's part."""

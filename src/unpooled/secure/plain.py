@@ -2,48 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from unpooled.codec import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
-from unpooled.secure.calls import Call, Dense, Inputs
+from unpooled.secure.calls import Call, Dense, Inputs, given
 from unpooled.secure.engine import Engine
 from unpooled.wire import message
 
 _EXACT = 2**53
 
 
-@message(discloses="the matrix X, as it is", to="the holder of Y")
+@message(discloses="matrices X, as they are", to="the holder of Y")
 class Shown:
-    tag: bytes
-    values: Ints
+    tags: tuple[bytes, ...]
+    values: tuple[Ints, ...]
 
 
 def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Ring]:
     """The holder of Y has the whole product, everybody else zero."""
     session, me = engine.session, engine.party
+    terms = [(place, left, right) for place, (call, _) in enumerate(batch) for left, right in call.terms]
+    for peer in engine.parties:
+        places = [place for place, left, right in terms if (left, right) == (me, peer)]
+        if places:
+            values = tuple(given(batch[place][1].x).astype(np.int64) for place in places)
+            session.send(peer, Shown(tuple(tags[place] for place in places), values))
     held = [np.zeros(call.shape, np.uint64) for call, _ in batch]
-    for (call, inputs), tag in zip(batch, tags, strict=True):
-        for left, right in call.terms:
-            if left == me and inputs.x is not None:
-                session.send(right, Shown(tag, inputs.x.astype(np.int64)))
-    for place, ((call, inputs), tag) in enumerate(zip(batch, tags, strict=True)):
-        for left, right in call.terms:
-            if right == me and inputs.y is not None:
-                shown = session.recv(left, Shown)
-                if shown.tag != tag:
-                    raise ProtocolError(f"{left} sent Shown for another product")
-                held[place] += _product(call, shown.values, inputs).view(np.uint64)
+    for peer in engine.parties:
+        places = [place for place, left, right in terms if (left, right) == (peer, me)]
+        if not places:
+            continue
+        shown = session.recv(peer, Shown)
+        if shown.tags != tuple(tags[place] for place in places) or len(shown.values) != len(places):
+            raise ProtocolError(f"{peer} sent Shown for other products than {me} works on")
+        for place, x in zip(places, shown.values, strict=True):
+            held[place] += _product(batch[place][0], x, batch[place][1]).view(np.uint64)
     return held
 
 
 def _product(call: Call, x: Ints, inputs: Inputs) -> Ints:
-    y, nodes = inputs.y, inputs.nodes
-    if y is None:
-        raise ValueError("the holder of Y has no Y")
+    y, nodes = given(inputs.y), inputs.nodes
     if isinstance(call.left, Dense):
         return mod64.product(x.view(np.uint64), y.view(np.uint64)).view(np.int64)
     result = np.zeros(call.shape, np.int64)
@@ -100,6 +102,14 @@ def ring_from_bytes(values: Bytes, shape: tuple[int, ...], sender: str) -> Ring:
 
 def read(engine: Engine, call: Call, total: Ring) -> Ints:  # noqa: ARG001
     return total.view(np.int64)
+
+
+def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
+    """Nothing can be made ahead."""
+
+
+def forget(engine: Engine, names: Iterable[str]) -> None:
+    """Nothing is kept."""
 
 
 def serve(engine: Engine) -> None:

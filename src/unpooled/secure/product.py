@@ -10,19 +10,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from unpooled.codec import Bytes, Ints
 from unpooled.errors import ProtocolError
-from unpooled.secure import plain, shares
+from unpooled.secure import paillier, plain, shares
 from unpooled.secure.calls import Call, Inputs, check_call, check_inputs
 from unpooled.secure.engine import Engine, Protection, Rules, count_questions, open_engine
 from unpooled.wire import message
 
-__all__ = ["Call", "Engine", "Inputs", "Rules", "finish", "open_engine", "product", "serve"]
+__all__ = ["Call", "Engine", "Inputs", "Rules", "announce", "finish", "forget", "open_engine", "product", "serve"]
 
-_ENGINES: dict[str, Protection] = {"plain": plain, "shares": shares}
+_ENGINES: dict[str, Protection] = {"plain": plain, "shares": shares, "paillier": paillier}
 
 
 @message(discloses="a sum of products, together with what the others send", to="the party that the product is shown to")
@@ -36,7 +36,7 @@ def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ints |
     calls = [call for call, _ in batch]
     tags = [call.tag(engine.number()) for call in calls]
     for call, inputs in batch:  # 1
-        check_call(call)
+        check_call(call, engine.parties)
         check_inputs(call, engine.party, inputs)
         count_questions(engine, call)
     module = _ENGINES[engine.rules.engine]
@@ -47,6 +47,16 @@ def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ints |
                 own = module.from_values(engine, call, inputs.added)
                 held[place] = module.add(engine, call, [held[place], own])
         return _show(engine, module, calls, tags, held)
+
+
+def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
+    """Say which batches of calls come next, so that what they need is made ahead; all parties may say it, alike."""
+    _ENGINES[engine.rules.engine].announce(engine, batches)
+
+
+def forget(engine: Engine, names: Iterable[str]) -> None:
+    """Drop what is kept of matrices with these names; all parties say it at the same point, and use them no more."""
+    _ENGINES[engine.rules.engine].forget(engine, names)
 
 
 def serve(engine: Engine) -> None:

@@ -18,9 +18,9 @@ and ρ serve once.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from unpooled.codec import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import dealer, mod64
-from unpooled.secure.calls import Call, Inputs, OneHot
+from unpooled.secure.calls import Call, Inputs, OneHot, given
 from unpooled.secure.dealer import Deal, Dealt, Item, Part, Stop, method_of
 from unpooled.secure.engine import Engine
 from unpooled.secure.packing import RING_BITS, Slots, pack, slots_for, unpack
@@ -36,8 +36,8 @@ from unpooled.secure.plain import ring_from_bytes
 from unpooled.secure.randomness import SEED_BYTES, expand, shuffles
 from unpooled.wire import message
 
-T = TypeVar("T")
 Orders32 = NDArray[np.uint32]
+_LAYOUT = "\n"
 
 
 @message(discloses="nothing: matrices hidden by masks that only their owner and the coordinator know")
@@ -63,9 +63,9 @@ class Mask:
     values: Ring
     bound_to: bytes = b""
 
-    def bind(self, matrix: NDArray[Any], whose: str) -> None:
+    def bind(self, matrix: NDArray[Any], whose: str, sizes: tuple[int, ...] = ()) -> None:
         """Refuse a second matrix: the difference of what the mask hides would show."""
-        digest = hashlib.sha256(f"{matrix.dtype} {matrix.shape}".encode() + matrix.tobytes()).digest()
+        digest = hashlib.sha256(f"{matrix.dtype} {matrix.shape} {sizes}".encode() + matrix.tobytes()).digest()
         if self.bound_to not in (b"", digest):
             raise ProtocolError(f"{whose}: a mask that has hidden one matrix cannot hide another")
         self.bound_to = digest
@@ -73,7 +73,7 @@ class Mask:
 
 @dataclass(eq=False)
 class Task:
-    """One term of one call at one of its two parties: where in the batch, what is held, what was dealt, what came."""
+    """One term of one call at one of its two parties: where in the batch, what is held, what was dealt, who else."""
 
     place: int
     call: Call
@@ -81,46 +81,57 @@ class Task:
     tag: bytes
     item: Item
     part: Part
+    peer: str
+    is_left: bool
     order: Ints | None = None
     places: Orders32 | None = None
     lengths: Ints | None = None
 
 
 def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Ring]:
-    """Deal, open, multiply: a message or two between each pair of parties, however many products there are."""
+    """Deal, open, multiply: at most two messages from each party to another, however many products there are.
+
+    Everybody sends one message to each peer and then takes one from each, so that nobody waits in a circle.
+    """
+    tasks = _dealt_tasks(engine, batch, tags)
+    peers = [peer for peer in engine.parties if any(task.peer == peer for task in tasks)]
+    for peer in peers:
+        _send_hidden(engine, peer, [task for task in tasks if task.peer == peer])
+    for peer in peers:
+        _take_hidden(engine, peer, [task for task in tasks if task.peer == peer])
+    permuted = [task for task in tasks if task.item.method == "permute"]
+    for peer in peers:
+        _send_orders(engine, peer, [task for task in permuted if task.peer == peer and task.is_left])
+    for peer in peers:
+        _take_orders(engine, peer, [task for task in permuted if task.peer == peer and not task.is_left])
+    held = [np.zeros(_shape(call), np.uint64) for call, _ in batch]
+    for task in tasks:
+        held[task.place] += _left_share(engine, task) if task.is_left else _right_share(engine, task)
+    forget(engine, {key[-1] for key in engine.prepared if key[-1].startswith("#")})
+    return held
+
+
+def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Task]:
+    """This party's terms, with what the coordinator dealt for them."""
+    me = engine.party
     items = [items_of(engine, call, tag) for (call, _), tag in zip(batch, tags, strict=True)]
     _ask(engine, [item for group in items for item in group])
-    parts = _receive_parts(engine, sum(engine.party in (item.left, item.right) for group in items for item in group))
-    pairs: dict[tuple[str, str], list[Task]] = {}
-    for place, ((call, inputs), tag) in enumerate(zip(batch, tags, strict=True)):
-        for item in items[place]:
-            if engine.party in (item.left, item.right):
-                task = Task(place, call, inputs, tag, item, next(parts))
-                pairs.setdefault((item.left, item.right), []).append(task)
-    for (left, right), tasks in pairs.items():
-        if left == engine.party:
-            _open_left(engine, right, tasks)
-        else:
-            _open_right(engine, left, tasks)
-    held = [np.zeros(_shape(call), np.uint64) for call, _ in batch]
-    for (left, right), tasks in pairs.items():
-        if left == engine.party:
-            _take_hidden(engine, right, "y", tasks)
-        else:
-            _take_hidden(engine, left, "x", [task for task in tasks if task.item.method == "triple"])
-            _take_orders(engine, left, [task for task in tasks if task.item.method == "permute"])
-        for task in tasks:
-            held[task.place] += _left_share(engine, task) if left == engine.party else _right_share(engine, task)
-    for key in [key for key in engine.prepared if key[-1].startswith("#")]:
-        del engine.prepared[key]
-    return held
+    mine = [(place, item) for place, group in enumerate(items) for item in group if me in (item.left, item.right)]
+    parts = _receive_parts(engine, [item for _, item in mine])
+    tasks = []
+    for (place, item), part in zip(mine, parts, strict=True):
+        peer = item.right if item.left == me else item.left
+        tasks.append(Task(place, *batch[place], tags[place], item, part, peer, is_left=item.left == me))
+        _keep_mask(engine, tasks[-1])
+    return tasks
 
 
 def items_of(engine: Engine, call: Call, tag: bytes) -> list[Item]:
     """What is to be dealt for a call, term by term; a matrix without a name has a mask of its own."""
     method, words, left = method_of(call, engine.rules), _slots(call).words, call.left
     unnamed = f"#{tag.hex()}"
-    width, x, y = len(left.sizes) if isinstance(left, OneHot) else left.width, call.x or unnamed, call.y or unnamed
+    width, x = len(left.sizes) if isinstance(left, OneHot) else left.width, call.x or unnamed
+    y = f"{call.y}{_LAYOUT}{_slots(call)}" if call.y else unnamed  # packed in another way it is another matrix
     if method == "triple" and isinstance(left, OneHot):
         width, words, y = left.bins, words * left.nodes, unnamed  # the nodes, folded into Y, make it another each time
     return [Item(one, other, method, call.rows, width, words, x, y) for one, other in call.terms]
@@ -139,6 +150,13 @@ def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
             engine.announced.append(len(batch))
 
 
+def forget(engine: Engine, names: Iterable[str]) -> None:
+    """Drop the masks and openings of matrices with these names, which must not be used again."""
+    dropped = set(names)
+    for key in [key for key in engine.prepared if key[-1].partition(_LAYOUT)[0] in dropped]:
+        del engine.prepared[key]
+
+
 def _ask(engine: Engine, items: Sequence[Item]) -> None:
     if engine.party == engine.driver:
         if engine.announced:
@@ -151,73 +169,72 @@ def _request(engine: Engine, request: Deal | Stop) -> None:
     engine.session.send(engine.coordinator or "", request)
 
 
-def _receive_parts(engine: Engine, count: int) -> Iterator[Part]:
-    if not count:
-        return iter(())
-    dealt = engine.session.recv(engine.coordinator or "", Dealt).parts
-    if len(dealt) != count:
-        raise ProtocolError(f"{engine.coordinator} dealt for {len(dealt)} products, {count} were to come")
-    return iter(dealt)
+def _receive_parts(engine: Engine, items: Sequence[Item]) -> Sequence[Part]:
+    if not items:
+        return ()
+    dealt = engine.session.recv(engine.coordinator or "", Dealt)
+    if len(dealt.parts) != len(items) or dealt.digest != dealer.digest_of(items):
+        raise ProtocolError(f"{engine.coordinator} dealt for other products than {engine.party} works on")
+    return dealt.parts
 
 
-def _open_left(engine: Engine, right: str, tasks: Sequence[Task]) -> None:
-    hidden: dict[bytes, Ring] = {}
-    ordered = []
+def _send_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
+    """Open to a peer what it has not had: matrices minus their masks."""
+    hidden = []
     for task in tasks:
-        x, left = _given(task.inputs.x), task.call.left
-        if task.item.method == "triple":
-            mask = _mask(engine, task, "x", (task.item.rows, task.item.width))
-            mask.bind(x, engine.party)
-            if _first_time(engine, "sent", right, "x", task.item.x):
+        left, item = task.call.left, task.item
+        if task.is_left and item.method == "triple":
+            x, mask = given(task.inputs.x), _mask(engine, "x", item.x, (item.rows, item.width))
+            mask.bind(x, engine.party, left.sizes if isinstance(left, OneHot) else ())
+            if _first_time(engine, "sent", peer, "x", item.x):
                 full = mod64.one_hot(x, left.sizes) if isinstance(left, OneHot) else x.view(np.uint64)
-                hidden[task.tag] = full - mask.values
-        elif isinstance(left, OneHot):
-            shuffled = shuffles(_seed(task.part.once, engine), b"order", task.item.width, task.item.rows)
-            task.order, task.lengths = mod64.sort_rows(x, left.sizes, _given(task.inputs.nodes), left.nodes)
-            where = np.empty_like(shuffled)
-            np.put_along_axis(where, shuffled, np.arange(task.item.rows)[None, :], axis=1)
-            task.places = np.take_along_axis(where, task.order, axis=1).astype(np.uint32)
-            ordered.append(task)
+                hidden.append((task.tag, full - mask.values))
+        elif not task.is_left:
+            words, mask = _words(task), _mask(engine, "y", item.y, (item.rows, item.words))
+            mask.bind(words, engine.party)
+            if _first_time(engine, "sent", peer, "y", item.y):
+                hidden.append((task.tag, words - mask.values))
     if hidden:
-        engine.session.send(right, Hidden(tuple(hidden), tuple(hidden.values())))
-    if ordered:
-        tags, places = tuple(task.tag for task in ordered), tuple(_given(task.places) for task in ordered)
-        engine.session.send(right, Orders(tags, places, tuple(_given(task.lengths) for task in ordered)))
+        engine.session.send(peer, Hidden(tuple(tag for tag, _ in hidden), tuple(values for _, values in hidden)))
 
 
-def _open_right(engine: Engine, left: str, tasks: Sequence[Task]) -> None:
-    hidden: dict[bytes, Ring] = {}
+def _take_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
+    """Receive the peer's hidden matrices that have not come before."""
+    new: dict[tuple[str, str, str, str], Task] = {}
     for task in tasks:
-        mask = _mask(engine, task, "y", (task.item.rows, task.item.words))
-        words = _words(task)
-        mask.bind(words, engine.party)
-        if _first_time(engine, "sent", left, "y", task.item.y):
-            hidden[task.tag] = words - mask.values
-    if hidden:
-        engine.session.send(left, Hidden(tuple(hidden), tuple(hidden.values())))
+        if task.is_left or task.item.method == "triple":
+            side, name = ("y", task.item.y) if task.is_left else ("x", task.item.x)
+            if ("opened", peer, side, name) not in engine.prepared:
+                new.setdefault(("opened", peer, side, name), task)
+    if not new:
+        return
+    hidden = engine.session.recv(peer, Hidden)
+    if hidden.tags != tuple(task.tag for task in new.values()) or len(hidden.values) != len(new):
+        raise ProtocolError(f"{peer} sent Hidden matrices for other products than {engine.party} works on")
+    for (key, task), values in zip(new.items(), hidden.values, strict=True):
+        width = task.item.words if task.is_left else task.item.width
+        engine.prepared[key] = _shaped(values, (task.item.rows, width), peer)
+
+
+def _send_orders(engine: Engine, right: str, tasks: Sequence[Task]) -> None:
+    for task in tasks:
+        left, item = task.call.left, task.item
+        if isinstance(left, OneHot):
+            shuffled = shuffles(_seed(task.part.once, engine), b"order", item.width, item.rows)
+            x, nodes = given(task.inputs.x), given(task.inputs.nodes)
+            task.order, task.lengths = mod64.sort_rows(x, left.sizes, nodes, left.nodes)
+            where = np.empty_like(shuffled)
+            np.put_along_axis(where, shuffled, np.arange(item.rows)[None, :], axis=1)
+            task.places = np.take_along_axis(where, task.order, axis=1).astype(np.uint32)
+    if tasks:
+        places, lengths = [given(task.places) for task in tasks], [given(task.lengths) for task in tasks]
+        engine.session.send(right, Orders(tuple(task.tag for task in tasks), tuple(places), tuple(lengths)))
 
 
 def _first_time(engine: Engine, *key: str) -> bool:
     first = key not in engine.prepared
     engine.prepared[key] = True
     return first
-
-
-def _take_hidden(engine: Engine, peer: str, side: Literal["x", "y"], tasks: Sequence[Task]) -> None:
-    """Receive the peer's hidden matrices that have not come before."""
-    new: dict[str, Task] = {}
-    for task in tasks:
-        name = task.item.x if side == "x" else task.item.y
-        if ("opened", peer, side, name) not in engine.prepared:
-            new.setdefault(name, task)
-    if not new:
-        return
-    hidden = engine.session.recv(peer, Hidden)
-    if hidden.tags != tuple(task.tag for task in new.values()) or len(hidden.values) != len(new):
-        raise ProtocolError(f"{peer} sent Hidden matrices for other products than {engine.party} works on")
-    for (name, task), values in zip(new.items(), hidden.values, strict=True):
-        shape = (task.item.rows, task.item.width if side == "x" else task.item.words)
-        engine.prepared["opened", peer, side, name] = _shaped(values, shape, peer)
 
 
 def _take_orders(engine: Engine, left: str, tasks: Sequence[Task]) -> None:
@@ -248,10 +265,10 @@ def _left_share(engine: Engine, task: Task) -> Ring:
     opened: Ring = engine.prepared["opened", item.right, "y", item.y]
     if isinstance(left, OneHot) and item.method == "permute":
         dealt = _shaped(task.part.values, (item.width, item.rows, item.words), engine.coordinator)
-        moved = np.take_along_axis(dealt, _given(task.places).astype(np.int64)[..., None], axis=1)
-        return mod64.run_sums(opened[_given(task.order)] + moved, _given(task.lengths), left.sizes, left.nodes)
+        moved = np.take_along_axis(dealt, given(task.places).astype(np.int64)[..., None], axis=1)
+        return mod64.run_sums(opened[given(task.order)] + moved, given(task.lengths), left.sizes, left.nodes)
     half = expand(_seed(task.part.once, engine), b"half", (item.width, item.words))
-    x = _given(task.inputs.x)
+    x = given(task.inputs.x)
     if isinstance(left, OneHot):
         return mod64.unfold(mod64.bin_sums(x, left.sizes, opened) + half, left.nodes)
     return mod64.product(x.view(np.uint64), opened) + half
@@ -261,8 +278,8 @@ def _right_share(engine: Engine, task: Task) -> Ring:
     left, item = task.call.left, task.item
     if isinstance(left, OneHot) and item.method == "permute":
         once = expand(_seed(task.part.once, engine), b"once", (item.width, item.rows, item.words))
-        moved = np.take_along_axis(once, _given(task.places).astype(np.int64)[..., None], axis=1)
-        return mod64.run_sums(moved, _given(task.lengths), left.sizes, left.nodes)
+        moved = np.take_along_axis(once, given(task.places).astype(np.int64)[..., None], axis=1)
+        return mod64.run_sums(moved, given(task.lengths), left.sizes, left.nodes)
     opened: Ring = engine.prepared["opened", item.left, "x", item.x]
     mask: Mask = engine.prepared["mask", "y", item.y]
     half = _shaped(task.part.values, (item.width, item.words), engine.coordinator)
@@ -270,22 +287,27 @@ def _right_share(engine: Engine, task: Task) -> Ring:
     return mod64.unfold(sums, left.nodes) if isinstance(left, OneHot) else sums
 
 
-def _mask(engine: Engine, task: Task, side: Literal["x", "y"], shape: tuple[int, int]) -> Mask:
-    """The mask for this party's matrix: the one that was dealt now, or the one that was dealt under its name before."""
-    key = ("mask", side, task.item.x if side == "x" else task.item.y)
+def _keep_mask(engine: Engine, task: Task) -> None:
+    """A mask that was dealt under a name is there for every product of the batch, whichever comes first."""
     if task.part.mask:
-        engine.prepared[key] = Mask(expand(_seed(task.part.mask, engine), b"mask", shape))
-    if key not in engine.prepared or engine.prepared[key].values.shape != shape:
+        side, name = ("x", task.item.x) if task.is_left else ("y", task.item.y)
+        shape = (task.item.rows, task.item.width if task.is_left else task.item.words)
+        engine.prepared["mask", side, name] = Mask(expand(_seed(task.part.mask, engine), b"mask", shape))
+
+
+def _mask(engine: Engine, side: str, name: str, shape: tuple[int, int]) -> Mask:
+    """The mask for this party's matrix, dealt now or under its name before."""
+    mask: Mask | None = engine.prepared.get(("mask", side, name))
+    if mask is None or mask.values.shape != shape:
         raise ProtocolError(f"{engine.coordinator} dealt no mask of shape {shape} for {engine.party}")
-    mask: Mask = engine.prepared[key]
     return mask
 
 
 def _words(task: Task) -> Ring:
     """Y as it is multiplied: packed, and with the nodes folded in for a triple."""
-    words = pack(_given(task.inputs.y), _slots(task.call))
+    words = pack(given(task.inputs.y), _slots(task.call))
     if isinstance(task.call.left, OneHot) and task.item.method == "triple":
-        return mod64.fold(words, _given(task.inputs.nodes), task.call.left.nodes)
+        return mod64.fold(words, given(task.inputs.nodes), task.call.left.nodes)
     return words
 
 
@@ -297,16 +319,12 @@ def _shape(call: Call) -> tuple[int, ...]:
     return (*call.shape[:-1], _slots(call).words)
 
 
-def _given(value: T | None) -> T:
-    """What the checks before have made sure is there."""
-    if value is None:
-        raise ValueError("an input is missing that was checked before")
-    return value
-
-
 def _seed(seed: bytes, engine: Engine) -> bytes:
     if len(seed) != SEED_BYTES:
         raise ProtocolError(f"{engine.coordinator} dealt a seed of the wrong length")
+    if seed in engine.seeds:
+        raise ProtocolError(f"{engine.coordinator} dealt a seed twice: its numbers hide nothing the second time")
+    engine.seeds.add(seed)
     return seed
 
 

@@ -1,0 +1,136 @@
+"""The coordinator's part of products under Paillier encryption: it keeps the key, and decrypts what others have masked.
+
+It is told how many results each product has. What it decrypts is as random as the masks, which only their owners know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import islice
+
+from gmpy2 import mpz
+
+from unpooled.codec import Bytes
+from unpooled.errors import InputError, PlanError, ProtocolError, RefusedError
+from unpooled.secure import paillier_keys as keys
+from unpooled.secure.dealer import Stop
+from unpooled.secure.engine import Rules
+from unpooled.secure.paillier_keys import PrivateKey, PublicKey
+from unpooled.secure.paillier_sums import flat
+from unpooled.session import Session
+from unpooled.wire import message
+from unpooled.workers import in_order
+
+_CHUNK = 8  # about 30 ms at 2048 bits
+
+
+@message(discloses="nothing: a public key made for these products")
+class SharedKey:
+    n: int
+    noise_base: int
+
+
+@message(discloses="how many results a product has, which does not depend on data, and whose", to="the coordinator")
+class Item:
+    tag: bytes
+    left: str
+    right: str
+    plaintexts: int
+
+
+@message(discloses="how many results products have, which does not depend on data, and whose", to="the coordinator")
+class Decrypt:
+    items: tuple[Item, ...]
+
+
+@message(discloses="nothing: sums of products, encrypted, and each hidden by a random mask")
+class MaskedSums:
+    tags: tuple[bytes, ...]
+    sums: tuple[Bytes, ...]
+
+
+@message(discloses="nothing: sums of products, each hidden by a random mask")
+class Decrypted:
+    tags: tuple[bytes, ...]
+    sums: tuple[Bytes, ...]
+
+
+def check_rules(rules: Rules) -> None:
+    """Refuse a key that does not protect, before anything begins."""
+    try:
+        keys.check_size(rules.key_bits, insecure=rules.insecure)
+    except (InputError, RefusedError) as error:
+        raise PlanError(f"key_bits: {error}") from None
+
+
+def serve(session: Session, rules: Rules, driver: str, parties: Sequence[str]) -> None:
+    """Hand out a fresh key, and decrypt what the driver says will come, until it says stop."""
+    check_rules(rules)
+    private = keys.make_key(rules.key_bits, insecure=rules.insecure)
+    public = private.public
+    with session.scope("key"):
+        for party in parties:
+            session.send(party, SharedKey(int(public.n), int(public.noise_base)))
+    while not isinstance(request := session.recv(driver, Decrypt, Stop), Stop):
+        for item in request.items:
+            if item.left not in parties or item.right not in parties or item.left == item.right:
+                raise ProtocolError(f"{driver} asks for decryption for parties that take no part")
+            if item.plaintexts < 0:
+                raise ProtocolError(f"{driver} asks for decryption of a number of results that cannot be")
+        with session.scope("decrypt"):
+            _decrypt(session, private, request.items)
+
+
+def _decrypt(session: Session, private: PrivateKey, items: Sequence[Item]) -> None:
+    """Receive from every holder of X, and send to every holder of Y what is for it."""
+    lefts = {left: [item for item in items if item.left == left] for left in dict.fromkeys(item.left for item in items)}
+    masked: list[mpz] = []
+    for left, theirs in lefts.items():
+        arrived = session.recv(left, MaskedSums)
+        if arrived.tags != tuple(item.tag for item in theirs) or len(arrived.sums) != len(theirs):
+            raise ProtocolError(f"{left} sent MaskedSums for other products than it was to")
+        for item, values in zip(theirs, arrived.sums, strict=True):
+            masked += ciphertexts_from(private.public, values, item.plaintexts, left)
+    chunks = (masked[start : start + _CHUNK] for start in range(0, len(masked), _CHUNK))
+    opened = iter(flat(in_order(partial(keys.decrypt, private), chunks), len(masked), session.progress))
+    found = {
+        item: keys.residues_to_bytes(private.public, list(islice(opened, item.plaintexts)))
+        for theirs in lefts.values()
+        for item in theirs
+    }
+    for right in dict.fromkeys(item.right for item in items):
+        theirs = [item for item in items if item.right == right]
+        session.send(right, Decrypted(tuple(item.tag for item in theirs), tuple(found[item] for item in theirs)))
+
+
+def key_from(shared: SharedKey, bits: int, sender: str) -> PublicKey:
+    """A public key that arrived, checked."""
+    public = PublicKey(mpz(shared.n), mpz(shared.noise_base))
+    try:
+        keys.check_public(public, bits)
+    except ProtocolError as error:
+        raise ProtocolError(f"{sender} sent a key that is refused: {error}") from None
+    return public
+
+
+def ciphertexts_from(public: PublicKey, values: Bytes, count: int, sender: str) -> list[mpz]:
+    """Ciphertexts that arrived, checked."""
+    try:
+        ciphertexts = keys.from_bytes(public, values)
+    except ProtocolError as error:
+        raise ProtocolError(f"{sender} sent a wrong list: {error}") from None
+    if len(ciphertexts) != count:
+        raise ProtocolError(f"{sender} sent {len(ciphertexts)} ciphertexts, {count} were to come")
+    return ciphertexts
+
+
+def residues_from(public: PublicKey, values: Bytes, count: int, sender: str) -> list[mpz]:
+    """Numbers mod n that arrived, checked."""
+    try:
+        residues = keys.residues_from_bytes(public, values)
+    except ProtocolError as error:
+        raise ProtocolError(f"{sender} sent a wrong share: {error}") from None
+    if len(residues) != count:
+        raise ProtocolError(f"{sender} sent a share of {len(residues)} numbers, {count} were to come")
+    return residues

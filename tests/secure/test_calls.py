@@ -1,0 +1,171 @@
+"""What everybody knows of a product: its shape and bound, what is refused before anything runs, and in which words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from unpooled.errors import InputError
+from unpooled.secure.calls import LARGEST, Call, Dense, Inputs, OneHot, check_call, check_inputs
+
+DENSE = Call((("telco", "bank"),), "bank", 6, Dense(3, 100), 2, 1000)
+HOT = Call((("telco", "bank"),), "bank", 6, OneHot((4, 2), 3), 2, 1000)
+X = np.full((6, 3), -100)
+Y = np.full((6, 2), 1000)
+BINS = np.array([[3, 1]] * 6)
+NODES = np.array([-1, 0, 1, 2, 2, -1], np.int32)
+
+
+def test_a_call_knows_its_shape() -> None:
+    assert (DENSE.shape, DENSE.cells) == ((3, 2), 3)
+    assert (HOT.shape, HOT.cells) == ((3, 6, 2), 18)
+
+
+def test_participants_stand_in_the_order_in_which_they_appear() -> None:
+    call = replace(DENSE, terms=(("telco", "bank"), ("shop", "bank")), added=(("bank", 1), ("isp", 1)))
+    assert call.participants == ["telco", "bank", "shop", "isp"]
+
+
+def test_the_bound_of_a_result_counts_rows_terms_and_what_is_added() -> None:
+    assert DENSE.result_bound == 6 * 100 * 1000
+    assert HOT.result_bound == 6 * 1000
+    several = replace(DENSE, terms=(("telco", "bank"), ("shop", "bank")), added=(("bank", 7), ("telco", 5)))
+    assert several.result_bound == 2 * 6 * 100 * 1000 + 12
+
+
+def test_every_difference_makes_another_tag() -> None:
+    others = [
+        replace(DENSE, terms=(("telco", "shop"),)),
+        replace(DENSE, receiver="telco"),
+        replace(DENSE, rows=7),
+        replace(DENSE, left=Dense(3, 101)),
+        replace(DENSE, left=Dense(2, 100)),
+        replace(DENSE, columns=3),
+        replace(DENSE, bound=1001),
+        replace(DENSE, added=(("bank", 0),)),
+        replace(DENSE, x="a"),
+        replace(DENSE, y="a"),
+        replace(DENSE, digest="a"),
+        HOT,
+        replace(HOT, left=OneHot((4, 2), 3, True)),
+        replace(HOT, left=OneHot((2, 4), 3)),
+    ]
+    tags = [call.tag(1) for call in [DENSE, *others]] + [DENSE.tag(2)]
+    assert len(set(tags)) == len(tags)
+    assert replace(DENSE).tag(1) == DENSE.tag(1)
+
+
+@pytest.mark.parametrize(
+    ("fits", "passes"),
+    [
+        (Call((("a", "b"),), "b", 1, Dense(1, LARGEST), 1, 1), {"left": Dense(1, LARGEST + 1)}),
+        (Call((("a", "b"),), "b", 1, OneHot((1,)), 1, LARGEST), {"bound": LARGEST + 1}),
+        (Call((("a", "b"),), "b", 7, Dense(1, LARGEST // 7), 1, 1), {"rows": 8}),
+        (Call((("a", "b"),), "b", 7, Dense(1, LARGEST // 7), 1, 1), {"terms": (("a", "b"), ("c", "b"))}),
+        (Call((("a", "b"),), "b", 0, Dense(1, 1), 1, 1, (("a", LARGEST),)), {"rows": 1}),
+        (Call((("a", "b"),), "b", 1, Dense(1, 1), 1, 1, (("a", LARGEST - 1),)), {"added": (("a", LARGEST),)}),
+    ],
+)
+def test_overflow_is_refused_exactly_where_it_begins(fits: Call, passes: dict[str, object]) -> None:
+    check_call(fits)
+    assert replace(fits, **passes).result_bound > LARGEST
+    with pytest.raises(InputError, match=r"may reach 6[4-9] bits, and 63 are there"):
+        check_call(replace(fits, **passes))
+
+
+def test_zero_rows_and_columns_are_no_mistake() -> None:
+    check_call(replace(DENSE, rows=0, columns=0, left=Dense(0, 0), bound=0))
+    check_call(replace(HOT, rows=0, left=OneHot((), 1)))
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"terms": ()}, "at least one pair"),
+        ({"receiver": "shop"}, "must be among them"),
+        ({"terms": (("telco", "telco"),), "receiver": "telco"}, "two different parties"),
+        ({"rows": -1}, "cannot be negative"),
+        ({"columns": -1}, "cannot be negative"),
+        ({"bound": -1}, "cannot be negative"),
+        ({"left": Dense(-1, 1)}, "cannot be negative"),
+        ({"left": Dense(1, -1)}, "cannot be negative"),
+        ({"left": OneHot((2, -1))}, "cannot be negative"),
+        ({"left": OneHot((2,), -1)}, "cannot be negative"),
+        ({"added": (("bank", -1),)}, "cannot be negative"),
+    ],
+)
+def test_calls_that_make_no_sense_are_refused(change: dict[str, object], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        check_call(replace(DENSE, **change))
+
+
+def test_inputs_at_the_bound_are_taken() -> None:
+    check_inputs(DENSE, "telco", Inputs(x=X))
+    check_inputs(DENSE, "bank", Inputs(y=-Y))
+    check_inputs(HOT, "telco", Inputs(x=BINS, nodes=NODES))
+    check_inputs(HOT, "telco", Inputs(x=BINS.astype(np.uint8), nodes=NODES))
+    check_inputs(HOT, "bank", Inputs(y=Y, nodes=NODES))
+    hidden = replace(HOT, left=OneHot((4, 2), 3, True))
+    check_inputs(hidden, "telco", Inputs(x=BINS))
+    check_inputs(hidden, "bank", Inputs(y=Y, nodes=NODES))
+
+
+def test_a_party_that_holds_nothing_of_a_call_needs_no_inputs() -> None:
+    check_inputs(DENSE, "shop", Inputs())
+
+
+ADDING = replace(DENSE, added=(("telco", 5),))
+
+
+@pytest.mark.parametrize(
+    ("call", "party", "inputs", "text"),
+    [
+        (DENSE, "telco", Inputs(), r"telco: X must be whole numbers \(int64\) of shape \(6, 3\)"),
+        (DENSE, "telco", Inputs(x=X.astype(float)), "telco: X must be whole numbers"),
+        (DENSE, "telco", Inputs(x=X.astype(np.int32)), "telco: X must be whole numbers"),
+        (DENSE, "telco", Inputs(x=X.astype(np.uint64)), "telco: X must be whole numbers"),
+        (DENSE, "telco", Inputs(x=X.astype(">i8")), "telco: X must be whole numbers"),
+        (DENSE, "telco", Inputs(x=X[:5]), "telco: X must be whole numbers"),
+        (DENSE, "telco", Inputs(x=X.T), "telco: X must be whole numbers"),
+        (DENSE, "telco", Inputs(x=X - 1), "telco: X has a value beyond the bound"),
+        (DENSE, "bank", Inputs(), r"bank: Y must be whole numbers \(int64\) of shape \(6, 2\)"),
+        (DENSE, "bank", Inputs(y=Y[:, 0]), "bank: Y must be whole numbers"),
+        (DENSE, "bank", Inputs(y=Y + 1), "bank: Y has a value beyond the bound"),
+        (DENSE, "bank", Inputs(y=np.full_like(Y, -(2**63))), "bank: Y has a value beyond the bound"),
+        (HOT, "telco", Inputs(nodes=NODES), r"telco: X must be bins \(whole numbers\) of shape \(6, 2\)"),
+        (HOT, "telco", Inputs(x=BINS.astype(float), nodes=NODES), "telco: X must be bins"),
+        (HOT, "telco", Inputs(x=BINS.astype(bool), nodes=NODES), "telco: X must be bins"),
+        (HOT, "telco", Inputs(x=BINS[:, :1], nodes=NODES), "telco: X must be bins"),
+        (
+            HOT,
+            "telco",
+            Inputs(x=BINS + np.array([1, 0]), nodes=NODES),
+            "telco: X has a bin that its column does not have",
+        ),
+        (
+            HOT,
+            "telco",
+            Inputs(x=BINS - np.array([0, 2]), nodes=NODES),
+            "telco: X has a bin that its column does not have",
+        ),
+        (HOT, "telco", Inputs(x=BINS), r"telco: the nodes must be whole numbers \(int32\), one for each of 6 rows"),
+        (HOT, "telco", Inputs(x=BINS, nodes=NODES.astype(np.int64)), "telco: the nodes must be whole numbers"),
+        (HOT, "telco", Inputs(x=BINS, nodes=NODES[:5]), "telco: the nodes must be whole numbers"),
+        (HOT, "telco", Inputs(x=BINS, nodes=NODES + 1), "telco: a row's node is not one of 3, nor -1"),
+        (HOT, "bank", Inputs(y=Y, nodes=NODES - 1), "bank: a row's node is not one of 3, nor -1"),
+        (HOT, "bank", Inputs(y=Y), "bank: the nodes must be whole numbers"),
+        (ADDING, "telco", Inputs(x=X), r"telco: the matrix it adds must be whole numbers \(int64\) of shape \(3, 2\)"),
+        (ADDING, "telco", Inputs(x=X, added=np.full((3, 2), 6)), "telco: the matrix it adds has a value beyond"),
+    ],
+)
+def test_inputs_that_are_not_what_the_call_says_are_named(call: Call, party: str, inputs: Inputs, text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        check_inputs(call, party, inputs)
+
+
+def test_refusals_do_not_repeat_values() -> None:
+    with pytest.raises(InputError) as caught:
+        check_inputs(DENSE, "bank", Inputs(y=np.full((6, 2), 918273)))
+    assert "918273" not in str(caught.value)
