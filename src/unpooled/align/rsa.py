@@ -46,7 +46,7 @@ def make_key(bits: int) -> PrivateKey:
 
 def check_modulus(n: int, bits: int, sender: str) -> None:
     """Refuse a modulus that is not what the plan says, or that no honest signer would have made."""
-    if n.bit_length() != bits:
+    if n < 0 or n.bit_length() != bits:
         raise ProtocolError(f"{sender} sent a key of {n.bit_length()} bits, the plan says {bits}")
     if gmpy2.gcd(n, _SMALL_FACTORS) != 1 or gmpy2.is_prime(n) or gmpy2.is_power(n):
         raise ProtocolError(f"{sender} sent a key that is not the product of two large primes")
