@@ -9,17 +9,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import loky
 import pytest
 
 from unpooled import workers
 from unpooled.align.rsa import check_modulus
 from unpooled.errors import ProtocolError, WorkerLost
-from unpooled.workers import cores, in_order
+from unpooled.workers import begun, cores, in_order
 
 # What runs in a worker must be importable there, which a test is not: hence the functions of the standard library.
 CALL = operator.call
@@ -61,18 +60,25 @@ def test_several_items_are_worked_on_elsewhere() -> None:
     assert 1 <= len(pids) <= 2
 
 
-def test_processes_stay_for_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    pools = []
-    get = loky.get_reusable_executor
+def test_processes_stay_for_the_next_call_whichever_thread_makes_it() -> None:
+    pids = set(in_order(CALL, [MY_PID] * 8))
+    with ThreadPoolExecutor(1) as threads:
+        pids |= set(threads.submit(lambda: list(in_order(CALL, [MY_PID] * 8))).result())
+    assert os.getpid() not in pids
+    assert len(pids) <= 2
 
-    def noting(**settings: Any) -> Any:
-        pools.append(get(**settings))
-        return pools[-1]
 
-    monkeypatch.setattr(loky, "get_reusable_executor", noting)
-    for _ in range(2):
-        list(in_order(operator.neg, range(5)))
-    assert pools[0] is pools[1]
+def test_what_is_begun_goes_on_by_itself(tmp_path: Path) -> None:
+    results = begun(Path.touch, [tmp_path / "one", tmp_path / "two", tmp_path / "three"])
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.iterdir())) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(list(tmp_path.iterdir())) == 3  # before any result was asked for
+    assert list(results) == [None, None, None]
+
+
+def test_results_of_what_is_begun_come_in_order() -> None:
+    assert list(begun(operator.neg, range(20))) == [-number for number in range(20)]
 
 
 @pytest.mark.parametrize("single", [{"count": 1, "most_ahead": None}, {"count": 5, "most_ahead": 1}])

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import loky
 import pytest
 
 from unpooled import workers
@@ -18,24 +17,18 @@ Run = Callable[..., Any]
 PEOPLE = [f"customer {n}" for n in range(70)]
 
 
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Any]:
-    """Two worker processes that all parties of this file's alignments share: a thread's own would start each time."""
-    with loky.ProcessPoolExecutor(max_workers=2) as pool:
-        yield pool
-
-
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch, processes: Any) -> list[int]:
-    """How many processes were asked for, each time; two of them, however many cores there are."""
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """For each piece of work that was handed to a process, how many processes there are: two, whatever the machine."""
     asked: list[int] = []
+    submit = workers._submit
 
-    def shared(max_workers: int, timeout: float) -> Any:
-        asked.append(max_workers)
-        return processes
+    def noting(function: Any, item: Any) -> Any:
+        asked.append(workers.cores())
+        return submit(function, item)
 
     monkeypatch.setattr(workers, "cores", lambda: 2)
-    monkeypatch.setattr(workers.loky, "get_reusable_executor", shared)
+    monkeypatch.setattr(workers, "_submit", noting)
     return asked
 
 

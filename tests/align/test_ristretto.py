@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -128,8 +129,7 @@ print(sorted(path.name for path in pathlib.Path(tempfile.gettempdir()).iterdir()
 
 
 def test_the_librarys_copy_does_not_stay_in_the_temporary_folder(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env={"TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=True
-    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines() == ["1", "[]"]
     assert list(tmp_path.iterdir()) == []
