@@ -320,3 +320,61 @@ def test_a_failing_party_waits_for_nobody_to_tell_of_it(tmp_path: Path) -> None:
     Session(Stuck(), ledger, seed=1, timeout=60).abort(InputError("row 7"))
     assert sent == ["shop"]
     assert [entry.peer for entry in read_ledger(tmp_path / "bank.jsonl").entries] == ["shop"]
+
+
+# progress
+
+
+class Clock:
+    """A time that stands still until it is moved on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr("unpooled.session.time", self)
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_whoever_looks_on_is_told_every_step_with_its_scope(opened: Opener) -> None:
+    session = opened("bank", "telco")["bank"]
+    told: list[tuple[str, int, int]] = []
+    session._watcher = lambda where, done, total: told.append((where, done, total))
+    session.progress(1, 4)
+    with session.scope("align"), session.scope("raise", 2):
+        session.progress(4, 4)
+    assert told == [("", 1, 4), ("align/raise 2", 4, 4)]
+
+
+def test_progress_needs_nobody_to_look_on(opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Clock(monkeypatch)
+    opened("bank", "telco")["bank"].progress(1, 4)
+    assert kinds_in(tmp_path, "bank") == []
+
+
+def test_peers_are_told_of_long_work_four_times_a_timeout_at_most(
+    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    s = opened("bank", "telco", "shop")
+    for step in range(80):
+        clock.now += TIMEOUT / 16
+        with s["bank"].scope("raise"):
+            s["bank"].progress(step, 80)
+    entries = read_ledger(tmp_path / "bank.jsonl").entries
+    assert {(e.way, e.kind, e.scope) for e in entries} == {("sent", "control.Working", "raise")}
+    for peer in ("telco", "shop"):
+        assert 16 <= sum(e.peer == peer for e in entries) <= 20
+        assert kinds_in(tmp_path, peer) == ["control.Working"] * sum(e.peer == peer for e in entries)
+    s["bank"].send("telco", Number(7))
+    assert s["telco"].recv("bank", Number).value == 7
+
+
+def test_a_party_that_never_speaks_of_progress_never_says_that_it_works(
+    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    s = opened("bank", "telco")
+    clock.now += 100 * TIMEOUT
+    s["bank"].send("telco", Number(7))
+    assert kinds_in(tmp_path, "bank") == [kind_of(Number)]

@@ -6,12 +6,13 @@ guard gets in their way. ``LOKY_MAX_CPU_COUNT`` in the environment makes them fe
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from itertools import chain, islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import loky
 
@@ -22,6 +23,11 @@ R = TypeVar("R")
 
 _IDLE_SECONDS = 30.0
 _AHEAD = 2
+_LOST = "a worker process ended before its work was done; perhaps it ran out of memory"
+
+_pools: dict[int, Any] = {}
+_pools_lock = threading.Lock()
+"""One pool for all threads, by its size; loky's own reusable one belongs to a thread."""
 
 
 def cores() -> int:
@@ -43,17 +49,43 @@ def in_order(function: Callable[[T], R], items: Iterable[T], most_ahead: int | N
         yield from map(function, chain(first, remaining))
         return
     ahead = min(_AHEAD * workers, most_ahead or _AHEAD * workers)
-    pool = loky.get_reusable_executor(max_workers=workers, timeout=_IDLE_SECONDS)
     pending: deque[Future[R]] = deque()
     try:
         for item in chain(first, remaining):
-            pending.append(pool.submit(function, item))
+            pending.append(_submit(function, item))
             if len(pending) >= ahead:
-                yield pending.popleft().result()
+                yield _result(pending.popleft())
         while pending:
-            yield pending.popleft().result()
-    except BrokenProcessPool:
-        raise WorkerLost("a worker process ended before its work was done; perhaps it ran out of memory") from None
+            yield _result(pending.popleft())
     finally:
         for future in pending:
             future.cancel()
+
+
+def begun(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """The same with all items handed out at once, to be worked on beside whatever comes next."""
+    if cores() == 1:
+        return map(function, items)
+    return map(_result, [_submit(function, item) for item in items])
+
+
+def _submit(function: Callable[[T], R], item: T) -> Future[R]:
+    workers = cores()
+    with _pools_lock:
+        if workers not in _pools:
+            _pools[workers] = loky.ProcessPoolExecutor(max_workers=workers, timeout=_IDLE_SECONDS)
+        try:
+            future: Future[R] = _pools[workers].submit(function, item)
+        except BrokenProcessPool:
+            del _pools[workers]
+            raise WorkerLost(_LOST) from None
+    return future
+
+
+def _result(future: Future[R]) -> R:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        with _pools_lock:
+            _pools.clear()
+        raise WorkerLost(_LOST) from None

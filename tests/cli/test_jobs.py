@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
@@ -30,6 +31,7 @@ from unpooled.run import folder as run_folder
 from unpooled.run.progress import Progress, Watch, Watcher
 
 GUIDE = Path(__file__).parents[2] / "docs" / "jobs.md"
+ALIGNMENT = GUIDE.with_name("alignment.md")
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +93,12 @@ def test_a_run_from_end_to_end(shared: Path) -> None:
     assert said["run"] == str(shared / "run")
     assert Path(said["report"]).exists()
     assert said["results"].keys() == ROLES.keys()
-    rows = {party: said["results"][party]["table"]["rows"] for party in ("shop", "telco")}
-    assert said["results"]["bank"]["rows"] == rows
+    ids = {party: set(pl.read_csv(shared / "example" / f"{party}.csv")["id"]) for party in ("shop", "telco", "bank")}
+    common = ids["telco"] & ids["bank"]
+    assert said["results"]["telco"]["common"] == said["results"]["shop"]["asked_about"] == len(common)
+    aligned = pl.read_csv(shared / "run" / "bank" / "aligned.csv")
+    assert set(aligned["id"]) == common
+    assert set(aligned.filter(pl.col("label") == 1)["id"]) == common & ids["shop"]
     for party in ROLES:
         files = {path.name for path in (shared / "run" / party).iterdir()}
         assert {"plan.toml", "ledger.jsonl", "log.txt", "status.json", "result.json"} <= files
@@ -123,10 +129,11 @@ def test_purge_says_what_it_removes(shared: Path) -> None:
 def test_a_dry_run_in_words(shared: Path) -> None:
     said = say("run", shared / "example" / "job.toml", "--dry-run").stdout
     assert "age (number)" in said
-    assert "how many rows this party has after cleaning, to the active party" in said
+    assert "which of the asker's ids this party has too, but no other id, to the asker" in said
     plan = load_job(shared / "example" / "job.toml").plan
-    frames = sum(exchange.frames for exchange in outline_of(plan))
+    frames = sum(exchange.frames or 0 for exchange in outline_of(plan))
     assert f"In all about {frames} messages" in said
+    assert "and more that grows with the tables" in said
     assert "Nothing was started, nothing left this machine." in said
 
 
@@ -156,9 +163,9 @@ def test_a_dry_run_as_json(shared: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "code", "reason"),
     [
-        ('kind = "check"', 'kind = "check"\ncolour = "red"', 2, r"job\.toml: colour: unknown key"),
-        ('kind = "check"', 'kind = "chekc"', 2, r"job\.toml: kind: there is no such kind"),
-        ('kind = "check"', 'kind = "check"\nkey_bits = "x"', 2, r"job\.toml: key_bits: must be a valid integer"),
+        ('kind = "align"', 'kind = "align"\ncolour = "red"', 2, r"job\.toml: colour: unknown key"),
+        ('kind = "align"', 'kind = "alien"', 2, r"job\.toml: kind: there is no such kind"),
+        ('kind = "align"', 'kind = "align"\nkey_bits = "x"', 2, r"job\.toml: key_bits: must be a valid integer"),
         ("risk = [", 'riks = "category"\nrisk = [', 1, r"bank: .*bank\.csv: column 'riks'"),
         ('branch = "category"', 'branch = "date"', 1, r"bank: .*bank\.csv: column 'branch': .* not a date"),
         ("/telco.csv", "/telko.csv", 1, r"telco: .*telko\.csv: there is no such file"),
@@ -182,10 +189,10 @@ def test_faults_are_found_before_anything_starts(
 
 
 def test_a_policy_that_forbids_the_job_is_found_before_anything_starts(job: Path) -> None:
-    spoil(job, "[private.coordinator]", '[private.shop.policy]\nnever_send = ["jobs.check.RowCount"]')
+    spoil(job, "[private.coordinator]", '[private.shop.policy]\nnever_send = ["align.ecdh.RaisedIds"]')
     assert refusal("run", job, "--dry-run") == (
         1,
-        "shop never sends jobs.check.RowCount (policy.never_send), and this job needs it",
+        "shop never sends align.ecdh.RaisedIds (policy.never_send), and this job needs it",
     )
 
 
@@ -314,7 +321,7 @@ def test_quiet_says_nothing_and_words_name_the_folder(
     assert say("run", job, "--run", tmp_path, "--quiet").output == ""
     assert say("run", job, "--run", tmp_path).stdout == f"run:    {tmp_path}\nreport: {tmp_path / 'report.html'}\n"
     monkeypatch.chdir(tmp_path)
-    assert re.match(r"run: +runs/check-\d{8}-\d{6}\n", say("run", job).stdout)
+    assert re.match(r"run: +runs/align-\d{8}-\d{6}\n", say("run", job).stdout)
 
 
 def test_the_demo_runs_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,7 +333,7 @@ def test_the_demo_runs_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(jobs, "write_report", lambda folder: folder / "report.html")
     said = json.loads(say("demo", "--rows", "1000", "--run", tmp_path / "demo", "--json").stdout)
     assert said["results"] == {party: {"role": role} for party, role in ROLES.items()}
-    assert load_job(tmp_path / "demo" / "tables" / "job.toml").plan.kind == "check"
+    assert load_job(tmp_path / "demo" / "tables" / "job.toml").plan.kind == "align"
 
 
 @pytest.fixture
@@ -352,7 +359,7 @@ def test_a_run_on_a_terminal_draws_a_bar_for_each_party(
     if option:
         assert terminal.getvalue() == ""
     else:
-        assert "check: shop, telco, bank, coordinator 0:00:" in terminal.getvalue()
+        assert "align: shop, telco, bank, coordinator 0:00:" in terminal.getvalue()
         assert re.search(r"\nshop fit, tree 2 [━╸╺]+ +2/7 .*\nbank fit +[━╸╺]+ +1/7 ", terminal.getvalue())
 
 
@@ -381,8 +388,8 @@ def test_a_join_on_a_terminal_draws_one_bar_and_its_log_above(
         assert re.search(r"\x1b\[2Kbank score [━╸╺]+ +2/8 0:00:\d\d\n", terminal.getvalue())
 
 
-def commands_of_the_guide() -> list[list[str]]:
-    fences = re.findall(r"^```console\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+def commands_of(page: Path) -> list[list[str]]:
+    fences = re.findall(r"^```console\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     return [fence.splitlines() for fence in fences]
 
 
@@ -396,7 +403,7 @@ def join_all(lines: list[str]) -> None:
 
 def test_the_guide_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for lines in commands_of_the_guide():
+    for lines in commands_of(GUIDE):
         if all("unpooled join" in line and "--dry-run" not in line for line in lines):
             use_free_ports(Path("trial/plan.toml"))
             join_all(lines)
@@ -407,13 +414,23 @@ def test_the_guide_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             if target:
                 Path(target).write_text(said)
     assert load_plan(Path("plan.toml")).kind == "check"
-    joined = sorted(path.name.rsplit("-", 2)[0] for path in Path("runs").glob("check-*"))
-    assert joined == sorted(f"check-{party}" for party in ROLES)
+    joined = sorted(path.name.rsplit("-", 2)[0] for path in Path("runs").glob("align-*"))
+    assert joined == sorted(f"align-{party}" for party in ROLES)
     assert load_job(Path("job.toml")).plan.kind == "check"
     assert all(json.loads(path.read_text())["state"] == "finished" for path in Path("runs").glob("*/status.json"))
-    (log,) = Path("runs").glob("check-bank-*/log.txt")
+    (log,) = Path("runs").glob("align-bank-*/log.txt")
     assert re.search(r"^\d\d:\d\d:\d\d bank is connected with telco$", log.read_text(), re.MULTILINE)
     assert not list(Path("runs/first").rglob("private.toml"))
+
+
+def test_the_page_on_alignment_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (lines,) = commands_of(ALIGNMENT)
+    for line in lines:
+        say(*shlex.split(line.removeprefix("unpooled ")))
+    owned = {path.parent.name: path.read_text() for path in Path("runs/aligned").glob("*/aligned.csv")}
+    assert {party: text.splitlines()[0] for party, text in owned.items()} == {"telco": "id", "bank": "id,label"}
+    assert Path("runs/aligned/bank/report.html").exists()
 
 
 def test_the_guide_names_the_files_that_a_run_leaves(shared: Path) -> None:

@@ -21,12 +21,12 @@ from unpooled.run.join import addresses_of
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("example")
     example.write(made, example.SMALLEST)
-    write_job_files(made, "check")
+    write_job_files(made, "align")
     return made
 
 
 def test_every_file_is_named_and_only_the_private_ones_are_closed(tmp_path: Path) -> None:
-    written = write_job_files(tmp_path, "check")
+    written = write_job_files(tmp_path, "align")
     assert [path.name for path in written] == ["job.toml", "plan.toml", *(f"{party}.toml" for party in ROLES)]
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in written}
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in written}
@@ -35,7 +35,7 @@ def test_every_file_is_named_and_only_the_private_ones_are_closed(tmp_path: Path
 
 
 def test_the_file_for_one_machine_is_the_job(folder: Path) -> None:
-    job, made = load_job(folder / "job.toml"), example_job("check")
+    job, made = load_job(folder / "job.toml"), example_job("align")
     assert job.plan == made.plan
     assert {name: party.role for name, party in job.plan.parties.items()} == ROLES
     assert job.privates == {name: private.at(folder) for name, private in made.privates.items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from unpooled.control import Abort, Goodbye, Waiting
+from unpooled.control import Abort, Goodbye, Waiting, Working
 from unpooled.errors import Deadlock, PeerError, PeerFailed, PeerLost, PeerSilent, ProtocolError
 from unpooled.ledger import Entry, Ledger, read_ledger
 from unpooled.transport.mailbox import FRAME_BYTES, Mailbox
@@ -319,3 +319,73 @@ def test_what_a_peer_says_is_shown_as_one_printable_line(box: Mailbox) -> None:
     assert caught.value.origin == "telco"
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 700
+
+
+# work that takes long
+
+
+class Clock:
+    """A time that goes on by a tenth of the timeout whenever somebody looks: the machine's own load has no part."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        self.now += SOON / 10
+        return self.now
+
+
+def waited(box: Mailbox, monkeypatch: pytest.MonkeyPatch, *news: tuple[str, object]) -> float:
+    """How many timeouts long the bank waits for the telco, if half-way through it hears this news."""
+    clock = Clock()
+    monkeypatch.setattr("unpooled.transport.mailbox.time", clock)
+
+    def hear() -> None:
+        for peer, said in news:
+            box.deliver(peer, encode(said).joined())
+
+    with pytest.raises(PeerSilent):
+        box.take("telco", "Number", SOON, hear)
+    return clock.now / SOON
+
+
+def test_the_timeout_begins_anew_when_the_peer_says_that_it_is_at_work(
+    box: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert waited(box, monkeypatch) < 1.4
+    assert waited(box, monkeypatch, ("telco", Working())) >= 1.5
+
+
+def test_work_of_the_one_whom_the_peer_waits_for_counts_and_that_of_others_does_not(
+    box: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert waited(box, monkeypatch, ("shop", Working())) < 1.4
+    assert waited(box, monkeypatch, ("telco", Waiting("shop")), ("shop", Working())) >= 1.5
+
+
+def test_a_peer_at_work_waits_for_nobody_any_more(box: Mailbox) -> None:
+    box.deliver("telco", encode(Waiting("shop")).joined())
+    box.deliver("telco", encode(Working()).joined())
+    with pytest.raises(PeerSilent) as caught:
+        box.take("telco", "Number", SOON)
+    assert caught.value.origin == "telco"
+
+
+def test_that_a_peer_is_at_work_is_recorded_and_takes_no_place_in_the_queue(box: Mailbox, ledger: Ledger) -> None:
+    box.deliver("telco", encode(Working()).joined())
+    box.deliver("telco", number(1))
+    box.deliver("telco", number(2))  # room for two
+    box.deliver("telco", encode(Working()).joined(), SOON)
+    assert [taken(box, "telco"), taken(box, "telco")] == [1, 2]
+    assert [entry.kind for entry in entries(ledger)].count(kind_of(Working)) == 2
+
+
+def test_a_peer_may_be_at_work_after_its_goodbye_but_not_for_ever(box: Mailbox) -> None:
+    """Its last words may cross: who has said goodbye may have been asked to wait."""
+    box.deliver("telco", GOODBYE)
+    box.deliver("telco", encode(Working()).joined())
+    box.check()
+    for _ in range(10_000 - 2):
+        box.deliver("telco", encode(Working()).joined())
+    with pytest.raises(ProtocolError, match="more than 10000 messages about the conversation"):
+        box.deliver("telco", encode(Working()).joined())

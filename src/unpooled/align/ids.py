@@ -14,6 +14,7 @@ from unpooled.data.table import Table
 from unpooled.wire import message
 
 _NONE, _SOME, _ALL = 0, 1, 2
+_LONGEST = 10**6
 
 
 def keys_of(table: Table, *, ignore_case: bool = False) -> list[bytes]:
@@ -47,7 +48,7 @@ def _repeated(keys: Sequence[bytes]) -> list[int]:
 @message(
     discloses="what its ids look like: shortest and longest, and for six traits (digits only, leading zeros, capitals, "
     "small letters, marks or spaces, letters beyond ASCII) whether none, some or all have it",
-    to="the active party, and only when too few ids are in common",
+    to="the active party, only when too few ids are in common; its error tells all parties what differs",
 )
 class IdLooks:
     shortest: int
@@ -109,4 +110,6 @@ def _few(share: int) -> str:
 
 
 def _long(looks: IdLooks) -> str:
+    if not 0 <= looks.shortest <= looks.longest < _LONGEST:
+        return "of unknown length"
     return str(looks.shortest) if looks.shortest == looks.longest else f"{looks.shortest} to {looks.longest}"

@@ -63,8 +63,8 @@ def receiving(session: Session, peer: str, kind: type[Any], exchange: bytes, tot
             )
         if piece.start != start:
             raise ProtocolError(
-                f"{peer} sent {kind.__name__} from position {piece.start}, expected {start} (scope '{session.where}'): "
-                "it was sent twice, lost or put in another order"
+                f"{peer} sent {kind.__name__} from position {_short(piece.start)}, expected {start} "
+                f"(scope '{session.where}'): it was sent twice, lost or put in another order"
             )
         if values.ndim != 2 or values.shape[1] != width or not 0 < len(values) <= total - start:
             raise ProtocolError(
@@ -73,6 +73,11 @@ def receiving(session: Session, peer: str, kind: type[Any], exchange: bytes, tot
             )
         start += len(values)
         yield values
+
+
+def _short(number: int) -> str:
+    """A peer's number, fit to be shown: Python refuses to write very long ones."""
+    return str(number) if abs(number) < 2**63 else "out of range"
 
 
 def by_turns(left: Iterable[T], right: Iterable[R]) -> tuple[list[T], list[R]]:

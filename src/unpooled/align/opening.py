@@ -17,6 +17,7 @@ from unpooled.session import Session
 from unpooled.wire import message
 
 _NONCE_BYTES = 32
+_MOST = 2**40
 
 
 @dataclass(frozen=True)
@@ -78,13 +79,14 @@ def open_exchange(
 
 def _check(me: str, openings: Mapping[str, Opening], owners: Mapping[str, Opening], limits: Limits) -> None:
     for party, opening in openings.items():
-        if len(opening.nonce) != _NONCE_BYTES or opening.ids < 0 or opening.overlap < 0:
+        counts = (opening.ids, opening.columns, opening.overlap)
+        if len(opening.nonce) != _NONCE_BYTES or not all(0 <= count < _MOST for count in counts):
             raise ProtocolError(f"{party} sent an Opening that makes no sense")
     for party, opening in owners.items():
         for other, theirs in owners.items():
             if opening.columns != theirs.columns:
-                counts = f"{party} by {opening.columns}, {other} by {theirs.columns}"
-                raise ProtocolError(f"the parties identify rows by different numbers of columns: {counts}")
+                both = f"{party} by {opening.columns}, {other} by {theirs.columns}"
+                raise ProtocolError(f"the parties identify rows by different numbers of columns: {both}")
         if party != me and opening.ids < limits.peer_ids:
             raise RefusedError(
                 f"{me} aligns with parties that bring at least {limits.peer_ids} ids (policy.minimum_peer_rows), "

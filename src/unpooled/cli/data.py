@@ -45,9 +45,9 @@ def example_command(
     The shop knows some of its buyers, the other two hold columns of people who may buy.
 
     truth.csv says who would buy, to judge a result by; no party reads it. The job files are ready for
-    `unpooled run DIR/job.toml`.
+    `unpooled run DIR/job.toml`, which finds the people that they have in common.
     """
-    _say_written([*example.write(folder, rows, seed), *write_job_files(folder, "check")], quiet)
+    _say_written([*example.write(folder, rows, seed), *write_job_files(folder, "align")], quiet)
 
 
 def _say_written(paths: list[Path], quiet: bool) -> None:

@@ -25,14 +25,14 @@ def show_dry_run(plan: Plan, rehearsals: Sequence[Rehearsal], *, as_json: bool) 
     console.print(_parties(plan, rehearsals))
     console.print(_exchanges(exchanges))
     frames, size = sum(e.frames or 0 for e in exchanges), sum(e.bytes or 0 for e in exchanges)
-    more = "" if all(e.frames for e in exchanges) else ", and more that grows with the tables"
+    more = "" if all(e.frames or e.only_if for e in exchanges) else ", and more that grows with the tables"
     console.print(
         f"In all about {frames} messages and {size / 1e6:.1f} MB{more}. Nothing was started, nothing left this machine."
     )
 
 
 def _plain(exchange: Exchange) -> dict[str, object]:
-    plain = {name: getattr(exchange, name) for name in ("sender", "receiver", "kind", "frames", "bytes")}
+    plain = {name: getattr(exchange, name) for name in ("sender", "receiver", "kind", "frames", "bytes", "only_if")}
     return plain | {"discloses": exchange.disclosure.what, "to": exchange.disclosure.to}
 
 
@@ -47,7 +47,7 @@ def _parties(plan: Plan, rehearsals: Sequence[Rehearsal]) -> Table:
 def _exchanges(exchanges: list[Exchange]) -> Table:
     table = Table("from", "to", "message", "times", "MB", "discloses", title="What will be said")
     for e in exchanges:
-        times = "by rows" if e.frames is None else str(e.frames)
-        size = "by rows" if e.bytes is None else f"{e.bytes / 1e6:.3f}"
+        times = e.only_if or ("by rows" if e.frames is None else str(e.frames))
+        size = "" if e.only_if else "by rows" if e.bytes is None else f"{e.bytes / 1e6:.3f}"
         table.add_row(e.sender, e.receiver, e.message.__name__, times, size, str(e.disclosure))
     return table

@@ -144,7 +144,7 @@ def demo_command(
     folder = run_folder.create(run or run_folder.new_folder("demo"))
     tables = folder / "tables"
     example.write(tables, rows)
-    write_job_files(tables, "check")
+    write_job_files(tables, "align")
     _spawn_and_report(load_job(tables / "job.toml"), folder, quiet, as_json)
 
 

@@ -13,7 +13,8 @@ from pydantic import Field
 
 from unpooled import atomic
 from unpooled.align import blind_rsa, ecdh, ring, rows
-from unpooled.align.opening import Limits, Opening
+from unpooled.align.ids import IdLooks
+from unpooled.align.opening import Limits, Opening, TooFew
 from unpooled.align.rows import Aligned, Method, Places
 from unpooled.data.table import Table
 from unpooled.errors import PlanError
@@ -72,7 +73,7 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     if places.seeker:
         said += _pair_outline(places.active, places.seeker, parameters)
         said.append(Exchange(places.active, places.seeker, rows.Enough, 1, 60))
-    return said
+    return [*said, *_ending_outline(places, parameters)]
 
 
 def places_of(plan: Plan, parameters: Parameters) -> Places:
@@ -105,6 +106,19 @@ def write_aligned(work: Work[Parameters], table: Table, aligned: Aligned, labels
         ids = ids.with_columns(pl.Series(name, labels))
     with atomic.replacing(work.folder / ALIGNED, atomic.OWNER_ONLY) as temporary:
         ids.write_csv(temporary)
+
+
+def _ending_outline(places: Places, parameters: Parameters) -> list[Exchange]:
+    """What is said besides when a step finds too few ids in common."""
+    few = "if too few are in common"
+    teller = places.coordinator if parameters.psi == "ecdh" and places.coordinator else places.active
+    told = [(teller, owner) for owner in places.owners if places.passive and owner != teller]
+    told += [(places.active, places.seeker)] if places.seeker else []
+    askers = [*places.passive, *([places.seeker] if places.seeker else [])]
+    return [
+        *(Exchange(sender, receiver, TooFew, only_if=few) for sender, receiver in told),
+        *(Exchange(party, places.active, IdLooks, only_if=few) for party in askers),
+    ]
 
 
 def _ring_outline(owners: Sequence[str], coordinator: str) -> list[Exchange]:

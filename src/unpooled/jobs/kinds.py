@@ -85,5 +85,5 @@ def check_policy(plan: Plan, party: str, policy: Policy) -> None:
         if not is_declared(kind) or kind.startswith("control."):
             raise PlanError(f"{party}: policy.never_send: {kind!r} is no kind of message that could be left out")
     for exchange in outline_of(plan):
-        if exchange.sender == party and exchange.kind in policy.never_send:
+        if exchange.sender == party and exchange.kind in policy.never_send and not exchange.only_if:
             raise RefusedError(f"{party} never sends {exchange.kind} (policy.never_send), and this job needs it")

@@ -14,7 +14,8 @@ from unpooled.wire import Disclosure, disclosure_of, kind_of
 class Exchange:
     """One kind of message from one party to another: how often, and about how many bytes in all.
 
-    Where that depends on how many rows the parties have, which the plan does not know, both are None.
+    Where that depends on how many rows the parties have, which the plan does not know, both are None. `only_if` says
+    when a message is sent that is not part of every run.
     """
 
     sender: str
@@ -22,6 +23,7 @@ class Exchange:
     message: type
     frames: int | None = None
     bytes: int | None = None
+    only_if: str = ""
 
     @property
     def kind(self) -> str:

@@ -26,7 +26,7 @@ class Policy(Section):
         30, description="the fewest ids another party may compare with this one's; fewer would be probing", ge=1
     )
     minimum_overlap: int = Field(
-        30, description="the fewest ids in common; with fewer the job ends and nobody learns which", ge=1
+        30, description="the fewest ids in common; with fewer the job ends without telling which", ge=1
     )
     maximum_sent_megabytes: float | None = Field(None, description="a limit on everything sent in one run", gt=0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import NonNegativeInt, TypeAdapter, ValidationError
@@ -31,22 +31,19 @@ class AlignResult:
 class AlignSection:
     """Every party's result, None where there is none that can be read, what they amount to, and the picture of it.
 
-    `in_ring` says that the coordinator compared the lists; otherwise the active party asked each other one in turn.
+    `learnt` says in words what a party was told, and nothing of one that did not get that far. `asked_about` is what
+    the seeker alone knows of the number in common. `digests` are those of the owners of aligned rows.
     """
 
     places: Places
     method: str
-    in_ring: bool
     results: Mapping[str, AlignResult | None]
+    learnt: Mapping[str, str]
     common: int | None
     positives: int | None
+    asked_about: int | None
     digests: Mapping[str, str]
     funnel: Funnel | None
-
-    @property
-    def keepers(self) -> list[str]:
-        """The parties here that hold aligned ids."""
-        return [name for name, result in self.results.items() if result and result.file]
 
 
 def align_section(story: Story) -> AlignSection | None:
@@ -56,30 +53,27 @@ def align_section(story: Story) -> AlignSection | None:
         places = places_of(story.plan, parameters)
     except PlanError:
         return None
+    in_ring = parameters.psi == "ecdh" and bool(places.passive and places.coordinator)
     results = {name: _result(party) for name, party in story.parties.items()}
     owned = {name: result for name in (*places.passive, places.active) if (result := results.get(name))}
     common = next((result.common for result in owned.values() if result.common is not None), None)
-    positives = owned[places.active].positives if places.seeker and places.active in owned else None
+    active, asked = owned.get(places.active), results.get(places.seeker or "")
+    positives = active.positives if active and places.seeker and common is not None else None
     return AlignSection(
         places=places,
         method="ECDH on ristretto255" if parameters.psi == "ecdh" else f"blind RSA, {story.plan.key_bits} bits",
-        in_ring=parameters.psi == "ecdh" and bool(places.passive and places.coordinator),
         results=results,
+        learnt={
+            name: _learnt(places, in_ring, name, results[name])
+            for name, party in story.parties.items()
+            if results[name] or (name == places.coordinator and party.state == "finished")
+        },
         common=common,
         positives=positives,
+        asked_about=asked.asked_about if asked and common is None else None,
         digests={name: result.digest for name, result in owned.items() if result.digest},
         funnel=_funnel(places, results, common, positives),
     )
-
-
-def _funnel(
-    places: Places, results: Mapping[str, AlignResult | None], common: int | None, positives: int | None
-) -> Funnel | None:
-    tallies = {name: Tally(result.rows_read, result.rows) for name, result in results.items() if result}
-    owners = {name: tallies[name] for name in (*places.passive, places.active) if name in tallies}
-    seeker = places.seeker
-    shown = seeker is not None and (seeker in tallies or positives is not None)
-    return funnel_of(owners, {seeker: tallies.get(seeker)} if seeker and shown else {}, common, positives)
 
 
 def _result(party: PartyFiles) -> AlignResult | None:
@@ -87,3 +81,54 @@ def _result(party: PartyFiles) -> AlignResult | None:
         return TypeAdapter(AlignResult).validate_python(party.result)
     except ValidationError:
         return None
+
+
+def _funnel(
+    places: Places, results: Mapping[str, AlignResult | None], common: int | None, positives: int | None
+) -> Funnel | None:
+    tallies = {name: Tally(result.rows_read, result.rows) for name, result in results.items() if result}
+    owners = {name: tallies[name] for name in (*places.passive, places.active) if name in tallies}
+    seeker = {
+        name: tallies.get(name) for name in (places.seeker,) if name and (name in tallies or positives is not None)
+    }
+    return funnel_of(owners, seeker, common, positives)
+
+
+def _learnt(places: Places, in_ring: bool, name: str, result: AlignResult | None) -> str:
+    """What a party was told, beyond what everybody knows from the plan."""
+    owners = (*places.passive, places.active)
+    together = _and(owners) if len(owners) == 2 else f"the {len(owners)} owners of columns"
+    if result is None:
+        if not in_ring:
+            return "nothing: this way of comparing ids does without it"
+        return f"how many rows each of {together} brought, and how many any of them have in common; no ids"
+    if name == places.seeker:
+        return (
+            f"that {places.active} asked about {_count(result.asked_about)} rows, and that enough of its own ids are "
+            "among them; neither which rows, nor which of its ids"
+        )
+    told = []
+    asks = name == places.active and not in_ring
+    if asks and len(places.passive) > 1:
+        told.append(f"which of its rows each of {_and(places.passive)} has")
+    if places.passive:
+        told.append(f"which {_count(result.common)} of its rows are common to {together}")
+        others = [owner for owner in owners if owner != name] if in_ring or asks else [places.active]
+        told.append(f"how many rows {'each of the others' if len(others) > 2 else _and(others)} brought")
+    if name == places.active and places.seeker:
+        told.append(f"which {_count(result.positives)} of these {_count(result.common)} are {places.seeker}'s too")
+        told.append(f"how many ids {places.seeker} brought")
+    return "; ".join(told)
+
+
+def _count(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,}"
+
+
+def _and(names: Sequence[str]) -> str:
+    """Names as a sentence has them.
+
+    >>> _and(["bank", "telco", "power"])
+    'bank, telco and power'
+    """
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 BAR_HEIGHT = 14
-ABOVE_BAR, BELOW_BAR = 15, 17
-"""How far from a bar the middle of its number and of its word stand."""
-
 _WIDTH = 640
 _STAGE_WIDTH = 118
 _LEAST_COLUMN = 118
 _BETWEEN_COLUMNS = 18
-_NAME, _FIRST, _STEP = 16, 66, 78
-_ROOM_FOR_WORDS = 32
+_FIRST, _STEP = 66, 78
+_ROOM, _ROOM_FOR_WORDS = 2, 32
 _THINNEST = 2.0
+_ABOVE, _BELOW = 15, 17
+_LETTER = 14.5  # the width of a bold one where it is written largest, on a telephone
 
 READ, CLEANED, COMMON, LABELS = range(4)
 STAGES = ("rows read", "cleaned", "in common", "labels")
@@ -39,10 +38,19 @@ class Bar:
     count: int
     sort: str
     word: str = ""
+    height: float = BAR_HEIGHT
 
     @property
     def middle(self) -> float:
         return round(self.left + self.width / 2, 1)
+
+    @property
+    def number_at(self) -> float:
+        return self.top - _ABOVE
+
+    @property
+    def word_at(self) -> float:
+        return self.top + self.height + _BELOW
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,11 @@ class Column:
     at: float
     width: float
 
+    @property
+    def letters(self) -> int:
+        """How many of the name have room."""
+        return int(self.width / _LETTER)
+
 
 @dataclass(frozen=True)
 class Funnel:
@@ -68,7 +81,6 @@ class Funnel:
 
     width: float
     height: float
-    name_at: float
     columns: tuple[Column, ...]
     stages: tuple[tuple[str, float], ...]
     bars: tuple[Bar, ...]
@@ -85,7 +97,7 @@ def funnel_of(
 
     `seeker` holds one name at most, with None if its rows are not known here. Nothing at all gives no picture.
     """
-    known = {name: tally for name, tally in (owners | seeker).items() if tally}
+    known = {name: tally for name, tally in {**owners, **seeker}.items() if tally}
     most = max((tally.read for tally in known.values()), default=0)
     if not most:
         return None
@@ -97,7 +109,7 @@ def funnel_of(
 
     def bar(stage: int, centre: float, count: int, sort: str, word: str = "") -> Bar:
         width = round(max(_THINNEST, count * scale), 1)
-        bars.append(Bar(round(centre - width / 2, 1), _FIRST + stage * _STEP, width, count, sort, word))
+        bars.append(Bar(round(centre - width / 2, 1), _top(stage), width, count, sort, word))
         return bars[-1]
 
     cleaned: dict[str, Bar] = {}
@@ -106,27 +118,31 @@ def funnel_of(
         read = bar(READ, centres[name], tally.read, sort)
         cleaned[name] = bar(CLEANED, centres[name], tally.cleaned, sort)
         bands.append(_band(read, cleaned[name], sort))
+    last = CLEANED
     if common is not None:
-        middle = sum(centres[name] for name in owners) / len(owners)
-        shared = bar(COMMON, middle, common, "owned")
-        bands += [_band(cleaned[name], shared, "owned") for name in owners if name in cleaned]
+        last = COMMON
+        shared = bar(COMMON, sum(centres[name] for name in owners) / len(owners), common, "owned")
+        bands += [_band(cleaned[name], shared, "owned") for name in owners]
         if positives is not None:
+            last = LABELS
             remaining = max(common - positives, 0)
             left = bar(LABELS, shared.left + remaining * scale / 2, remaining, "unlabelled", "unlabelled")
             right = bar(LABELS, columns[-1].at, positives, "positive", "positive")
             bands.append(_band(_part(shared, 0, left.width), left, "unlabelled"))
             bands.append(_band(_part(shared, shared.width - right.width, right.width), right, "positive"))
             bands += [_band(cleaned[name], right, "positive") for name in seeker if name in cleaned]
-    stages = sorted({round((b.top - _FIRST) / _STEP) for b in bars})
     return Funnel(
-        width=_STAGE_WIDTH + sum(column.width for column in columns),
-        height=_FIRST + stages[-1] * _STEP + BAR_HEIGHT + (_ROOM_FOR_WORDS if LABELS in stages else 2),
-        name_at=_NAME,
+        width=round(_STAGE_WIDTH + sum(column.width for column in columns), 1),
+        height=_top(last) + BAR_HEIGHT + (_ROOM_FOR_WORDS if last == LABELS else _ROOM),
         columns=columns,
-        stages=tuple((STAGES[stage], _FIRST + stage * _STEP - ABOVE_BAR) for stage in stages),
+        stages=tuple((STAGES[stage], _top(stage) - _ABOVE) for stage in range(last + 1)),
         bars=tuple(bars),
         bands=tuple(bands),
     )
+
+
+def _top(stage: int) -> float:
+    return _FIRST + stage * _STEP
 
 
 def _columns(names: Sequence[str]) -> tuple[Column, ...]:
@@ -137,12 +153,13 @@ def _columns(names: Sequence[str]) -> tuple[Column, ...]:
 
 
 def _part(bar: Bar, start: float, width: float) -> Bar:
+    """Some of a bar, to begin a band with."""
     return Bar(bar.left + start, bar.top, width, 0, bar.sort)
 
 
 def _band(upper: Bar, lower: Bar, sort: str) -> Band:
     """From a bar's foot to another's head, bent so that it leaves and arrives upright."""
-    head, foot = upper.top + BAR_HEIGHT, lower.top
+    head, foot = upper.top + upper.height, lower.top
     bend = (head + foot) / 2
     a, b = round(upper.left, 1), round(upper.left + upper.width, 1)
     c, d = round(lower.left, 1), round(lower.left + lower.width, 1)

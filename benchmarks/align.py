@@ -1,0 +1,353 @@
+"""How long two parties take to find the ids they have in common, beside what the arithmetic alone would take.
+
+Each party is a process of its own, linked by gRPC under mutual TLS, that reads its table as `unpooled join` would. Time
+runs from the moment both are linked until the asker has its matches; it includes starting worker processes, which every
+run does anew. The matches of every run are compared with those of plain sets.
+
+The floor is what blind RSA cannot go below: a signature of every id of both sides, shared out evenly among all cores,
+at the rate of a bare loop of `gmpy2.powmod` in one process, before and after the run. Signatures in earnest are made
+with `powmod_sec`, whose time does not give the key away, and are checked; the floor by `powmod_sec` is reported too.
+
+Memory is that of a party with its worker processes, all their resident pages added up, from before it reads its table
+until it is done; pages that processes share count for each. It is read from /proc, so this runs on Linux only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import resource
+import secrets
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gmpy2
+import loky
+import numpy as np
+import polars as pl
+from gmpy2 import mpz
+from numpy.typing import NDArray
+from rich.console import Console
+
+from transport import free_port, open_session
+from unpooled.align.opening import Limits
+from unpooled.align.rows import POSITIVE, Aligned, Method, Places, Psi, help_label, label
+from unpooled.align.rsa import make_key
+from unpooled.data.prepare import PrepareSettings, clean
+from unpooled.data.sources import TableSettings, load
+from unpooled.transport.certificates import make_trial
+from unpooled.transport.grpc import Addresses
+from unpooled.workers import cores
+
+ASKER, ANSWERER = "bank", "shop"
+KEY_BITS = 2048
+IDS, MANY_IDS = 50_000, 1_000_000
+QUICK_IDS, QUICK_MANY_IDS = 2_000, 20_000
+FLOOR_ROUNDS, SIGNATURES_IN_A_ROUND = 8, 400
+ECDH_RUNS = 3
+FLOOR_BAR, ECDH_BAR, MEMORY_BAR = 0.75, 6.0, 1.5
+GLANCE_SECONDS = 0.1
+START_SECONDS = 60.0
+
+Ids = NDArray[np.str_]
+
+
+class Part(NamedTuple):
+    """What a party reports: how long its role took, the CPU time of its processes, and what it found."""
+
+    seconds: float
+    own_cpu: float
+    workers_cpu: float
+    labels: NDArray[np.int8] | None
+
+
+class Run(NamedTuple):
+    """One alignment: the asker's time, the CPU time of both parties, of their workers alone and of all that had nothing
+    to do with it, and each party's memory if it was watched."""
+
+    seconds: float
+    cpu: float
+    workers_cpu: float
+    others_cpu: float
+    peak_gb: dict[str, float]
+    high_water_gb: dict[str, float]
+
+
+# the floor
+
+
+def signing_rates(rounds: int) -> dict[str, list[float]]:
+    """Signatures a second in this process, by the bare arithmetic of the Chinese remainder theorem."""
+    key = make_key(KEY_BITS)
+    p, q, d_p, d_q, q_inverse = map(mpz, (key.p, key.q, key.d_p, key.d_q, key.q_inverse))
+
+    def rate(power: Callable[[mpz, mpz, mpz], mpz]) -> float:
+        values = [mpz(secrets.randbelow(key.n)) for _ in range(SIGNATURES_IN_A_ROUND)]
+        start = time.perf_counter()
+        for value in values:
+            from_p, from_q = power(value % p, d_p, p), power(value % q, d_q, q)
+            from_q + (from_p - from_q) * q_inverse % p * q
+        return len(values) / (time.perf_counter() - start)
+
+    in_turns = [(rate(gmpy2.powmod), rate(gmpy2.powmod_sec)) for _ in range(rounds)]
+    return {"powmod": [one for one, _ in in_turns], "powmod_sec": [other for _, other in in_turns]}
+
+
+# a party
+
+
+def take_part(party: str, psi: Psi, folder: Path, port: int, linked: Any, outcome: Connection) -> None:
+    """A party's process, from its table to its matches."""
+    places, method = Places(ASKER, seeker=ANSWERER), Method(psi, KEY_BITS)
+    settings = TableSettings(path=folder / f"{party}.csv", id=("id",))
+    table, _ = clean(load(settings, party), PrepareSettings())
+    address = f"127.0.0.1:{port}"
+    if party == ASKER:
+        session = open_session(folder, ASKER, ANSWERER, Addresses(address, {}))
+    else:
+        session = open_session(folder, ANSWERER, ASKER, Addresses(None, {ASKER: address}))
+    linked.wait(START_SECONDS)
+    start, cpu_start = time.perf_counter(), time.process_time()
+    labels = None
+    if party == ASKER:
+        everything = Aligned(np.arange(table.frame.height), digest="")
+        labels = label(session, places, table, everything, method, Limits())
+    else:
+        help_label(session, places, table, method, Limits())
+    seconds, own_cpu = time.perf_counter() - start, time.process_time() - cpu_start
+    session.finish()
+    loky.get_reusable_executor(reuse=True).shutdown(wait=True)  # only then does the system say what they used
+    outcome.send(Part(seconds, own_cpu, cpu_of(resource.RUSAGE_CHILDREN), labels))
+
+
+# the machine
+
+
+def cpu_of(whom: int) -> float:
+    """The CPU seconds of this process, or of its children that have ended and theirs."""
+    used = resource.getrusage(whom)
+    return used.ru_utime + used.ru_stime
+
+
+def others_cpu() -> float:
+    """The CPU seconds that all but this process and its ended children have used; only differences mean anything."""
+    user, nice, system, _idle, _wait, interrupts, soft, stolen = map(int, Path("/proc/stat").read_text().split()[1:9])
+    busy = (user + nice + system + interrupts + soft + stolen) / os.sysconf("SC_CLK_TCK")
+    return busy - cpu_of(resource.RUSAGE_SELF) - cpu_of(resource.RUSAGE_CHILDREN)
+
+
+class Peaks:
+    """The largest memory seen of some process trees, in bytes."""
+
+    def __init__(self, roots: Mapping[str, int]) -> None:
+        self.roots = roots
+        self.at_once = dict.fromkeys(roots, 0)
+        self._marks: dict[str, dict[int, int]] = {name: {} for name in roots}
+
+    @property
+    def high_water(self) -> dict[str, int]:
+        """Each process at its own largest, added up: an upper bound, which no moment between two glances escapes."""
+        return {name: sum(marks.values()) for name, marks in self._marks.items()}
+
+    def glance(self) -> None:
+        children: dict[int, list[int]] = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # a process that has just ended
+                parent = int(stat.read_text().rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(stat.parent.name))
+        for name, root in self.roots.items():
+            total, tree = 0, [root]
+            while tree:
+                pid = tree.pop()
+                tree += children.get(pid, [])
+                now, mark = resident(pid)
+                total += now
+                self._marks[name][pid] = max(mark, self._marks[name].get(pid, 0))
+            self.at_once[name] = max(self.at_once[name], total)
+
+
+def resident(pid: int) -> tuple[int, int]:
+    """How many bytes of a process are in memory, and how many were at most; nothing of one that has ended."""
+    fields = {}
+    with suppress(OSError):
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        fields = dict(line.split(":", 1) for line in lines)
+    now, mark = (1024 * int(fields.get(name, "0 kB").split()[0]) for name in ("VmRSS", "VmHWM"))
+    return now, mark
+
+
+@contextmanager
+def watching(peaks: Peaks) -> Any:
+    """Glance again and again while the block runs."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(GLANCE_SECONDS):
+            peaks.glance()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+# a run
+
+
+def made_up_ids(count: int) -> dict[str, Ids]:
+    """Each party's ids, of 7 to 12 digits; half of them are in common."""
+    rng = np.random.default_rng(count)
+    digits = rng.integers(7, 13, 2 * count)
+    numbers = np.unique(rng.integers(10 ** (digits - 1), 10**digits))
+    chosen = rng.permutation(numbers)[: count + count // 2].astype(str)
+    if len(chosen) < count + count // 2:
+        raise ValueError("too many ids were drawn twice")
+    return {ASKER: rng.permutation(chosen[:count]), ANSWERER: rng.permutation(chosen[-count:])}
+
+
+def run(psi: Psi, count: int, *, watch_memory: bool = False) -> Run:
+    """Align once, each party in a fresh process, and compare what the asker found with plain sets."""
+    ids = made_up_ids(count)
+    context = multiprocessing.get_context("spawn")
+    linked, port, others_before = context.Barrier(2), free_port(), others_cpu()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make_trial(folder, [ASKER, ANSWERER])
+        processes, outcomes = {}, {}
+        for party, column in ids.items():
+            pl.DataFrame({"id": column}).write_csv(folder / f"{party}.csv")
+            outcomes[party], theirs = context.Pipe(duplex=False)
+            processes[party] = context.Process(target=take_part, args=(party, psi, folder, port, linked, theirs))
+            processes[party].start()
+            theirs.close()  # so that a party that fails ends the wait for its outcome
+        peaks = Peaks({party: process.pid or 0 for party, process in processes.items()} if watch_memory else {})
+        with watching(peaks):
+            parts: dict[str, Part] = {party: outcome.recv() for party, outcome in outcomes.items()}
+        for process in processes.values():
+            process.join()
+    check(ids, parts[ASKER].labels)
+    workers_cpu = sum(part.workers_cpu for part in parts.values())
+    return Run(
+        parts[ASKER].seconds,
+        workers_cpu + sum(part.own_cpu for part in parts.values()),
+        workers_cpu,
+        others_cpu() - others_before,
+        {party: size / 1e9 for party, size in peaks.at_once.items()},
+        {party: size / 1e9 for party, size in peaks.high_water.items()},
+    )
+
+
+def check(ids: Mapping[str, Ids], labels: NDArray[np.int8] | None) -> None:
+    """Refuse to report the time of a wrong result."""
+    found = set() if labels is None else set(ids[ASKER][labels == POSITIVE].tolist())
+    if found != set(ids[ASKER].tolist()) & set(ids[ANSWERER].tolist()):
+        raise SystemExit("the ids found are not those that plain sets have in common")
+
+
+# the measurement
+
+
+def compare(count: int, say: Callable[[str], None]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Blind RSA beside its floor, and ECDH beside blind RSA."""
+    say("signing in one process")
+    before = signing_rates(FLOOR_ROUNDS)
+    say(f"blind RSA, {count:,} ids a side")
+    blind_rsa = run("blind-rsa", count)
+    say("signing in one process")
+    after = signing_rates(FLOOR_ROUNDS)
+    say(f"ECDH, {count:,} ids a side")
+    ecdh = [run("ecdh", count) for _ in range(ECDH_RUNS)]
+    rates = {name: statistics.median(before[name] + after[name]) for name in before}
+    floors = {name: 2 * count / (cores() * rate) for name, rate in rates.items()}
+    ecdh_seconds = statistics.median(one.seconds for one in ecdh)
+    figures = {
+        "ids_a_side": count,
+        "signatures_per_second_powmod_quartiles": spread(before["powmod"] + after["powmod"]),
+        "signatures_per_second_powmod_sec_quartiles": spread(before["powmod_sec"] + after["powmod_sec"]),
+        "floor_seconds_powmod": round(floors["powmod"], 2),
+        "floor_seconds_powmod_sec": round(floors["powmod_sec"], 2),
+        "blind_rsa": taken(blind_rsa),
+        "blind_rsa_vs_floor_powmod_sec": round(floors["powmod_sec"] / blind_rsa.seconds, 3),
+        "blind_rsa_cpu_vs_floor": round(cores() * floors["powmod"] / blind_rsa.cpu, 3),
+        "ecdh": [taken(one) for one in ecdh],
+    }
+    of_floor, times = floors["powmod"] / blind_rsa.seconds, blind_rsa.seconds / ecdh_seconds
+    return figures, [
+        {"name": "blind_rsa_vs_floor", "value": round(of_floor, 3), "bar": FLOOR_BAR, "holds": of_floor >= FLOOR_BAR},
+        {"name": "ecdh_vs_blind_rsa", "value": round(times, 2), "bar": ECDH_BAR, "holds": times >= ECDH_BAR},
+    ]
+
+
+def many(count: int, say: Callable[[str], None]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """How much memory long lists take."""
+    say(f"ECDH, {count:,} ids a side, watching memory")
+    done = run("ecdh", count, watch_memory=True)
+    peak = max(done.peak_gb.values())
+    figures = {
+        "many_ids_a_side": count,
+        "many": taken(done),
+        "many_peak_gb": {party: round(size, 3) for party, size in done.peak_gb.items()},
+        "many_high_water_gb": {party: round(size, 3) for party, size in done.high_water_gb.items()},
+    }
+    return figures, [
+        {"name": "million_memory_gb", "value": round(peak, 3), "bar": MEMORY_BAR, "holds": peak <= MEMORY_BAR}
+    ]
+
+
+def taken(one: Run) -> dict[str, float]:
+    """What a run took, in seconds."""
+    return {
+        "seconds": round(one.seconds, 2),
+        "cpu": round(one.cpu, 2),
+        "workers_cpu": round(one.workers_cpu, 2),
+        "others_cpu": round(one.others_cpu, 2),
+    }
+
+
+def spread(rates: Iterable[float]) -> list[float]:
+    """The slowest round, the quartiles and the fastest: how steady the machine was."""
+    return [round(float(rate), 1) for rate in np.quantile(list(rates), (0, 0.25, 0.5, 0.75, 1))]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few ids, to try it out: the bars do not hold then")
+    parser.add_argument("--only", choices=("compare", "many"), help="the two methods alone, or the long lists alone")
+    options = parser.parse_args()
+    os.environ.pop("LOKY_MAX_CPU_COUNT", None)  # the floor is that of all cores, and so are the runs
+    figures: dict[str, Any] = {
+        "benchmark": "align",
+        "quick": options.quick,
+        "cores": cores(),
+        "python": sys.version.split()[0],
+        **{package: version(package) for package in ("gmpy2", "rbcl", "cryptography", "grpcio")},
+        "gmp": gmpy2.mp_version(),
+        "load_before": round(os.getloadavg()[0], 2),
+    }
+    bars: list[dict[str, Any]] = []
+    sizes = {"compare": QUICK_IDS, "many": QUICK_MANY_IDS} if options.quick else {"compare": IDS, "many": MANY_IDS}
+    with Console(stderr=True).status("measuring") as status:
+        for part, measure in (("compare", compare), ("many", many)):
+            if options.only in (None, part):
+                more_figures, more_bars = measure(sizes[part], status.update)
+                figures |= more_figures
+                bars += more_bars
+    print(json.dumps(figures | {"bars": bars}))
+
+
+if __name__ == "__main__":
+    main()

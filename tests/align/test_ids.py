@@ -1,0 +1,154 @@
+"""Ids made comparable: what counts as the same id, and what is said of ids without showing one."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unpooled.align.ids import hint, keys_of, looks_of
+from unpooled.data.table import Table
+from unpooled.errors import InputError
+
+MakeTable = Callable[..., Table]
+
+COMPOSED, DECOMPOSED = "é", "e\u0301"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (["7", "-3"], [7, -3]),
+        ([COMPOSED], [DECOMPOSED]),
+        (["Å"], ["\u212b"]),  # the letter, and the sign for the unit
+        (["가"], ["\u1100\u1161"]),
+        ([" anna", "bert\t", "\u00a0carl\u3000"], ["anna", "bert", "carl"]),
+    ],
+)
+def test_an_id_has_one_key_however_it_is_written(
+    table: MakeTable, one: Sequence[str | int], other: Sequence[str | int]
+) -> None:
+    assert keys_of(table("bank", one)) == keys_of(table("telco", other))
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ["7", "07", "007", "7.0", "+7"],
+        ["anna", "Anna", "ANNA"],
+        ["ﬁ", "fi", "ƒi"],  # compatible letters are different ids
+        ["a", "a\u200d", "a\u0000", "a b", "a  b"],
+    ],
+)
+def test_different_ids_have_different_keys(table: MakeTable, ids: list[str]) -> None:
+    assert len(set(keys_of(table("bank", ids)))) == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("ANNA", "anna"), ("STRASSE", "straße"), ("ΣΊΣΥΦΟΣ", "σίσυφος"), ("É", DECOMPOSED), ("E\u0301", COMPOSED)],
+)
+def test_case_is_ignored_where_the_plan_says_so(table: MakeTable, one: str, other: str) -> None:
+    left, right = table("bank", [one]), table("telco", [other])
+    assert keys_of(left, ignore_case=True) == keys_of(right, ignore_case=True)
+    assert keys_of(left) != keys_of(right)
+
+
+def test_rows_that_have_one_id_without_case_are_named_and_no_id_is_shown(table: MakeTable) -> None:
+    names = table("bank", ["Straße", "anna", "bert", "STRASSE", "Anna", "ANNA", "carl"])
+    assert len(set(keys_of(names))) == 7
+    with pytest.raises(InputError) as caught:
+        keys_of(names, ignore_case=True)
+    text = str(caught.value)
+    assert text.startswith("bank: data frame: column 'id': rows 1, 2, 4, 5 and 6: rows have the same id")
+    assert not any(name.casefold() in text.casefold() for name in ("straße", "strasse", "anna", "bert", "carl"))
+
+
+def test_the_columns_of_an_id_do_not_run_into_each_other(table: MakeTable) -> None:
+    pairs = {"branch": ["1", "12", "", "x"], "number": ["23", "3", "y", ""]}
+    pairs = {name: [f"_{cell}" for cell in cells] for name, cells in pairs.items()}
+    keys = keys_of(table("bank", pairs))
+    assert len(set(keys)) == 4
+    swapped = {"branch": pairs["number"], "number": pairs["branch"]}
+    assert not set(keys) & set(keys_of(table("bank", swapped)))
+
+
+parts = st.text(st.characters(exclude_categories=("Cs", "Cn", "Zs", "Cc")), min_size=1, max_size=3)
+
+
+@given(st.lists(st.tuples(parts, parts).map(lambda pair: tuple("_" + part for part in pair)), min_size=1, max_size=6))
+def test_keys_of_composite_ids_are_equal_exactly_if_all_parts_are(
+    table: MakeTable, pairs: list[tuple[str, str]]
+) -> None:
+    different = {tuple(unicodedata.normalize("NFC", part) for part in pair) for pair in pairs}
+    first, second = zip(*different, strict=True)
+    assert len(set(keys_of(table("bank", {"branch": first, "number": second})))) == len(different)
+
+
+# what ids look like
+
+PEOPLE = ["0012", "0431", "7720"]
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "words"),
+    [
+        (["12", "431"], ["c12", "c431"], "all of bank's ids are whole numbers, none of telco's"),
+        (["12", "c431"], ["12", "431"], "some of bank's ids are whole numbers, all of telco's"),
+        (["12", "431"], PEOPLE, "ids of telco begin with zeros, which bank's may have lost"),
+        (PEOPLE, ["12", "431"], "ids of bank begin with zeros, which telco's may have lost"),
+        (["12", "431"], PEOPLE, "bank's are 2 to 3 long, telco's 4"),
+        (["anna", "bert"], ["ANNA", "BERT"], "they differ in capital and small letters (ignore_case = true may help)"),
+        (["12-3", "45-6"], ["1234", "4567"], "all of bank's hold spaces or marks, none of telco's"),
+        (["Müll", "Gold"], ["Mull", "Gold"], "some of bank's hold letters beyond ASCII, none of telco's"),
+    ],
+)
+def test_a_hint_says_how_ids_differ(table: MakeTable, mine: list[str], theirs: list[str], words: str) -> None:
+    looks = [looks_of(table("bank", mine)), looks_of(table("telco", theirs))]
+    said = hint(looks[0], looks[1], "bank", "telco", ignore_case=False)
+    assert words in said.split("; ")
+    assert not any(id in said for id in (*mine, *theirs))
+
+
+def test_ids_that_look_alike_are_said_to(table: MakeTable) -> None:
+    looks = [looks_of(table(party, ids)) for party, ids in (("bank", ["a1", "a2"]), ("telco", ["b7", "b8"]))]
+    assert hint(looks[0], looks[1], "bank", "telco", ignore_case=False).startswith(
+        "the ids of bank and telco look alike"
+    )
+
+
+def test_case_is_no_reason_where_it_is_ignored(table: MakeTable) -> None:
+    looks = [looks_of(table(party, ids)) for party, ids in (("bank", ["anna"]), ("telco", ["BERT"]))]
+    assert "capital" in hint(looks[0], looks[1], "bank", "telco", ignore_case=False)
+    assert "capital" not in hint(looks[0], looks[1], "bank", "telco", ignore_case=True)
+
+
+def test_looks_say_none_some_or_all_and_never_how_many(table: MakeTable) -> None:
+    few = looks_of(table("bank", ["0a", "B", "7"]))
+    many = looks_of(table("bank", ["0a", "B", "7", *(f"{n}" for n in range(10, 99))]))
+    assert (few.shortest, few.longest) == (1, 2)
+    assert vars(few) == vars(many)
+    shares = [value for name, value in vars(few).items() if name not in ("shortest", "longest")]
+    assert shares == [1, 1, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("lengths", [(-1, 5), (5, 4), (0, 10**6), (10**5000, 10**5000)], ids=range(4))
+def test_lengths_that_cannot_be_are_not_repeated(table: MakeTable, lengths: tuple[int, int]) -> None:
+    mine = looks_of(table("bank", ["anna"]))
+    theirs = replace(mine, shortest=lengths[0], longest=lengths[1], digits=77)
+    said = hint(mine, theirs, "bank", "telco", ignore_case=False)
+    assert "none of bank's ids are whole numbers, some of telco's" in said
+    assert "bank's are 4 long, telco's of unknown length" in said
+
+
+def test_the_columns_of_an_id_are_looked_at_together(table: MakeTable) -> None:
+    looks = looks_of(table("bank", {"branch": ["12", "7"], "number": ["345", "9"]}))
+    assert (looks.shortest, looks.longest) == (3, 6)
+
+
+def test_no_ids_have_no_looks(table: MakeTable) -> None:
+    assert set(vars(looks_of(table("bank", []))).values()) == {0}

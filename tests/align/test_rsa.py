@@ -1,0 +1,172 @@
+"""The arithmetic of blind signatures: it is that of plain numbers, and what no honest party sends is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable
+
+import gmpy2
+import numpy as np
+import pytest
+
+from unpooled.align import rsa
+from unpooled.align.rsa import EXPONENT, TAG_BYTES, PrivateKey
+from unpooled.codec import Bytes
+from unpooled.errors import ProtocolError
+
+EXCHANGE = b"the exchange's name"
+KEYS = [b"anna", b"bert", b"", b"\x00"]
+BITS = 1024
+
+
+@pytest.fixture(scope="module")
+def key() -> PrivateKey:
+    return rsa.make_key(BITS)
+
+
+def private_exponent(key: PrivateKey) -> int:
+    return pow(EXPONENT, -1, (key.p - 1) * (key.q - 1))
+
+
+def as_rows(values: list[int], bits: int = BITS) -> Bytes:
+    return np.frombuffer(b"".join(value.to_bytes(bits // 8, "big") for value in values), np.uint8).reshape(
+        -1, bits // 8
+    )
+
+
+def as_numbers(rows: Bytes) -> list[int]:
+    return [int.from_bytes(row.tobytes(), "big") for row in rows]
+
+
+def test_a_key_has_the_size_asked_for_and_is_never_the_same(key: PrivateKey) -> None:
+    assert key.n == key.p * key.q
+    assert key.n.bit_length() == BITS
+    assert rsa.make_key(BITS).n != key.n
+    rsa.check_modulus(key.n, BITS, "shop")
+
+
+def test_a_hash_is_uniform_enough_and_its_own_for_every_exchange_and_key(key: PrivateKey) -> None:
+    """As said: 128 bits more than the modulus has, from SHAKE-256, with a domain of its own, modulo n."""
+    length = (BITS + 128) // 8
+    digest = hashlib.shake_256(b"unpooled align blind RSA v1 hash" + EXCHANGE + b"anna").digest(length)
+    assert rsa.hashed(key.n, EXCHANGE, b"anna") == int.from_bytes(digest, "big") % key.n
+    hashes = {int(rsa.hashed(key.n, exchange, k)) for exchange in (EXCHANGE, b"another") for k in KEYS}
+    assert len(hashes) == 2 * len(KEYS)
+
+
+def test_a_signature_is_the_private_power_in_plain_numbers(key: PrivateKey) -> None:
+    d = private_exponent(key)
+    values = [2, key.n - 2, *(secrets.randbelow(key.n - 3) + 2 for _ in range(20))]
+    assert as_numbers(rsa.signed(key, "bank", as_rows(values))) == [pow(value, d, key.n) for value in values]
+
+
+@pytest.mark.parametrize("bits", [BITS, 2048])
+def test_a_blind_signature_gives_the_signers_own_tags(bits: int) -> None:
+    key = rsa.make_key(bits)
+    values, inverses = rsa.blinded(key.n, EXCHANGE, KEYS)
+    tags = rsa.unblinded(key.n, EXCHANGE, "shop", (KEYS, inverses, rsa.signed(key, "bank", values)))
+    assert tags.shape == (len(KEYS), TAG_BYTES)
+    np.testing.assert_array_equal(tags, rsa.tags_of(key, EXCHANGE, KEYS))
+    d, width = private_exponent(key), bits // 8
+    signature = pow(int(rsa.hashed(key.n, EXCHANGE, b"anna")), d, key.n)
+    by_hand = hashlib.sha256(b"unpooled align blind RSA v1 tag" + EXCHANGE + signature.to_bytes(width, "big")).digest()
+    assert tags[0].tobytes() == by_hand
+
+
+def test_blinding_is_fresh_every_time_and_comes_off_again(key: PrivateKey) -> None:
+    first, inverses = rsa.blinded(key.n, EXCHANGE, [b"anna", b"anna"])
+    values = as_numbers(first) + as_numbers(rsa.blinded(key.n, EXCHANGE, [b"anna"])[0])
+    assert len(set(values)) == 3
+    for value, inverse in zip(values, as_numbers(inverses), strict=False):
+        assert value * pow(inverse, EXPONENT, key.n) % key.n == rsa.hashed(key.n, EXCHANGE, b"anna")
+
+
+def test_tags_of_another_exchange_or_key_are_others(key: PrivateKey) -> None:
+    tags = [
+        *rsa.tags_of(key, EXCHANGE, KEYS),
+        *rsa.tags_of(key, b"another", KEYS),
+        *rsa.tags_of(rsa.make_key(BITS), EXCHANGE, KEYS),
+    ]
+    assert len({tag.tobytes() for tag in tags}) == 3 * len(KEYS)
+
+
+# what is refused
+
+
+def test_a_signature_with_any_bit_flipped_is_refused(key: PrivateKey) -> None:
+    values, inverses = rsa.blinded(key.n, EXCHANGE, [b"anna"])
+    signatures = rsa.signed(key, "bank", values)
+    for bit in range(BITS):
+        flipped = signatures.copy()
+        flipped[0, bit // 8] ^= 1 << bit % 8
+        with pytest.raises(ProtocolError, match=r"^shop sent, 1 values into a chunk, a signature that is not right$"):
+            rsa.unblinded(key.n, EXCHANGE, "shop", ([b"anna"], inverses, flipped))
+
+
+def test_a_value_that_was_not_signed_or_signed_with_another_key_is_refused(key: PrivateKey) -> None:
+    values, inverses = rsa.blinded(key.n, EXCHANGE, KEYS)
+    good = rsa.signed(key, "bank", values)
+    other = rsa.make_key(BITS)
+    others = as_rows([pow(value, private_exponent(other), other.n) for value in as_numbers(values)])
+    for number, wrong in enumerate((values, others, np.zeros_like(values), np.full_like(values, 255)), start=1):
+        signatures = good.copy()
+        signatures[number - 1] = wrong[number - 1]
+        with pytest.raises(ProtocolError, match=f"shop sent, {number} values into a chunk, a signature"):
+            rsa.unblinded(key.n, EXCHANGE, "shop", (KEYS, inverses, signatures))
+
+
+def test_signatures_of_another_exchange_or_in_another_order_are_refused(key: PrivateKey) -> None:
+    values, inverses = rsa.blinded(key.n, EXCHANGE, KEYS)
+    signatures = rsa.signed(key, "bank", values)
+    with pytest.raises(ProtocolError, match="1 values into a chunk"):
+        rsa.unblinded(key.n, b"another", "shop", (KEYS, inverses, signatures))
+    with pytest.raises(ProtocolError, match="1 values into a chunk"):
+        rsa.unblinded(key.n, EXCHANGE, "shop", (KEYS, inverses, signatures[::-1]))
+
+
+def test_values_that_no_honest_party_sends_are_not_signed(key: PrivateKey) -> None:
+    n = key.n
+    for wrong in (0, 1, n - 1, n, n + 2, 2**BITS - 1, key.p, key.q, 5 * key.p, n - key.q):
+        with pytest.raises(ProtocolError, match="bank sent, 3 values into a chunk, one that no honest party sends"):
+            rsa.signed(key, "bank", as_rows([2, 3, wrong, 4]))
+
+
+def test_a_modulus_of_another_size_or_sign_is_refused() -> None:
+    for bits, size in ((BITS, 2048), (2048, BITS), (BITS, BITS + 8)):
+        with pytest.raises(ProtocolError, match=f"shop sent a key of {bits} bits, the plan says {size}"):
+            rsa.check_modulus(rsa.make_key(bits).n, size, "shop")
+    for n in (0, 1, -5, -rsa.make_key(BITS).n):
+        with pytest.raises(ProtocolError, match="shop sent a key of"):
+            rsa.check_modulus(n, BITS, "shop")
+
+
+def prime(bits: int) -> int:
+    """A prime of so many bits, in their upper half, so that a product of two has twice as many."""
+    return int(gmpy2.next_prime(secrets.randbits(bits) | 0b11 << (bits - 2)))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(lambda: prime(BITS), id="a prime"),
+        pytest.param(lambda: prime(BITS // 2) ** 2, id="the square of a prime"),
+        pytest.param(lambda: 3 * prime(BITS - 2), id="three times a prime"),
+        pytest.param(lambda: 65521 * prime(BITS - 16), id="the largest prime of 16 bits times a prime"),
+        pytest.param(lambda: 2 ** (BITS - 1), id="a power of two"),
+    ],
+)
+def test_a_modulus_that_no_honest_signer_makes_is_refused(made: Callable[[], int]) -> None:
+    n = made()
+    assert n.bit_length() == BITS
+    with pytest.raises(ProtocolError, match="shop sent a key that is not the product of two large primes"):
+        rsa.check_modulus(n, BITS, "shop")
+
+
+def test_a_signature_that_came_out_wrong_does_not_leave(key: PrivateKey) -> None:
+    """One half of the remainder theorem wrong, and the signature would give a factor of the modulus away."""
+    faulty = PrivateKey(key.n, key.p, key.q, key.d_p ^ 4, key.d_q, key.q_inverse)
+    leaked = gmpy2.gcd(pow(pow(7, key.d_q, key.q), EXPONENT, key.n) - 7, key.n)
+    assert leaked == key.q
+    with pytest.raises(ArithmeticError, match="came out wrong"):
+        rsa.signed(faulty, "bank", as_rows([7]))
