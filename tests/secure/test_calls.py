@@ -10,6 +10,7 @@ import pytest
 from unpooled.errors import InputError
 from unpooled.secure.calls import LARGEST, Call, Dense, Inputs, OneHot, check_call, check_inputs
 
+PARTIES = ("a", "b", "c", "telco", "bank", "shop")
 DENSE = Call((("telco", "bank"),), "bank", 6, Dense(3, 100), 2, 1000)
 HOT = Call((("telco", "bank"),), "bank", 6, OneHot((4, 2), 3), 2, 1000)
 X = np.full((6, 3), -100)
@@ -69,15 +70,15 @@ def test_every_difference_makes_another_tag() -> None:
     ],
 )
 def test_overflow_is_refused_exactly_where_it_begins(fits: Call, passes: dict[str, object]) -> None:
-    check_call(fits)
+    check_call(fits, PARTIES)
     assert replace(fits, **passes).result_bound > LARGEST
     with pytest.raises(InputError, match=r"may reach 6[4-9] bits, and 63 are there"):
-        check_call(replace(fits, **passes))
+        check_call(replace(fits, **passes), PARTIES)
 
 
 def test_zero_rows_and_columns_are_no_mistake() -> None:
-    check_call(replace(DENSE, rows=0, columns=0, left=Dense(0, 0), bound=0))
-    check_call(replace(HOT, rows=0, left=OneHot((), 1)))
+    check_call(replace(DENSE, rows=0, columns=0, left=Dense(0, 0), bound=0), PARTIES)
+    check_call(replace(HOT, rows=0, left=OneHot((), 1)), PARTIES)
 
 
 @pytest.mark.parametrize(
@@ -86,19 +87,22 @@ def test_zero_rows_and_columns_are_no_mistake() -> None:
         ({"terms": ()}, "at least one pair"),
         ({"receiver": "shop"}, "must be among them"),
         ({"terms": (("telco", "telco"),), "receiver": "telco"}, "two different parties"),
-        ({"rows": -1}, "cannot be negative"),
-        ({"columns": -1}, "cannot be negative"),
-        ({"bound": -1}, "cannot be negative"),
-        ({"left": Dense(-1, 1)}, "cannot be negative"),
-        ({"left": Dense(1, -1)}, "cannot be negative"),
-        ({"left": OneHot((2, -1))}, "cannot be negative"),
-        ({"left": OneHot((2,), -1)}, "cannot be negative"),
-        ({"added": (("bank", -1),)}, "cannot be negative"),
+        ({"rows": -1}, "none negative"),
+        ({"columns": -1}, "none negative"),
+        ({"bound": -1}, "none negative"),
+        ({"left": Dense(-1, 1)}, "none negative"),
+        ({"left": Dense(1, -1)}, "none negative"),
+        ({"left": OneHot((2, -1))}, "none negative"),
+        ({"left": OneHot((2,), -1)}, "none negative"),
+        ({"added": (("bank", -1),)}, "none negative"),
+        ({"rows": np.int64(4)}, "Python's own"),
+        ({"left": OneHot((2,), 0)}, "at least one node"),
+        ({"added": (("clinic", 1),)}, "names clinic, who takes no part"),
     ],
 )
 def test_calls_that_make_no_sense_are_refused(change: dict[str, object], text: str) -> None:
     with pytest.raises(InputError, match=text):
-        check_call(replace(DENSE, **change))
+        check_call(replace(DENSE, **change), PARTIES)
 
 
 def test_inputs_at_the_bound_are_taken() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unpooled.errors import ProtocolError
 from unpooled.secure import dealer, mod64, paillier, randomness, shares
 from unpooled.secure.calls import Call, Dense, Inputs, OneHot
 from unpooled.secure.engine import MaskSeed, Rules
@@ -286,6 +287,11 @@ def without_shuffling(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "shuffles", lambda seed, purpose, count, rows: np.tile(np.arange(rows), (count, 1)))
 
 
+def one_mask_for_all_unnoticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    one_mask_for_all(monkeypatch)
+    monkeypatch.setattr(shares, "_seed", lambda seed, engine: seed)
+
+
 def one_mask_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: dict[Any, bytes] = {}
     monkeypatch.setattr(
@@ -331,7 +337,7 @@ def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 BROKEN: dict[str, tuple[str, str, Callable[[pytest.MonkeyPatch], None], str]] = {
     "masks left out": ("shares", "dense", lambda m: expanding(m, b"mask", nothing), "hidden"),
     "masks of 32 bits": ("shares", "dense", lambda m: expanding(m, b"mask", of_32_bits), "hidden"),
-    "masks reused": ("shares", "dense", one_mask_for_all, "hidden .* - hidden"),
+    "masks reused": ("shares", "dense", one_mask_for_all_unnoticed, "hidden .* - hidden"),
     "masks left out, nodes hidden": ("shares", "hidden nodes", lambda m: expanding(m, b"mask", nothing), "hidden"),
     "halves left out": ("shares", "dense", lambda m: expanding(m, b"half", nothing), "share"),
     "halves reused": (
@@ -375,6 +381,14 @@ BROKEN: dict[str, tuple[str, str, Callable[[pytest.MonkeyPatch], None], str]] = 
     "no noise": ("paillier", "one", without_noise, "ciphertexts"),
     "nothing cancels under encryption": ("paillier", "only added", without_cancelling, "contribution"),
 }
+
+
+def test_a_seed_that_is_dealt_twice_is_refused(
+    monkeypatch: pytest.MonkeyPatch, rules_for: Make, multiply: Make, made: Make, expected: Make
+) -> None:
+    one_mask_for_all(monkeypatch)
+    with pytest.raises(ProtocolError, match="dealt a seed twice"):
+        look(rules_for("shares"), SCENES["dense"], multiply, made, expected)
 
 
 @pytest.mark.parametrize("name", BROKEN)

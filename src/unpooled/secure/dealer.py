@@ -56,7 +56,7 @@ class Stop:
 
 @message(discloses="nothing: random numbers")
 class Part:
-    """For one product: a seed for a mask that is new, a seed for what serves once, numbers that fit the other side's."""
+    """For one product: a seed for a new mask, a seed for what serves once, numbers that fit the other side's."""
 
     mask: bytes
     once: bytes

@@ -9,8 +9,9 @@ from itertools import combinations
 from typing import Any, Literal, Protocol
 
 from unpooled.codec import Bytes, Ints
-from unpooled.errors import PlanError, ProtocolError, RefusedError
+from unpooled.errors import InputError, PlanError, ProtocolError, RefusedError
 from unpooled.secure.calls import Call, Dense, Inputs
+from unpooled.secure.paillier_keys import check_size
 from unpooled.secure.randomness import SEED_BYTES, new_seed
 from unpooled.session import Session
 from unpooled.wire import message
@@ -113,6 +114,11 @@ def open_engine(session: Session, rules: Rules, parties: Sequence[str], driver: 
         raise PlanError("engine: plain protects nothing, so it does not run over a network")
     if rules.engine != "plain" and coordinator is None:
         raise PlanError(f"engine: {rules.engine} needs a coordinator, which sees no data")
+    if rules.engine == "paillier":
+        try:
+            check_size(rules.key_bits, insecure=rules.insecure)
+        except (InputError, RefusedError) as error:
+            raise PlanError(f"key_bits: {error}") from None
     engine = Engine(session, rules, tuple(parties), driver, coordinator)
     with session.scope("seeds"):
         for first, second in combinations(engine.parties, 2):

@@ -31,7 +31,7 @@ from unpooled.codec import Bytes, Ints
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64, paillier_keeper
 from unpooled.secure import paillier_keys as keys
-from unpooled.secure.calls import Call, Dense, Inputs, OneHot
+from unpooled.secure.calls import Call, Dense, Inputs, OneHot, given
 from unpooled.secure.dealer import Stop
 from unpooled.secure.engine import Engine
 from unpooled.secure.paillier_keeper import Decrypt, Decrypted, Item, MaskedSums, SharedKey
@@ -128,7 +128,6 @@ def forget(engine: Engine, names: Iterable[str]) -> None:
 def _public(engine: Engine) -> PublicKey:
     """The key; it is the first thing that the coordinator sends."""
     if _KEY not in engine.prepared:
-        paillier_keeper.check_rules(engine.rules)
         coordinator = engine.coordinator or ""
         shared = engine.session.recv(coordinator, SharedKey)
         engine.prepared[_KEY] = paillier_keeper.key_from(shared, engine.rules.key_bits, coordinator)
@@ -178,16 +177,16 @@ def _send_rows(engine: Engine, rights: Sequence[Task]) -> None:
 
 def _bind(engine: Engine, task: Task) -> None:
     """Refuse another matrix under a name that was used: the others would go on with the one they have."""
-    y = _given(task.inputs.y)
+    y = given(task.inputs.y)
     digest = hashlib.sha256(f"{y.shape}".encode() + y.tobytes()).digest()
     if task.call.y and engine.prepared.setdefault(("bound", task.call.y), digest) != digest:
         raise ProtocolError(f"{engine.party}: a name that stands for one matrix Y cannot stand for another")
 
 
 def _encrypted(engine: Engine, task: Task) -> Bytes:
-    public, y, left = _public(engine), _given(task.inputs.y), task.call.left
+    public, y, left = _public(engine), given(task.inputs.y), task.call.left
     if isinstance(left, OneHot) and left.hidden:
-        y = mod64.fold(y.view(np.uint64), _given(task.inputs.nodes), left.nodes).view(np.int64)
+        y = mod64.fold(y.view(np.uint64), given(task.inputs.nodes), left.nodes).view(np.int64)
     words = row_words(y, task.layout)
     with engine.session.scope("encrypt"):
         noise = _stock(engine, cover=False).take(len(words))
@@ -214,7 +213,7 @@ def _take_rows(engine: Engine, lefts: Sequence[Task]) -> None:
 
 def _totals(engine: Engine, task: Task) -> list[mpz]:
     """The encrypted results, packed."""
-    public, left, x, progress = _public(engine), task.call.left, _given(task.inputs.x), engine.session.progress
+    public, left, x, progress = _public(engine), task.call.left, given(task.inputs.x), engine.session.progress
     rows: Bytes = engine.prepared["rows", *task.kept, task.right]
     if not task.layout.plaintexts:
         return []
@@ -225,7 +224,7 @@ def _totals(engine: Engine, task: Task) -> list[mpz]:
         elif left.hidden:
             cells = bin_sums(public, rows, x, left.sizes, np.zeros(len(x), np.int32), 1, progress)
         else:
-            cells = bin_sums(public, rows, x, left.sizes, _given(task.inputs.nodes), left.nodes, progress)
+            cells = bin_sums(public, rows, x, left.sizes, given(task.inputs.nodes), left.nodes, progress)
     with engine.session.scope("pack"):
         return packed(public, cells, task.layout, progress)
 
@@ -245,7 +244,7 @@ def _lift(left: Dense) -> int:
 
 def _lifted(task: Task, lift: int) -> list[int]:
     """What lifting X adds to the results: for every cell the sum of Y's rows, times the lift."""
-    words, width = row_words(_given(task.inputs.y), task.layout), task.layout.words
+    words, width = row_words(given(task.inputs.y), task.layout), task.layout.words
     return repeated([sum(words[word::width]) * lift for word in range(width)], task.layout)
 
 
@@ -329,10 +328,3 @@ def _expanded(public: PublicKey, seed: bytes, purpose: bytes, count: int) -> lis
 
 def _tell(engine: Engine, message: object) -> None:
     engine.session.send(engine.coordinator or "", message)
-
-
-def _given(value: T | None) -> T:
-    """What the checks before have made sure is there."""
-    if value is None:
-        raise ValueError("an input is missing that was checked before")
-    return value

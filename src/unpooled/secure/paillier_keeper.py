@@ -12,7 +12,7 @@ from itertools import islice
 from gmpy2 import mpz
 
 from unpooled.codec import Bytes
-from unpooled.errors import InputError, PlanError, ProtocolError, RefusedError
+from unpooled.errors import ProtocolError
 from unpooled.secure import paillier_keys as keys
 from unpooled.secure.dealer import Stop
 from unpooled.secure.engine import Rules
@@ -56,17 +56,8 @@ class Decrypted:
     sums: tuple[Bytes, ...]
 
 
-def check_rules(rules: Rules) -> None:
-    """Refuse a key that does not protect, before anything begins."""
-    try:
-        keys.check_size(rules.key_bits, insecure=rules.insecure)
-    except (InputError, RefusedError) as error:
-        raise PlanError(f"key_bits: {error}") from None
-
-
 def serve(session: Session, rules: Rules, driver: str, parties: Sequence[str]) -> None:
     """Hand out a fresh key, and decrypt what the driver says will come, until it says stop."""
-    check_rules(rules)
     private = keys.make_key(rules.key_bits, insecure=rules.insecure)
     public = private.public
     with session.scope("key"):

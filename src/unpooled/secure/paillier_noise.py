@@ -9,7 +9,7 @@ from functools import partial
 from gmpy2 import mpz
 
 from unpooled.secure.paillier_keys import PublicKey, noise_table, noises
-from unpooled.workers import cores, in_order
+from unpooled.workers import begun, cores
 
 _SMALL, _LARGE = 64, 2048  # about 40 ms and a second at 2048 bits
 
@@ -58,8 +58,6 @@ def _begun(make: Callable[[int], list[mpz]], count: int) -> Iterator[list[mpz]]:
     """Noise in parts, on which the worker processes have set out already; little is not worth a process."""
     if count <= _SMALL:
         return map(make, [count])
-    size = max(_SMALL, min(_LARGE, -(-count // (2 * cores() - 1))))
+    size = max(_SMALL, min(_LARGE, -(-count // (2 * cores()))))
     sizes = [min(size, count - start) for start in range(0, count, size)]
-    parts = in_order(make, [0, *sizes])
-    next(parts)  # none of it: with the first item as many others are handed to processes as `in_order` takes ahead
-    return parts
+    return begun(make, sizes)
