@@ -98,7 +98,7 @@ def _show(
 
 
 def _check_bound(call: Call, result: Ints) -> None:
-    """A share of random numbers makes the sum random, and mostly beyond its bound; a share a little wrong is not seen."""
+    """A share of random numbers makes the sum random and mostly too large; one that is a little wrong is not seen."""
     if result.size and (int(result.max()) > call.result_bound or int(result.min()) < -call.result_bound):
         raise ProtocolError("a product lies beyond its bound: a party or the coordinator sent a wrong share")
 
