@@ -74,6 +74,7 @@ class Dealer:
     """What the coordinator remembers: the seeds and shapes of masks, by party and name."""
 
     masks: dict[tuple[str, str, str], tuple[bytes, tuple[int, int]]] = field(default_factory=dict, repr=False)
+    last_u: tuple[bytes, Ring] = field(default=(b"", np.empty(0, np.uint64)), repr=False)
 
     def mask(self, side: str, party: str, name: str, shape: tuple[int, int]) -> tuple[bytes, bool]:
         """The seed of a mask, and whether it is new."""
@@ -116,7 +117,9 @@ def _triple(dealer: Dealer, item: Item) -> tuple[Part, Part]:
     u_seed, u_new = dealer.mask("x", item.left, item.x, u_shape)
     v_seed, v_new = dealer.mask("y", item.right, item.y, v_shape)
     once = new_seed()
-    w = mod64.product(expand(u_seed, b"mask", u_shape), expand(v_seed, b"mask", v_shape))
+    if dealer.last_u[0] != u_seed:
+        dealer.last_u = (u_seed, expand(u_seed, b"mask", u_shape))
+    w = mod64.product(dealer.last_u[1], expand(v_seed, b"mask", v_shape))
     half = expand(once, b"half", (item.width, item.words))
     return Part(u_seed if u_new else b"", once, _NOTHING), Part(v_seed if v_new else b"", b"", w - half)
 
@@ -128,7 +131,7 @@ def _permutation(dealer: Dealer, item: Item) -> tuple[Part, Part]:
     orders = shuffles(left_once, b"order", item.width, item.rows)
     b = expand(right_once, b"once", (item.width, *v_shape))
     return (
-        Part(b"", left_once, expand(v_seed, b"mask", v_shape)[orders] - b),
+        Part(b"", left_once, mod64.moved(expand(v_seed, b"mask", v_shape), orders) - b),
         Part(v_seed if v_new else b"", right_once, _NOTHING),
     )
 

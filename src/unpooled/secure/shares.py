@@ -223,9 +223,11 @@ def _send_orders(engine: Engine, right: str, tasks: Sequence[Task]) -> None:
             shuffled = shuffles(_seed(task.part.once, engine), b"order", item.width, item.rows)
             x, nodes = given(task.inputs.x), given(task.inputs.nodes)
             task.order, task.lengths = mod64.sort_rows(x, left.sizes, nodes, left.nodes)
-            where = np.empty_like(shuffled)
-            np.put_along_axis(where, shuffled, np.arange(item.rows)[None, :], axis=1)
-            task.places = np.take_along_axis(where, task.order, axis=1).astype(np.uint32)
+            task.places = np.empty(shuffled.shape, np.uint32)
+            where, numbers = np.empty(item.rows, np.uint32), np.arange(item.rows, dtype=np.uint32)
+            for column, order in enumerate(task.order):
+                where[shuffled[column]] = numbers
+                task.places[column] = where[order]
     if tasks:
         places, lengths = [given(task.places) for task in tasks], [given(task.lengths) for task in tasks]
         engine.session.send(right, Orders(tuple(task.tag for task in tasks), tuple(places), tuple(lengths)))
@@ -265,8 +267,9 @@ def _left_share(engine: Engine, task: Task) -> Ring:
     opened: Ring = engine.prepared["opened", item.right, "y", item.y]
     if isinstance(left, OneHot) and item.method == "permute":
         dealt = _shaped(task.part.values, (item.width, item.rows, item.words), engine.coordinator)
-        moved = np.take_along_axis(dealt, given(task.places).astype(np.int64)[..., None], axis=1)
-        return mod64.run_sums(opened[given(task.order)] + moved, given(task.lengths), left.sizes, left.nodes)
+        shared = mod64.moved(dealt, given(task.places))
+        shared += mod64.moved(opened, given(task.order))
+        return mod64.run_sums(shared, given(task.lengths), left.sizes, left.nodes)
     half = expand(_seed(task.part.once, engine), b"half", (item.width, item.words))
     x = given(task.inputs.x)
     if isinstance(left, OneHot):
@@ -278,8 +281,7 @@ def _right_share(engine: Engine, task: Task) -> Ring:
     left, item = task.call.left, task.item
     if isinstance(left, OneHot) and item.method == "permute":
         once = expand(_seed(task.part.once, engine), b"once", (item.width, item.rows, item.words))
-        moved = np.take_along_axis(once, given(task.places).astype(np.int64)[..., None], axis=1)
-        return mod64.run_sums(moved, given(task.lengths), left.sizes, left.nodes)
+        return mod64.run_sums(mod64.moved(once, given(task.places)), given(task.lengths), left.sizes, left.nodes)
     opened: Ring = engine.prepared["opened", item.left, "x", item.x]
     mask: Mask = engine.prepared["mask", "y", item.y]
     half = _shaped(task.part.values, (item.width, item.words), engine.coordinator)
