@@ -13,10 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from unpooled import workers
-from unpooled.align.rsa import check_modulus
+from unpooled.align.lists import checked_positions
 from unpooled.errors import ProtocolError, WorkerLost
 from unpooled.workers import begun, cores, in_order
 
@@ -131,8 +132,8 @@ def test_an_error_comes_out_in_its_place(most_ahead: int | None) -> None:
 
 
 def test_an_error_of_the_project_keeps_its_kind_and_text() -> None:
-    with pytest.raises(ProtocolError, match=r"^shop sent a key of 3 bits, the plan says 1024$"):
-        list(in_order(partial(check_modulus, bits=1024, sender="shop"), [5, 5, 5]))
+    with pytest.raises(ProtocolError, match=r"^shop sent positions that are not those of 3 different ids$"):
+        list(in_order(partial(checked_positions, total=3, sender="shop"), [np.array([5])] * 3))
 
 
 def test_an_error_in_the_items_comes_out() -> None:
@@ -170,7 +171,6 @@ SCRIPT = """
 import os
 import operator
 from unpooled import workers
-from unpooled.align.rsa import check_modulus
 workers.cores = lambda: 2
 print("begun")
 print(list(workers.in_order(operator.neg, range(5))))

@@ -23,7 +23,6 @@ R = TypeVar("R")
 
 _IDLE_SECONDS = 30.0
 _AHEAD = 2
-_LOST = "a worker process ended before its work was done; perhaps it ran out of memory"
 
 _pools: dict[int, Any] = {}
 _pools_lock = threading.Lock()
@@ -73,19 +72,21 @@ def _submit(function: Callable[[T], R], item: T) -> Future[R]:
     workers = cores()
     with _pools_lock:
         if workers not in _pools:
-            _pools[workers] = loky.ProcessPoolExecutor(max_workers=workers, timeout=_IDLE_SECONDS)
+            _pools[workers] = _new_pool(workers)
         try:
             future: Future[R] = _pools[workers].submit(function, item)
-        except BrokenProcessPool:
-            del _pools[workers]
-            raise WorkerLost(_LOST) from None
+        except BrokenProcessPool:  # in an earlier call, which has failed for it
+            _pools[workers] = _new_pool(workers)
+            future = _pools[workers].submit(function, item)
     return future
+
+
+def _new_pool(workers: int) -> Any:
+    return loky.ProcessPoolExecutor(max_workers=workers, timeout=_IDLE_SECONDS)
 
 
 def _result(future: Future[R]) -> R:
     try:
         return future.result()
     except BrokenProcessPool:
-        with _pools_lock:
-            _pools.clear()
-        raise WorkerLost(_LOST) from None
+        raise WorkerLost("a worker process ended before its work was done; perhaps it ran out of memory") from None

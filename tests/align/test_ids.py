@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -69,22 +68,21 @@ def test_rows_that_have_one_id_without_case_are_named_and_no_id_is_shown(table: 
 
 
 def test_the_columns_of_an_id_do_not_run_into_each_other(table: MakeTable) -> None:
-    pairs = {"branch": ["1", "12", "", "x"], "number": ["23", "3", "y", ""]}
-    pairs = {name: [f"_{cell}" for cell in cells] for name, cells in pairs.items()}
+    pairs = {"branch": ["1", "12", "123 4"], "number": ["23", "3", "5"]}
     keys = keys_of(table("bank", pairs))
-    assert len(set(keys)) == 4
+    assert len(set(keys)) == 3
     swapped = {"branch": pairs["number"], "number": pairs["branch"]}
     assert not set(keys) & set(keys_of(table("bank", swapped)))
 
 
-parts = st.text(st.characters(exclude_categories=("Cs", "Cn", "Zs", "Cc")), min_size=1, max_size=3)
+parts = st.text("a\u0000", min_size=1, max_size=3)
 
 
-@given(st.lists(st.tuples(parts, parts).map(lambda pair: tuple("_" + part for part in pair)), min_size=1, max_size=6))
+@given(st.lists(st.tuples(parts, parts), min_size=1, max_size=20))
 def test_keys_of_composite_ids_are_equal_exactly_if_all_parts_are(
     table: MakeTable, pairs: list[tuple[str, str]]
 ) -> None:
-    different = {tuple(unicodedata.normalize("NFC", part) for part in pair) for pair in pairs}
+    different = set(pairs)
     first, second = zip(*different, strict=True)
     assert len(set(keys_of(table("bank", {"branch": first, "number": second})))) == len(different)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -118,11 +117,9 @@ def test_over_the_network_tampering_is_refused_and_all_hear_of_it(
         changing(ecdh.HiddenIds, lambda message, number: replace(message, exchange=b"earlier"))(session)
         return honest(session)
 
-    begun = time.monotonic()
     results = over_network(roles | {"telco": telco}, certs, tmp_path)
     assert isinstance(results["bank"], ProtocolError)
     for party in ("telco", "shop", "coordinator"):
         assert isinstance(results[party], PeerFailed)
         assert "telco sent HiddenIds that belongs to another exchange" in str(results[party])
         assert results[party].origin == "bank"
-    assert time.monotonic() - begun < TIMEOUT  # nobody waited in vain

@@ -39,11 +39,16 @@ def as_numbers(rows: Bytes) -> list[int]:
     return [int.from_bytes(row.tobytes(), "big") for row in rows]
 
 
+def check(n: int, proof: Bytes | None = None, bits: int = BITS) -> None:
+    none = np.zeros((8, bits // 8), np.uint8)
+    rsa.check_key(n, none if proof is None else proof, EXCHANGE, bits, "shop")
+
+
 def test_a_key_has_the_size_asked_for_and_is_never_the_same(key: PrivateKey) -> None:
     assert key.n == key.p * key.q
     assert key.n.bit_length() == BITS
     assert rsa.make_key(BITS).n != key.n
-    rsa.check_modulus(key.n, BITS, "shop")
+    check(key.n, proof=rsa.proof_of(key, EXCHANGE))
 
 
 def test_a_hash_is_uniform_enough_and_its_own_for_every_exchange_and_key(key: PrivateKey) -> None:
@@ -134,11 +139,13 @@ def test_values_that_no_honest_party_sends_are_not_signed(key: PrivateKey) -> No
 
 def test_a_modulus_of_another_size_or_sign_is_refused() -> None:
     for bits, size in ((BITS, 2048), (2048, BITS), (BITS, BITS + 8)):
-        with pytest.raises(ProtocolError, match=f"shop sent a key of {bits} bits, the plan says {size}"):
-            rsa.check_modulus(rsa.make_key(bits).n, size, "shop")
+        with pytest.raises(
+            ProtocolError, match=f"shop sent a key that does not have the {size} bits that the plan says"
+        ):
+            check(rsa.make_key(bits).n, bits=size)
     for n in (0, 1, -5, -rsa.make_key(BITS).n):
-        with pytest.raises(ProtocolError, match="shop sent a key of"):
-            rsa.check_modulus(n, BITS, "shop")
+        with pytest.raises(ProtocolError, match="shop sent a key that does not have"):
+            check(n)
 
 
 def prime(bits: int) -> int:
@@ -160,7 +167,42 @@ def test_a_modulus_that_no_honest_signer_makes_is_refused(made: Callable[[], int
     n = made()
     assert n.bit_length() == BITS
     with pytest.raises(ProtocolError, match="shop sent a key that is not the product of two large primes"):
-        rsa.check_modulus(n, BITS, "shop")
+        check(n)
+
+
+def prime_with_a_factor_of_e() -> int:
+    """A prime p for which 65537 divides p - 1: then r^65537 mod p is one of few numbers."""
+    while True:
+        candidate = 2 * EXPONENT * (secrets.randbits(BITS // 2 - 17) | 0b11 << (BITS // 2 - 19)) + 1
+        if candidate.bit_length() == BITS // 2 and gmpy2.is_prime(candidate):
+            return candidate
+
+
+def test_a_modulus_that_would_undo_the_blinding_cannot_be_proved() -> None:
+    p, n = 0, 0
+    while n.bit_length() != BITS:
+        p = prime_with_a_factor_of_e()
+        n = p * prime_with_a_factor_of_e()
+    blinded = [as_numbers(rsa.blinded(n, EXCHANGE, [id])[0])[0] for id in (b"anna", b"anna", b"bert")]
+    seen = [pow(value, (p - 1) // EXPONENT, p) for value in blinded]
+    assert seen[0] == seen[1] != seen[2]  # what the signer of such a key would see
+    for proof in (as_rows([1] * 8), as_rows([int(rsa.hashed(n, EXCHANGE, bytes([i]))) for i in range(8)])):
+        with pytest.raises(ProtocolError, match="shop sent a key without a proof that it blinds"):
+            check(n, proof=proof)
+
+
+def test_a_proof_holds_for_its_key_and_exchange_alone(key: PrivateKey) -> None:
+    proof = rsa.proof_of(key, EXCHANGE)
+    check(key.n, proof=proof)
+    with pytest.raises(ProtocolError, match="without a proof"):
+        check(key.n, proof=rsa.proof_of(key, b"another"))
+    with pytest.raises(ProtocolError, match="without a proof"):
+        check(rsa.make_key(BITS).n, proof=proof)
+    with pytest.raises(ProtocolError, match="without a proof"):
+        check(key.n, proof=proof[::-1])
+    for wrong in (proof[:7], proof[:, 1:], proof[0]):
+        with pytest.raises(ProtocolError, match="a proof of the wrong size"):
+            check(key.n, proof=wrong)
 
 
 def test_a_signature_that_came_out_wrong_does_not_leave(key: PrivateKey) -> None:
@@ -169,4 +211,4 @@ def test_a_signature_that_came_out_wrong_does_not_leave(key: PrivateKey) -> None
     leaked = gmpy2.gcd(pow(pow(7, key.d_q, key.q), EXPONENT, key.n) - 7, key.n)
     assert leaked == key.q
     with pytest.raises(ArithmeticError, match="came out wrong"):
-        rsa.signed(faulty, "bank", as_rows([7]))
+        rsa.signed(faulty, "bank", as_rows([5, 7, 11]))

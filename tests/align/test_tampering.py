@@ -149,7 +149,7 @@ def test_a_truncated_frame_is_refused_naming_its_sender(fail: Run, way: str, sen
     [
         HiddenIds(b"name", 4, np.zeros((2, 32), np.uint8)),
         BlindedIds(b"name", 4, np.zeros((1, 128), np.uint8)),
-        SigningKey(b"name", 2**1023),
+        SigningKey(b"name", 2**1023, np.zeros((8, 128), np.uint8)),
         CommonRows(b"name", b"salt", np.arange(3)),
         Opening(b"n" * 32, 5, 1, 0),
     ],
@@ -199,9 +199,11 @@ def test_an_id_that_is_sent_twice_is_refused(fail: Run, changing: Run) -> None:
     ("tamper", "reason"),
     [
         (lambda m: replace(m, exchange=b"x" * 32), "telco sent SigningKey that belongs to another exchange"),
-        (lambda m: replace(m, modulus=rsa.make_key(2048).n), "telco sent a key of 2048 bits, the plan says 1024"),
+        (lambda m: replace(m, modulus=rsa.make_key(2048).n), "telco sent a key that does not have the 1024 bits"),
         (lambda m: replace(m, modulus=2**1023 + 1), "telco sent a key that is not the product of two large primes"),
-        (lambda m: replace(m, modulus=0), "telco sent a key of 0 bits"),
+        (lambda m: replace(m, modulus=rsa.make_key(1024).n), "telco sent a key without a proof that it blinds"),
+        (lambda m: replace(m, proof=m.proof[1:]), "telco sent a key with a proof of the wrong size"),
+        (lambda m: replace(m, modulus=0), "telco sent a key that does not have the 1024 bits"),
     ],
 )
 def test_a_wrong_key_is_refused(fail: Run, changing: Run, tamper: Callable[[Any], Any], reason: str) -> None:
@@ -212,7 +214,8 @@ def test_a_wrong_key_is_refused(fail: Run, changing: Run, tamper: Callable[[Any]
 
 def test_signatures_made_with_another_key_than_was_sent_are_refused(fail: Run, changing: Run) -> None:
     def other(message: SigningKey, number: int) -> SigningKey:
-        return replace(message, modulus=rsa.make_key(KEY_BITS).n)
+        another = rsa.make_key(KEY_BITS)
+        return replace(message, modulus=another.n, proof=rsa.proof_of(another, message.exchange))
 
     ran = fail(OWNERS, psi="blind-rsa", meddle={"telco": changing(SigningKey, other)})
     assert isinstance(ran.error, ProtocolError)
@@ -265,6 +268,14 @@ def test_no_more_is_signed_than_was_announced(fail: Run, changing: Run) -> None:
 
 
 # positions
+
+
+@pytest.mark.parametrize(("way", "sender"), [("ring", "coordinator"), ("pair", "bank")])
+def test_fewer_positions_than_was_agreed_are_refused(fail: Run, changing: Run, way: str, sender: str) -> None:
+    limits = dict.fromkeys(OWNERS, Limits(1, 3))
+    one = changing(CommonRows, lambda m, number: replace(m, positions=m.positions[:1]))
+    ran = fail(OWNERS, limits=limits, meddle={sender: one}, **WAYS[way])
+    check_refused(ran, f"{sender} sent CommonRows although fewer than 3 ids are in common")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Two parties compare ids by blind RSA signatures; only the asker learns which are in common.
 
 1. openings: sizes, limits, the exchange's name; the signer signs as many values as were announced and no more
-2. the signer makes a fresh key and sends its public half
+2. the signer makes a fresh key and sends its public half, with a proof that blinding with it hides
 3. the signer sends the tags of its own ids, in a secret order; a tag is a hash of the id's signature
 4. the asker sends its ids, hashed and blinded; the signer signs them blindly
 5. the asker verifies the signatures, takes the blinding off, and compares tags
@@ -36,6 +36,7 @@ WINDOW = 32
 class SigningKey:
     exchange: bytes
     modulus: int
+    proof: Bytes
 
 
 @message(discloses="nothing: ids hashed and blinded, each by its own random factor")
@@ -93,7 +94,7 @@ def answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchang
     order, total = secret_order(len(keys)), exchange.ids[peer]
     private = rsa.make_key(bits)
     with session.scope("key"):
-        session.send(peer, SigningKey(exchange.name, private.n))  # 2
+        session.send(peer, SigningKey(exchange.name, private.n, rsa.proof_of(private, exchange.name)))  # 2
     with session.scope("tags"):  # 3
         tagging = in_order(partial(rsa.tags_of, private, exchange.name), cut([keys[row] for row in order], CHUNK))
         for _ in sending(session, peer, SignedTags, exchange.name, tagging, len(keys)):
@@ -111,7 +112,7 @@ def _receive_key(session: Session, peer: str, exchange: Exchange, bits: int) -> 
         key = session.recv(peer, SigningKey)
     if key.exchange != exchange.name:
         raise ProtocolError(f"{peer} sent SigningKey that belongs to another exchange")
-    rsa.check_modulus(key.modulus, bits, peer)
+    rsa.check_key(key.modulus, key.proof, exchange.name, bits, peer)
     return key.modulus
 
 

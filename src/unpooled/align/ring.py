@@ -117,4 +117,6 @@ def told_common(session: Session, teller: str, exchange: Exchange, order: Ints) 
         return None
     if told.exchange != exchange.name:
         raise ProtocolError(f"{teller} sent CommonRows that belong to another exchange")
+    if len(told.positions) < exchange.overlap:
+        raise ProtocolError(f"{teller} sent CommonRows although fewer than {exchange.overlap} ids are in common")
     return Common(order[checked_positions(told.positions, len(order), teller)], told.salt)

@@ -1,7 +1,8 @@
 """The arithmetic of blind RSA signatures (De Cristofaro and Tsudik 2010), on lists, for worker processes.
 
 A signature of an id is H(id)^d mod n; with the signature hashed once more it is the id's tag. Who does not hold d needs
-the signer for every id; and the signer, who sees H(id)·r^e for a random r, sees a uniformly random number.
+the signer for every id; and the signer, who sees H(id)·r^e for a random r, sees a uniformly random number, since it has
+proved that every number is an e-th power.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ EXPONENT = 65537
 TAG_BYTES = 32
 _SPARE_BITS = 128
 _HASH, _TAG = b"unpooled align blind RSA v1 hash", b"unpooled align blind RSA v1 tag"
+_PROOF = b"unpooled align blind RSA v1 proof"
+_ROOTS = 8
 _SMALL_FACTORS = gmpy2.primorial(2**16)
 
 
@@ -44,12 +47,32 @@ def make_key(bits: int) -> PrivateKey:
     return PrivateKey(made.p * made.q, made.p, made.q, made.dmp1, made.dmq1, made.iqmp)
 
 
-def check_modulus(n: int, bits: int, sender: str) -> None:
-    """Refuse a modulus that is not what the plan says, or that no honest signer would have made."""
+def proof_of(private: PrivateKey, exchange: bytes) -> Bytes:
+    """Shows that every number has a root: the e-th roots of a few that nobody chose."""
+    roots = _powers(private, _challenges(private.n, exchange))
+    return _rows([_bytes(root, width_of(private.n)) for root in roots])
+
+
+def check_key(n: int, proof: Bytes, exchange: bytes, bits: int, sender: str) -> None:
+    """Refuse a modulus that is not what the plan says, or that no honest signer would have made.
+
+    Were 65537 a divisor of p - 1, powers of it would miss most numbers, and blinding would not hide them: then a number
+    that nobody chose has a root with a chance of 1 in 65537, and all eight of them with one of 1 in 2^128.
+    """
     if n < 0 or n.bit_length() != bits:
-        raise ProtocolError(f"{sender} sent a key of {n.bit_length()} bits, the plan says {bits}")
+        raise ProtocolError(f"{sender} sent a key that does not have the {bits} bits that the plan says")
     if gmpy2.gcd(n, _SMALL_FACTORS) != 1 or gmpy2.is_prime(n) or gmpy2.is_power(n):
         raise ProtocolError(f"{sender} sent a key that is not the product of two large primes")
+    if proof.shape != (_ROOTS, width_of(n)):
+        raise ProtocolError(f"{sender} sent a key with a proof of the wrong size")
+    challenges = _challenges(n, exchange)
+    if any(gmpy2.powmod(root, EXPONENT, n) != x for root, x in zip(_numbers(proof), challenges, strict=True)):
+        raise ProtocolError(f"{sender} sent a key without a proof that it blinds")
+
+
+def _challenges(n: int, exchange: bytes) -> list[mpz]:
+    modulus = _bytes(mpz(n), width_of(n))
+    return [_below(n, _PROOF + exchange + modulus + bytes([number])) for number in range(_ROOTS)]
 
 
 def width_of(n: int) -> int:
@@ -58,10 +81,14 @@ def width_of(n: int) -> int:
 
 
 def hashed(n: int, exchange: bytes, key: bytes) -> mpz:
-    """A key hashed to a number below n; 128 bits more than n has make it as good as uniform."""
+    """A key hashed to a number below n."""
+    return _below(n, _HASH + exchange + key)
+
+
+def _below(n: int, data: bytes) -> mpz:
+    """Data hashed to a number below n; 128 bits more than n has make it as good as uniform."""
     length = (n.bit_length() + _SPARE_BITS + 7) // 8
-    digest = hashlib.shake_256(_HASH + exchange + key).digest(length)
-    return mpz(int.from_bytes(digest, "big")) % n
+    return mpz(int.from_bytes(hashlib.shake_256(data).digest(length), "big")) % n
 
 
 def tags_of(private: PrivateKey, exchange: bytes, keys: Sequence[bytes]) -> Bytes:

@@ -102,7 +102,9 @@ def write_aligned(work: Work[Parameters], table: Table, aligned: Aligned, labels
     """Write the aligned ids in their common order, and the labels where this party is entitled to them."""
     ids = table.take(aligned.rows).ids
     if labels is not None:
-        name = LABEL if LABEL not in table.id else f"{LABEL}_"
+        name = LABEL
+        while name in table.id:
+            name += "_"
         ids = ids.with_columns(pl.Series(name, labels))
     with atomic.replacing(work.folder / ALIGNED, atomic.OWNER_ONLY) as temporary:
         ids.write_csv(temporary)
@@ -138,7 +140,7 @@ def _pair_outline(asker: str, peer: str, parameters: Parameters) -> list[Exchang
         return [*openings, *there_and_back, Exchange(peer, asker, ecdh.RaisedIds)]
     return [
         *openings,
-        Exchange(peer, asker, blind_rsa.SigningKey, 1, 600),
+        Exchange(peer, asker, blind_rsa.SigningKey, 1, 3_000),
         Exchange(peer, asker, blind_rsa.SignedTags),
         Exchange(asker, peer, blind_rsa.BlindedIds),
         Exchange(peer, asker, blind_rsa.Signatures),
