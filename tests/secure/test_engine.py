@@ -10,7 +10,7 @@ import pytest
 
 from unpooled.errors import PlanError, RefusedError
 from unpooled.secure.calls import Call, Dense, OneHot
-from unpooled.secure.engine import Rules, open_engine
+from unpooled.secure.engine import Engine, Rules, count_questions, open_engine
 
 PAIR = (("telco", "bank"),)
 ALL = ("telco", "shop", "bank")
@@ -96,3 +96,11 @@ def test_a_tenth_of_the_rows_is_answered_by_default(
     multiply(unstated, [[made(call)]] * most)
     with pytest.raises(RefusedError, match=f"telco answers at most {most} columns about the same {rows} rows"):
         multiply(unstated, [[made(call)]] * (most + 1))
+
+
+def test_a_partys_own_limit_counts_where_it_is_lower(rules: Rules) -> None:
+    engine = Engine(_Session(), replace(rules, questions=100), ALL, "bank", None, 3)  # type: ignore[arg-type]
+    engine.session.party = "telco"  # type: ignore[misc]
+    count_questions(engine, DENSE)
+    with pytest.raises(RefusedError, match="telco answers at most 3 columns about the same 40 rows"):
+        count_questions(engine, DENSE)

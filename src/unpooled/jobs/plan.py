@@ -65,6 +65,10 @@ class Plan(Section):
     insecure: bool = Field(
         False, description="allow keys of fewer than 2048 bits; for comparisons, never for real data"
     )
+    count_rows: bool = Field(
+        True,
+        description="with shares, allow the faster way for trees that shows how many rows each bin of a node has",
+    )
     timeout: float = Field(
         600,
         description="seconds after which a silent party counts as lost; more than any stretch of work takes",

@@ -25,7 +25,7 @@ ANSWERED_SHARE = 0.1
 class Rules:
     """How products are protected, the same at all parties.
 
-    `questions` is how many columns may be asked about a set of rows; without it a tenth of the rows. `count_rows`
+    `questions` is how many columns may be asked about a set of rows; without it a tenth of them. `count_rows`
     allows the method that is faster for many nodes and shows the holder of Y how many rows each bin of a node has.
     """
 
@@ -45,6 +45,7 @@ class Engine:
     parties: tuple[str, ...]
     driver: str
     coordinator: str | None
+    most_answered: int | None = None
     calls: int = 0
     mask_seeds: dict[str, bytes] = field(default_factory=dict, repr=False)
     prepared: dict[Any, Any] = field(default_factory=dict, repr=False)
@@ -108,8 +109,18 @@ class MaskSeed:
     seed: bytes
 
 
-def open_engine(session: Session, rules: Rules, parties: Sequence[str], driver: str, coordinator: str | None) -> Engine:
-    """Begin: at every party that holds data, and at the coordinator."""
+def open_engine(
+    session: Session,
+    rules: Rules,
+    parties: Sequence[str],
+    driver: str,
+    coordinator: str | None,
+    most_answered: int | None = None,
+) -> Engine:
+    """Begin: at every party that holds data, and at the coordinator.
+
+    `most_answered` is this party's own limit to the columns that it is asked about a set of rows; the lower one counts.
+    """
     if rules.engine == "plain" and session.networked:
         raise PlanError("engine: plain protects nothing, so it does not run over a network")
     if rules.engine != "plain" and coordinator is None:
@@ -119,7 +130,7 @@ def open_engine(session: Session, rules: Rules, parties: Sequence[str], driver: 
             check_size(rules.key_bits, insecure=rules.insecure)
         except (InputError, RefusedError) as error:
             raise PlanError(f"key_bits: {error}") from None
-    engine = Engine(session, rules, tuple(parties), driver, coordinator)
+    engine = Engine(session, rules, tuple(parties), driver, coordinator, most_answered)
     with session.scope("seeds"):
         for first, second in combinations(engine.parties, 2):
             if engine.party == first:
@@ -149,6 +160,7 @@ def count_questions(engine: Engine, call: Call) -> None:
         return
     limit = engine.rules.questions
     most = int(ANSWERED_SHARE * call.rows) if limit is None else limit
+    most = most if engine.most_answered is None else min(most, engine.most_answered)
     if engine.answered[call.digest] + asked > most:
         raise RefusedError(
             f"{me} answers at most {most} columns about the same {call.rows} rows, and would have been asked "
