@@ -118,6 +118,8 @@ def check_call(call: Call, parties: Sequence[str]) -> None:
         raise InputError("a product is of matrices that two different parties hold; a party adds its own as a term")
     if strangers := [party for party in call.participants if party not in parties]:
         raise InputError(f"a product names {', '.join(strangers)}, who takes no part")
+    if any(name.startswith("#") or not name.isprintable() for name in (call.x, call.y)):
+        raise InputError("the names of matrices are printable, and do not begin with #")
     numbers = [call.rows, call.columns, call.bound, *(bound for _, bound in call.added)]
     numbers += (
         [call.left.width, call.left.bound] if isinstance(call.left, Dense) else [*call.left.sizes, call.left.nodes]
