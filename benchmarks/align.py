@@ -25,7 +25,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from multiprocessing.connection import Connection
@@ -33,7 +33,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gmpy2
-import loky
 import numpy as np
 import polars as pl
 from gmpy2 import mpz
@@ -69,6 +68,7 @@ class Part(NamedTuple):
     seconds: float
     own_cpu: float
     workers_cpu: float
+    machine_cpu: float
     labels: NDArray[np.int8] | None
 
 
@@ -118,77 +118,89 @@ def take_part(party: str, psi: Psi, folder: Path, port: int, linked: Any, outcom
     else:
         session = open_session(folder, ANSWERER, ASKER, Addresses(None, {ASKER: address}))
     linked.wait(START_SECONDS)
-    start, cpu_start = time.perf_counter(), time.process_time()
+    start, cpu_start, machine_start = time.perf_counter(), time.process_time(), machine_cpu()
     labels = None
     if party == ASKER:
         everything = Aligned(np.arange(table.frame.height), digest="")
         labels = label(session, places, table, everything, method, Limits())
     else:
         help_label(session, places, table, method, Limits())
-    seconds, own_cpu = time.perf_counter() - start, time.process_time() - cpu_start
+    seconds, own_cpu, in_all = time.perf_counter() - start, time.process_time() - cpu_start, machine_cpu()
+    outcome.send(Part(seconds, own_cpu, workers_cpu(), in_all - machine_start, labels))
     session.finish()
-    loky.get_reusable_executor(reuse=True).shutdown(wait=True)  # only then does the system say what they used
-    outcome.send(Part(seconds, own_cpu, cpu_of(resource.RUSAGE_CHILDREN), labels))
+    for worker in multiprocessing.active_children():  # they are idle, and this process would wait until they leave
+        worker.terminate()
 
 
-# the machine
+# what processes use
 
 
-def cpu_of(whom: int) -> float:
-    """The CPU seconds of this process, or of its children that have ended and theirs."""
-    used = resource.getrusage(whom)
-    return used.ru_utime + used.ru_stime
+def machine_cpu() -> float:
+    """The CPU seconds that this machine has spent on anything, and those that its host withheld."""
+    user, nice, system, _idle, _wait, interrupts, soft, stolen = Path("/proc/stat").read_text().split()[1:9]
+    return sum(map(int, (user, nice, system, interrupts, soft, stolen))) / os.sysconf("SC_CLK_TCK")
 
 
-def others_cpu() -> float:
-    """The CPU seconds that all but this process and its ended children have used; only differences mean anything."""
-    user, nice, system, _idle, _wait, interrupts, soft, stolen = map(int, Path("/proc/stat").read_text().split()[1:9])
-    busy = (user + nice + system + interrupts + soft + stolen) / os.sysconf("SC_CLK_TCK")
-    return busy - cpu_of(resource.RUSAGE_SELF) - cpu_of(resource.RUSAGE_CHILDREN)
+def workers_cpu() -> float:
+    """The CPU seconds of the processes that this one has started, and of those that they have."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ticks = sum(sum(map(int, stat(pid)[11:15])) for pid in tree(os.getpid()) if pid != os.getpid())
+    return ended.ru_utime + ended.ru_stime + ticks / os.sysconf("SC_CLK_TCK")
 
 
-class Peaks:
-    """The largest memory seen of some process trees, in bytes."""
+def stat(pid: int | str) -> list[str]:
+    """What the system says of a process, from its state on; zeros for one that has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ["0"] * 50
 
-    def __init__(self, roots: Mapping[str, int]) -> None:
-        self.roots = roots
-        self.at_once = dict.fromkeys(roots, 0)
-        self._marks: dict[str, dict[int, int]] = {name: {} for name in roots}
 
-    @property
-    def high_water(self) -> dict[str, int]:
-        """Each process at its own largest, added up: an upper bound, which no moment between two glances escapes."""
-        return {name: sum(marks.values()) for name, marks in self._marks.items()}
-
-    def glance(self) -> None:
-        children: dict[int, list[int]] = {}
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            with suppress(OSError):  # a process that has just ended
-                parent = int(stat.read_text().rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(stat.parent.name))
-        for name, root in self.roots.items():
-            total, tree = 0, [root]
-            while tree:
-                pid = tree.pop()
-                tree += children.get(pid, [])
-                now, mark = resident(pid)
-                total += now
-                self._marks[name][pid] = max(mark, self._marks[name].get(pid, 0))
-            self.at_once[name] = max(self.at_once[name], total)
+def tree(root: int) -> list[int]:
+    """A process and all that descend from it."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        children.setdefault(int(stat(folder.name)[1]), []).append(int(folder.name))
+    found = [root]
+    for pid in found:
+        found += children.get(pid, [])
+    return found
 
 
 def resident(pid: int) -> tuple[int, int]:
     """How many bytes of a process are in memory, and how many were at most; nothing of one that has ended."""
     fields = {}
     with suppress(OSError):
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        fields = dict(line.split(":", 1) for line in lines)
-    now, mark = (1024 * int(fields.get(name, "0 kB").split()[0]) for name in ("VmRSS", "VmHWM"))
-    return now, mark
+        fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    now, most = (1024 * int(fields.get(name, "0 kB").split()[0]) for name in ("VmRSS", "VmHWM"))
+    return now, most
+
+
+class Peaks:
+    """The largest memory seen of some processes with all that descend from them, in bytes."""
+
+    def __init__(self, roots: Mapping[str, int]) -> None:
+        self.roots = roots
+        self.at_once = dict.fromkeys(roots, 0)
+        self._most: dict[str, dict[int, int]] = {name: {} for name in roots}
+
+    @property
+    def high_water(self) -> dict[str, int]:
+        """Each process at its own largest, added up: an upper bound, which no moment between two glances escapes."""
+        return {name: sum(most.values()) for name, most in self._most.items()}
+
+    def glance(self) -> None:
+        for name, root in self.roots.items():
+            total = 0
+            for pid in tree(root):
+                now, most = resident(pid)
+                total += now
+                self._most[name][pid] = max(most, self._most[name].get(pid, 0))
+            self.at_once[name] = max(self.at_once[name], total)
 
 
 @contextmanager
-def watching(peaks: Peaks) -> Any:
+def watching(peaks: Peaks) -> Iterator[None]:
     """Glance again and again while the block runs."""
     over = threading.Event()
 
@@ -223,7 +235,7 @@ def run(psi: Psi, count: int, *, watch_memory: bool = False) -> Run:
     """Align once, each party in a fresh process, and compare what the asker found with plain sets."""
     ids = made_up_ids(count)
     context = multiprocessing.get_context("spawn")
-    linked, port, others_before = context.Barrier(2), free_port(), others_cpu()
+    linked, port = context.Barrier(2), free_port()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make_trial(folder, [ASKER, ANSWERER])
@@ -240,12 +252,13 @@ def run(psi: Psi, count: int, *, watch_memory: bool = False) -> Run:
         for process in processes.values():
             process.join()
     check(ids, parts[ASKER].labels)
-    workers_cpu = sum(part.workers_cpu for part in parts.values())
+    of_workers = sum(part.workers_cpu for part in parts.values())
+    in_all = of_workers + sum(part.own_cpu for part in parts.values())
     return Run(
         parts[ASKER].seconds,
-        workers_cpu + sum(part.own_cpu for part in parts.values()),
-        workers_cpu,
-        others_cpu() - others_before,
+        in_all,
+        of_workers,
+        parts[ASKER].machine_cpu - in_all,
         {party: size / 1e9 for party, size in peaks.at_once.items()},
         {party: size / 1e9 for party, size in peaks.high_water.items()},
     )
@@ -263,6 +276,8 @@ def check(ids: Mapping[str, Ids], labels: NDArray[np.int8] | None) -> None:
 
 def compare(count: int, say: Callable[[str], None]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Blind RSA beside its floor, and ECDH beside blind RSA."""
+    say(f"ECDH, {count:,} ids a side")
+    ecdh = [run("ecdh", count)]
     say("signing in one process")
     before = signing_rates(FLOOR_ROUNDS)
     say(f"blind RSA, {count:,} ids a side")
@@ -270,7 +285,7 @@ def compare(count: int, say: Callable[[str], None]) -> tuple[dict[str, Any], lis
     say("signing in one process")
     after = signing_rates(FLOOR_ROUNDS)
     say(f"ECDH, {count:,} ids a side")
-    ecdh = [run("ecdh", count) for _ in range(ECDH_RUNS)]
+    ecdh += [run("ecdh", count) for _ in range(ECDH_RUNS - 1)]
     rates = {name: statistics.median(before[name] + after[name]) for name in before}
     floors = {name: 2 * count / (cores() * rate) for name, rate in rates.items()}
     ecdh_seconds = statistics.median(one.seconds for one in ecdh)
@@ -284,6 +299,7 @@ def compare(count: int, say: Callable[[str], None]) -> tuple[dict[str, Any], lis
         "blind_rsa_vs_floor_powmod_sec": round(floors["powmod_sec"] / blind_rsa.seconds, 3),
         "blind_rsa_cpu_vs_floor": round(cores() * floors["powmod"] / blind_rsa.cpu, 3),
         "ecdh": [taken(one) for one in ecdh],
+        "ecdh_vs_blind_rsa_cpu": round(blind_rsa.cpu / statistics.median(one.cpu for one in ecdh), 2),
     }
     of_floor, times = floors["powmod"] / blind_rsa.seconds, blind_rsa.seconds / ecdh_seconds
     return figures, [

@@ -27,7 +27,7 @@ from unpooled.session import Session
 from unpooled.wire import message
 from unpooled.workers import in_order
 
-CHUNK = 128
+CHUNK = 256
 WINDOW = 32
 """How many chunks the asker sends before it has the first one back: what the signer may take ahead."""
 

@@ -11,6 +11,7 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from itertools import accumulate
 
 import gmpy2
 import numpy as np
@@ -100,22 +101,34 @@ def tags_of(private: PrivateKey, exchange: bytes, keys: Sequence[bytes]) -> Byte
 def signed(private: PrivateKey, sender: str, values: Bytes) -> Bytes:
     """Signatures of blinded values; one out of range, or that shares a factor with n, is refused."""
     n, numbers = mpz(private.n), _numbers(values)
-    for place, value in enumerate(numbers, start=1):
-        if not 1 < value < n - 1 or gmpy2.gcd(value, n) != 1:
-            raise ProtocolError(f"{sender} sent, {place} values into a chunk, one that no honest party sends")
+    if gmpy2.gcd(_product(numbers, n), n) != 1 or not all(1 < value < n - 1 for value in numbers):
+        wrong = [not 1 < value < n - 1 or gmpy2.gcd(value, n) != 1 for value in numbers]
+        place = wrong.index(True) + 1
+        raise ProtocolError(f"{sender} sent, {place} values into a chunk, one that no honest party sends")
     return _rows([_bytes(signature, values.shape[1]) for signature in _powers(private, numbers)])
 
 
 def blinded(n: int, exchange: bytes, keys: Sequence[bytes]) -> tuple[Bytes, Bytes]:
     """Keys hashed and blinded, each by a fresh random factor, and the factors' inverses."""
     modulus, width = mpz(n), width_of(n)
-    values, inverses = [], []
-    for key in keys:
-        factor = mpz(2 + secrets.randbelow(n - 3))
-        inverses.append(_bytes(gmpy2.invert(factor, modulus), width))  # fails only where a factor of n was found
-        value = hashed(n, exchange, key) * gmpy2.powmod(factor, EXPONENT, modulus) % modulus
-        values.append(_bytes(value, width))
-    return _rows(values), _rows(inverses)
+    factors = [mpz(2 + secrets.randbelow(n - 3)) for _ in keys]
+    values = [
+        hashed(n, exchange, key) * gmpy2.powmod(factor, EXPONENT, modulus) % modulus
+        for key, factor in zip(keys, factors, strict=True)
+    ]
+    inverses = _inverses(factors, modulus)
+    return _rows([_bytes(value, width) for value in values]), _rows([_bytes(inverse, width) for inverse in inverses])
+
+
+def _inverses(factors: Sequence[mpz], n: mpz) -> list[mpz]:
+    """1/x mod n of each; the product of all is inverted, and taken apart again, since inverting takes long."""
+    before = list(accumulate(factors, lambda a, b: a * b % n, initial=mpz(1)))
+    rest = gmpy2.invert(before[-1], n)  # fails only where a factor of n was found
+    inverses = []
+    for factor, product in zip(reversed(factors), reversed(before[:-1]), strict=True):
+        inverses.append(rest * product % n)
+        rest = rest * factor % n
+    return inverses[::-1]
 
 
 def unblinded(n: int, exchange: bytes, signer: str, work: tuple[Sequence[bytes], Bytes, Bytes]) -> Bytes:
