@@ -63,9 +63,23 @@ def in_order(function: Callable[[T], R], items: Iterable[T], most_ahead: int | N
 
 def begun(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """The same with all items handed out at once, to be worked on beside whatever comes next."""
-    if cores() == 1:
-        return map(function, items)
-    return map(_result, [_submit(function, item) for item in items])
+    return map(function, items) if cores() == 1 else _Begun(_submit(function, item) for item in items)
+
+
+class _Begun(Iterator[R]):
+    """Results to come; what nobody waits for any more is not begun."""
+
+    def __init__(self, futures: Iterable[Future[R]]) -> None:
+        self._pending = deque(futures)
+
+    def __next__(self) -> R:
+        if not self._pending:
+            raise StopIteration
+        return _result(self._pending.popleft())
+
+    def __del__(self) -> None:
+        for future in self._pending:
+            future.cancel()
 
 
 def _submit(function: Callable[[T], R], item: T) -> Future[R]:

@@ -145,7 +145,8 @@ def test_lengths_that_cannot_be_are_not_repeated(table: MakeTable, lengths: tupl
 
 def test_the_columns_of_an_id_are_looked_at_together(table: MakeTable) -> None:
     looks = looks_of(table("bank", {"branch": ["12", "7"], "number": ["345", "9"]}))
-    assert (looks.shortest, looks.longest) == (3, 6)
+    assert (looks.shortest, looks.longest) == (2, 5)
+    assert (looks.digits, looks.marks) == (2, 0)
 
 
 def test_no_ids_have_no_looks(table: MakeTable) -> None:

@@ -16,6 +16,7 @@ from unpooled.align.lists import (
     by_turns,
     checked_positions,
     common_positions,
+    counted,
     cut,
     joined,
     receiving,
@@ -70,6 +71,31 @@ def test_what_is_sent_in_pieces_arrives_whole_and_progress_is_told() -> None:
     assert results["bank"] == [3, 5]
     np.testing.assert_array_equal(joined(results["telco"], WIDTH), values(0, 5))
     assert told == [("hide", 3, 5), ("hide", 5, 5)]
+
+
+class Busy:
+    """A session that receives the pieces of a list, and notes what is said of progress."""
+
+    party, where = "bank", "somewhere"
+
+    def __init__(self) -> None:
+        self.coming = [HiddenIds(NAME, start, values(start, 2)) for start in (0, 2, 4)]
+        self.told: list[tuple[int, int]] = []
+
+    def recv(self, peer: str, kind: type) -> HiddenIds:
+        return self.coming.pop(0)
+
+    def progress(self, done: int, total: int) -> None:
+        self.told.append((done, total))
+
+
+def test_who_only_receives_or_computes_is_heard_of_too() -> None:
+    session: Any = Busy()
+    assert len(list(receiving(session, "telco", HiddenIds, NAME, 6, WIDTH))) == 3
+    assert session.told == [(2, 6), (4, 6), (6, 6)]
+    session.told.clear()
+    assert len(list(counted(session, [values(0, 5), values(5, 1)], 6))) == 2
+    assert session.told == [(5, 6), (6, 6)]
 
 
 def test_pieces_of_any_size_are_taken() -> None:

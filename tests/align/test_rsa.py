@@ -212,3 +212,16 @@ def test_a_signature_that_came_out_wrong_does_not_leave(key: PrivateKey) -> None
     assert leaked == key.q
     with pytest.raises(ArithmeticError, match="came out wrong"):
         rsa.signed(faulty, "bank", as_rows([5, 7, 11]))
+
+
+def test_ids_are_not_blinded_with_a_key_of_small_factors() -> None:
+    """Such a key can be proved; an id whose hash shares a factor with it would show."""
+    small = [int(gmpy2.next_prime(2**17 + 1000 * i)) for i in range(60)]
+    n = int(np.prod(np.array(small, object)))
+    with pytest.raises(ProtocolError, match="the signer's key has a small factor"):
+        rsa.blinded(n, EXCHANGE, [b"%d" % number for number in range(20_000)])  # some of them share a factor with it
+
+
+def test_a_private_key_does_not_show_its_primes(key: PrivateKey) -> None:
+    assert str(key.p) not in repr(key)
+    assert str(key.d_q) not in repr(key)

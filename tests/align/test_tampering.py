@@ -175,6 +175,16 @@ def test_what_is_no_point_is_refused(fail: Run, changing: Run, way: str, sender:
     check_refused(ran, f"{sender} sent, 1 values into a chunk, no point of the group or the identity")
 
 
+@pytest.mark.parametrize("bad", ["00" * 32, "ff" * 32], ids=["identity", "not canonical"])
+@pytest.mark.parametrize(("way", "sender", "kind"), [("pair", "telco", RaisedIds), ("ring", "bank", Tags)])
+def test_what_is_no_point_is_refused_where_it_is_only_compared(
+    fail: Run, changing: Run, way: str, sender: str, kind: type, bad: str
+) -> None:
+    tamper = second(lambda m: replace(m, values=with_first_row(m.values, bytes.fromhex(bad))))
+    ran = fail(OWNERS, meddle={sender: changing(kind, tamper)}, **WAYS[way])
+    check_refused(ran, f"{sender} sent, 1 values into a chunk, no point of the group or the identity")
+
+
 @pytest.mark.parametrize(
     ("way", "sender", "kind"),
     [("pair", "telco", RaisedIds), ("ring", "bank", Tags), ("blind-rsa", "telco", SignedTags)],
@@ -285,9 +295,13 @@ def test_fewer_positions_than_was_agreed_are_refused(fail: Run, changing: Run, w
         (lambda m: replace(m, positions=m.positions + 100), "sent positions that are not those of 12 different ids"),
         (lambda m: replace(m, positions=m.positions - 100), "sent positions that are not those of 12 different ids"),
         (lambda m: replace(m, positions=m.positions[[0, 0]]), "sent positions that are not those of 12 different ids"),
+        (
+            lambda m: replace(m, positions=np.array(3)),
+            "sent positions that are not those of 12 different ids",
+        ),
         (lambda m: replace(m, positions=m.positions[None]), "sent positions that are not those of 12 different ids"),
     ],
-    ids=["another exchange", "too high", "negative", "twice", "a table"],
+    ids=["another exchange", "too high", "negative", "twice", "a number", "a table"],
 )
 @pytest.mark.parametrize(("way", "teller"), [("ring", "coordinator"), ("pair", "bank"), ("blind-rsa", "bank")])
 def test_positions_that_cannot_be_are_refused(

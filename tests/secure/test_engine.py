@@ -104,3 +104,11 @@ def test_a_partys_own_limit_counts_where_it_is_lower(rules: Rules) -> None:
     count_questions(engine, DENSE)
     with pytest.raises(RefusedError, match="telco answers at most 3 columns about the same 40 rows"):
         count_questions(engine, DENSE)
+
+
+@pytest.mark.parametrize(("driver", "coordinator"), [("clinic", "coordinator"), ("bank", "bank"), ("bank", "shop")])
+def test_the_coordinator_holds_no_data_and_the_driver_does(rules: Rules, driver: str, coordinator: str) -> None:
+    session = _Session()
+    session.networked = False  # type: ignore[misc]
+    with pytest.raises(PlanError, match="the one who drives holds data, and the coordinator must not"):
+        open_engine(session, rules, ALL, driver, coordinator)  # type: ignore[arg-type]

@@ -317,6 +317,7 @@ WRONG_MESSAGES: list[tuple[Call, str, Callable[[Any], Any], str]] = [
     (HOT, "telco", places_changed(lambda places: places[:, 1:]), "telco sent Orders of the wrong shape"),
     (HOT, "telco", lengths_changed(lambda lengths: lengths + 40), "telco sent Orders that are none"),
     (HOT, "telco", lengths_changed(lambda lengths: lengths - 41), "telco sent Orders that are none"),
+    (HOT, "telco", lengths_changed(lambda lengths: lengths * 0 + 2**62), "telco sent Orders that are none"),
     (HOT, "telco", lengths_changed(lambda lengths: lengths[1:]), "telco sent Orders of the wrong shape"),
     (HOT, "telco", short_of_one(Orders, "places"), "telco sent Orders for other products"),
     (HOT, "telco", short_of_one(Orders, "tags"), "telco sent Orders for other products"),

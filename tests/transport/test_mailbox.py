@@ -389,3 +389,24 @@ def test_a_peer_may_be_at_work_after_its_goodbye_but_not_for_ever(box: Mailbox) 
         box.deliver("telco", encode(Working()).joined())
     with pytest.raises(ProtocolError, match="more than 10000 messages about the conversation"):
         box.deliver("telco", encode(Working()).joined())
+
+
+def test_half_way_is_told_in_time_however_long_the_peer_is_at_work(
+    box: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may wait for this party, and must hear whom it waits for."""
+    clock = Clock()
+    monkeypatch.setattr("unpooled.transport.mailbox.time", clock)
+    told: list[float] = []
+
+    def next_of_a_busy_peer(peer: str, what: str, deadline: float) -> None:
+        clock.now += 0.3 * SOON
+        box.deliver(peer, encode(Working()).joined())
+        if clock.now > 5 * SOON:
+            box.lose(peer, "enough")
+
+    monkeypatch.setattr(box, "_next", next_of_a_busy_peer)
+    with pytest.raises(PeerLost, match="enough"):
+        box.take("telco", "Number", SOON, lambda: told.append(clock.now / SOON))
+    assert len(told) == 1
+    assert 0.5 <= told[0] <= 1

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from unpooled.align.lists import by_turns, common_positions, cut, joined, receiving, secret_order, sending
+from unpooled.align.lists import by_turns, common_positions, counted, cut, joined, receiving, secret_order, sending
 from unpooled.align.opening import Exchange
-from unpooled.align.ristretto import POINT_BYTES, hashed_and_raised, new_secret, raised
+from unpooled.align.ristretto import POINT_BYTES, checked, hashed_and_raised, new_secret, raised
 from unpooled.codec import Bytes, Ints
 from unpooled.session import Session
 from unpooled.wire import message
@@ -56,9 +56,10 @@ def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange) 
     secret, order = new_secret(), secret_order(len(keys))
     theirs = _swap(session, peer, secret, [keys[row] for row in order], exchange)  # 2
     with session.scope("raise"):  # 3
-        raising = in_order(partial(raised, secret, peer), theirs)
+        raising = counted(session, in_order(partial(raised, secret, peer), theirs), exchange.ids[peer])
         answers = receiving(session, peer, RaisedIds, exchange.name, len(keys), POINT_BYTES)
-        tags = [joined(pieces, POINT_BYTES) for pieces in by_turns(answers, raising)]
+        checking = in_order(partial(checked, peer), answers)
+        tags = [joined(pieces, POINT_BYTES) for pieces in by_turns(checking, raising)]
     positions = common_positions(tags, [session.party, peer])  # 4
     return Matches(order[positions[0]], positions[1], tags[0][positions[0]])
 

@@ -63,7 +63,7 @@ class IdLooks:
 
 def looks_of(table: Table) -> IdLooks:
     """What a table's ids look like; the columns of a composite id are taken together."""
-    ids = [" ".join(cells) for cells in table.ids.iter_rows()]
+    ids = ["".join(cells) for cells in table.ids.iter_rows()]
     lengths = [len(text) for text in ids]
     return IdLooks(
         min(lengths, default=0),

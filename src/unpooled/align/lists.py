@@ -72,7 +72,17 @@ def receiving(session: Session, peer: str, kind: type[Any], exchange: bytes, tot
                 f"of {width} bytes (scope '{session.where}')"
             )
         start += len(values)
+        session.progress(start, total)
         yield values
+
+
+def counted(session: Session, pieces: Iterable[Bytes], total: int) -> Iterator[Bytes]:
+    """The pieces of a list of `total` values as they come, with word of how far it is."""
+    done = 0
+    for piece in pieces:
+        done += len(piece)
+        session.progress(done, total)
+        yield piece
 
 
 def _short(number: int) -> str:

@@ -29,7 +29,7 @@ from unpooled.align.lists import (
     sending,
 )
 from unpooled.align.opening import Exchange, TooFew, tell_too_few
-from unpooled.align.ristretto import POINT_BYTES, hashed_and_raised, new_secret, raised
+from unpooled.align.ristretto import POINT_BYTES, checked, hashed_and_raised, new_secret, raised
 from unpooled.codec import Bytes, Ints
 from unpooled.errors import ProtocolError
 from unpooled.session import Session
@@ -94,7 +94,10 @@ def compare(session: Session, ring: Sequence[str], exchange: Exchange) -> bool:
     with session.scope("raise", len(ring)):  # 2
         lists = zip_longest(
             *(
-                receiving(session, ring[place - 1], Tags, exchange.name, exchange.ids[owner], POINT_BYTES)
+                in_order(
+                    partial(checked, ring[place - 1]),
+                    receiving(session, ring[place - 1], Tags, exchange.name, exchange.ids[owner], POINT_BYTES),
+                )
                 for place, owner in enumerate(ring)
             )
         )
@@ -117,6 +120,7 @@ def told_common(session: Session, teller: str, exchange: Exchange, order: Ints) 
         return None
     if told.exchange != exchange.name:
         raise ProtocolError(f"{teller} sent CommonRows that belong to another exchange")
-    if len(told.positions) < exchange.overlap:
+    positions = checked_positions(told.positions, len(order), teller)
+    if len(positions) < exchange.overlap:
         raise ProtocolError(f"{teller} sent CommonRows although fewer than {exchange.overlap} ids are in common")
-    return Common(order[checked_positions(told.positions, len(order), teller)], told.salt)
+    return Common(order[positions], told.salt)

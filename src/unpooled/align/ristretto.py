@@ -22,6 +22,7 @@ with suppress(OSError):
     Path(lib_path).unlink()  # rbcl leaves a copy of libsodium in the temporary folder each time; it is loaded by now
 
 POINT_BYTES = 32
+_IDENTITY = bytes(POINT_BYTES)
 _DOMAIN = b"unpooled align ristretto255 v1"
 
 
@@ -51,10 +52,23 @@ def raised(secret: bytes, sender: str, points: Bytes) -> Bytes:
         try:
             made.append(rbcl.crypto_scalarmult_ristretto255(secret, data[start : start + POINT_BYTES]))
         except RuntimeError:
-            raise ProtocolError(
-                f"{sender} sent, {start // POINT_BYTES + 1} values into a chunk, no point of the group or the identity"
-            ) from None
+            raise _no_point(sender, start) from None
     return _rows(made)
+
+
+def checked(sender: str, points: Bytes) -> Bytes:
+    """Points that are only compared; bytes that are no point, and the identity, are refused all the same."""
+    data = points.tobytes()
+    for start in range(0, len(data), POINT_BYTES):
+        point = data[start : start + POINT_BYTES]
+        if point == _IDENTITY or not rbcl.crypto_core_ristretto255_is_valid_point(point):
+            raise _no_point(sender, start)
+    return points
+
+
+def _no_point(sender: str, start: int) -> ProtocolError:
+    place = start // POINT_BYTES + 1
+    return ProtocolError(f"{sender} sent, {place} values into a chunk, no point of the group or the identity")
 
 
 def _rows(points: list[bytes]) -> Bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from itertools import accumulate
 
 import gmpy2
@@ -35,11 +35,11 @@ class PrivateKey:
     """What signing with the Chinese remainder theorem takes."""
 
     n: int
-    p: int
-    q: int
-    d_p: int
-    d_q: int
-    q_inverse: int
+    p: int = field(repr=False)
+    q: int = field(repr=False)
+    d_p: int = field(repr=False)
+    d_q: int = field(repr=False)
+    q_inverse: int = field(repr=False)
 
 
 def make_key(bits: int) -> PrivateKey:
@@ -116,6 +116,8 @@ def blinded(n: int, exchange: bytes, keys: Sequence[bytes]) -> tuple[Bytes, Byte
         hashed(n, exchange, key) * gmpy2.powmod(factor, EXPONENT, modulus) % modulus
         for key, factor in zip(keys, factors, strict=True)
     ]
+    if gmpy2.gcd(_product(values, modulus), modulus) != 1:
+        raise ProtocolError("the signer's key has a small factor, so that blinding does not hide every id")
     inverses = _inverses(factors, modulus)
     return _rows([_bytes(value, width) for value in values]), _rows([_bytes(inverse, width) for inverse in inverses])
 
@@ -123,7 +125,7 @@ def blinded(n: int, exchange: bytes, keys: Sequence[bytes]) -> tuple[Bytes, Byte
 def _inverses(factors: Sequence[mpz], n: mpz) -> list[mpz]:
     """1/x mod n of each; the product of all is inverted, and taken apart again, since inverting takes long."""
     before = list(accumulate(factors, lambda a, b: a * b % n, initial=mpz(1)))
-    rest = gmpy2.invert(before[-1], n)  # fails only where a factor of n was found
+    rest = gmpy2.invert(before[-1], n)
     inverses = []
     for factor, product in zip(reversed(factors), reversed(before[:-1]), strict=True):
         inverses.append(rest * product % n)

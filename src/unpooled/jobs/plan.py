@@ -71,7 +71,7 @@ class Plan(Section):
     )
     timeout: float = Field(
         600,
-        description="seconds after which a silent party counts as lost; more than any stretch of work takes",
+        description="seconds after which a silent party counts as lost; one at long work makes itself heard",
         gt=0,
         le=86_400,
     )

@@ -17,7 +17,7 @@ from unpooled.codec import Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
 from unpooled.secure.calls import Call, Dense
-from unpooled.secure.engine import Rules
+from unpooled.secure.engine import Rules, Stop
 from unpooled.secure.packing import RING_BITS, slots_for
 from unpooled.secure.randomness import expand, new_seed, shuffles
 from unpooled.session import Session
@@ -25,12 +25,16 @@ from unpooled.wire import message
 
 Method = Literal["triple", "permute"]
 
+_MOST_BYTES = 2**45
 _SECONDS_PER_BYTE = 1e-8  # a line of 100 MB/s
 _SECONDS_PER_PRODUCT = 1.5e-9  # a multiplication of two numbers, at the coordinator and again at the holder of Y
 _SECONDS_PER_MOVE = 5e-8  # sorting and moving a row of a column, at all three
 
 
-@message(discloses="a shape, which does not depend on data, and who takes part", to="the coordinator")
+@message(
+    discloses="a product's shape and bound, which do not depend on data, the names of its matrices, and whose they are",
+    to="the coordinator",
+)
 class Item:
     """One product between two parties; `x` and `y` name the masks, which are dealt when they are first named."""
 
@@ -44,14 +48,12 @@ class Item:
     y: str
 
 
-@message(discloses="the shapes of products, which do not depend on data, and who takes part", to="the coordinator")
+@message(
+    discloses="products' shapes and bounds, which do not depend on data, the names of matrices, and whose they are",
+    to="the coordinator",
+)
 class Deal:
     items: tuple[Item, ...]
-
-
-@message(discloses="nothing: no more products come")
-class Stop:
-    pass
 
 
 @message(discloses="nothing: random numbers")
@@ -91,11 +93,14 @@ def serve(session: Session, driver: str, parties: Sequence[str]) -> None:
     while not isinstance(request := session.recv(driver, Deal, Stop), Stop):
         parts: dict[str, list[Part]] = {party: [] for party in parties}
         items: dict[str, list[Item]] = {party: [] for party in parties}
-        for item in request.items:
+        for number, item in enumerate(request.items):
+            session.progress(number, len(request.items))
             if item.left not in parts or item.right not in parts or item.left == item.right:
                 raise ProtocolError(f"{driver} asks for numbers for parties that take no part")
             if min(item.rows, item.width, item.words) < 0 or item.method not in ("triple", "permute"):
                 raise ProtocolError(f"{driver} asks for numbers of an impossible shape")
+            if 8 * max(item.rows, 1) * max(item.width, 1) * max(item.words, 1) > _MOST_BYTES:
+                raise ProtocolError(f"{driver} asks for more numbers than a coordinator deals at once")
             deal = _triple if item.method == "triple" else _permutation
             left, right = deal(dealer, item)
             parts[item.left].append(left)

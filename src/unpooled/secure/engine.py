@@ -104,6 +104,11 @@ class Protection(Protocol):
         """The driver's word to the coordinator that no more products come."""
 
 
+@message(discloses="nothing: no more products come")
+class Stop:
+    pass
+
+
 @message(discloses="nothing: a seed for random numbers that two parties add and take off again")
 class MaskSeed:
     seed: bytes
@@ -125,6 +130,8 @@ def open_engine(
         raise PlanError("engine: plain protects nothing, so it does not run over a network")
     if rules.engine != "plain" and coordinator is None:
         raise PlanError(f"engine: {rules.engine} needs a coordinator, which sees no data")
+    if driver not in parties or coordinator in parties:
+        raise PlanError("parties: the one who drives holds data, and the coordinator must not")
     if rules.engine == "paillier":
         try:
             check_size(rules.key_bits, insecure=rules.insecure)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.codec import Ints, Ints32, Ring
+from unpooled.codec import Bytes, Ints, Ints32, Ring
+from unpooled.errors import ProtocolError
 
 
 def product(x: Ring, y: Ring) -> Ring:
@@ -89,3 +91,15 @@ def one_hot(bins: NDArray[Any], sizes: Sequence[int]) -> Ring:
     offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64) if sizes else np.empty(0, np.int64)
     np.put_along_axis(matrix, bins.astype(np.int64) + offsets, np.uint64(1), axis=1)
     return matrix
+
+
+def to_bytes(values: Ring) -> Bytes:
+    """Numbers as they travel."""
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+
+
+def from_bytes(data: Bytes, shape: tuple[int, ...], sender: str) -> Ring:
+    """Numbers that arrived, which must be as many as expected."""
+    if data.ndim != 1 or data.size != 8 * math.prod(shape):
+        raise ProtocolError(f"{sender} sent a Contribution of the wrong size")
+    return np.frombuffer(data.tobytes(), np.uint64).reshape(shape)

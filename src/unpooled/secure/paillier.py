@@ -32,8 +32,7 @@ from unpooled.errors import ProtocolError
 from unpooled.secure import mod64, paillier_keeper
 from unpooled.secure import paillier_keys as keys
 from unpooled.secure.calls import Call, Dense, Inputs, OneHot, given
-from unpooled.secure.dealer import Stop
-from unpooled.secure.engine import Engine
+from unpooled.secure.engine import Engine, Stop
 from unpooled.secure.paillier_keeper import Decrypt, Decrypted, Item, MaskedSums, SharedKey
 from unpooled.secure.paillier_keys import PublicKey
 from unpooled.secure.paillier_layout import Layout, layout_for, pack, repeated, row_words, unpack

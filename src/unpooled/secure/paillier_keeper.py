@@ -14,8 +14,7 @@ from gmpy2 import mpz
 from unpooled.codec import Bytes
 from unpooled.errors import ProtocolError
 from unpooled.secure import paillier_keys as keys
-from unpooled.secure.dealer import Stop
-from unpooled.secure.engine import Rules
+from unpooled.secure.engine import Rules, Stop
 from unpooled.secure.paillier_keys import PrivateKey, PublicKey
 from unpooled.secure.paillier_sums import flat
 from unpooled.session import Session
@@ -23,6 +22,7 @@ from unpooled.wire import message
 from unpooled.workers import in_order
 
 _CHUNK = 8  # about 30 ms at 2048 bits
+_MOST_RESULTS = 2**32
 
 
 @message(discloses="nothing: a public key made for these products")
@@ -67,7 +67,7 @@ def serve(session: Session, rules: Rules, driver: str, parties: Sequence[str]) -
         for item in request.items:
             if item.left not in parties or item.right not in parties or item.left == item.right:
                 raise ProtocolError(f"{driver} asks for decryption for parties that take no part")
-            if item.plaintexts < 0:
+            if not 0 <= item.plaintexts < _MOST_RESULTS:
                 raise ProtocolError(f"{driver} asks for decryption of a number of results that cannot be")
         with session.scope("decrypt"):
             _decrypt(session, private, request.items)

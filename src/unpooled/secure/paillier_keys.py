@@ -8,7 +8,7 @@ What it rests on: n-th powers mod n² look like any other numbers to whoever can
 residuosity assumption), and powers of h with so short an exponent look like all its powers (Damgård, Jurik and
 Nielsen's assumption). The owner of the key sees a ciphertext's noise as well as its content: what was computed from
 ciphertexts is multiplied with an encrypted mask under covering noise (see `noise_table`) before it goes to the owner.
-`add`, `add_many`, `add_runs`, `shift` and `scale` make no noise of their own.
+`add`, `add_many` and `shift` make no noise of their own.
 
 Ciphertexts are lists of `mpz`. Decryption raises to the secret exponents in constant time. Looking up noise in a
 table may show in the processor's caches, and so to whoever runs programs on the same machine.
@@ -25,14 +25,13 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from operator import index
 
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
 
-from unpooled.codec import Bytes, Ints
+from unpooled.codec import Bytes
 from unpooled.errors import InputError, ProtocolError, RefusedError
 
 SECURE_BITS = 2048
@@ -263,15 +262,6 @@ def add_many(public: PublicKey, ciphertexts: Iterable[mpz]) -> mpz:
     return total
 
 
-def add_runs(public: PublicKey, ciphertexts: Sequence[mpz], order: Ints, starts: Ints) -> list[mpz]:
-    """One sum per run: run k adds the ciphertexts at the positions `order[starts[k] : starts[k + 1]]`."""
-    positions = order.tolist()
-    return [
-        add_many(public, [ciphertexts[position] for position in positions[start:stop]])
-        for start, stop in pairwise(starts.tolist())
-    ]
-
-
 def shift(public: PublicKey, c: mpz, bits: int) -> mpz:
     """The content times 2^bits; the time it takes grows with `bits`.
 
@@ -284,11 +274,6 @@ def shift(public: PublicKey, c: mpz, bits: int) -> mpz:
         carry, low = divmod(low * low, n)
         high = (carry + 2 * middle) % n
     return low + high * n
-
-
-def scale(public: PublicKey, c: mpz, factor: int) -> mpz:
-    """The content times a whole number, which may be negative; the time it takes grows with the factor's length."""
-    return gmpy2.powmod(c, mpz(index(factor)), public.n_squared)
 
 
 def to_bytes(public: PublicKey, ciphertexts: Sequence[mpz]) -> Bytes:

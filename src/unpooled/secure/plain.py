@@ -40,17 +40,21 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
         if shown.tags != tuple(tags[place] for place in places) or len(shown.values) != len(places):
             raise ProtocolError(f"{peer} sent Shown for other products than {me} works on")
         for place, x in zip(places, shown.values, strict=True):
+            call = batch[place][0]
+            if x.shape != (call.rows, call.left.width if isinstance(call.left, Dense) else len(call.left.sizes)):
+                raise ProtocolError(f"{peer} sent a matrix X of the wrong shape")
             held[place] += _product(batch[place][0], x, batch[place][1]).view(np.uint64)
     return held
 
 
 def _product(call: Call, x: Ints, inputs: Inputs) -> Ints:
-    y, nodes = given(inputs.y), inputs.nodes
+    y = given(inputs.y)
     if isinstance(call.left, Dense):
         return mod64.product(x.view(np.uint64), y.view(np.uint64)).view(np.int64)
     result = np.zeros(call.shape, np.int64)
-    inside = np.flatnonzero(nodes >= 0) if nodes is not None else np.arange(call.rows)
-    node = nodes[inside].astype(np.int64) if nodes is not None else np.zeros(call.rows, np.int64)
+    nodes = given(inputs.nodes)
+    inside = np.flatnonzero(nodes >= 0)
+    node = nodes[inside].astype(np.int64)
     offset = 0
     for column, size in enumerate(call.left.sizes):
         place = node * size + x[inside, column]
@@ -86,18 +90,11 @@ def masked(engine: Engine, call: Call, tag: bytes, held: Ring, others: Sequence[
 
 
 def to_bytes(engine: Engine, held: Ring) -> Bytes:  # noqa: ARG001
-    return np.ascontiguousarray(held).reshape(-1).view(np.uint8)
+    return mod64.to_bytes(held)
 
 
 def from_bytes(engine: Engine, call: Call, values: Bytes, sender: str) -> Ring:  # noqa: ARG001
-    return ring_from_bytes(values, call.shape, sender)
-
-
-def ring_from_bytes(values: Bytes, shape: tuple[int, ...], sender: str) -> Ring:
-    """Numbers mod 2^64 as they arrived."""
-    if values.ndim != 1 or values.size != 8 * int(np.prod(shape)):
-        raise ProtocolError(f"{sender} sent a Contribution of the wrong size")
-    return np.frombuffer(values.tobytes(), np.uint64).reshape(shape)
+    return mod64.from_bytes(values, call.shape, sender)
 
 
 def read(engine: Engine, call: Call, total: Ring) -> Ints:  # noqa: ARG001

@@ -29,10 +29,9 @@ from unpooled.codec import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import dealer, mod64
 from unpooled.secure.calls import Call, Inputs, OneHot, given
-from unpooled.secure.dealer import Deal, Dealt, Item, Part, Stop, method_of
-from unpooled.secure.engine import Engine
+from unpooled.secure.dealer import Deal, Dealt, Item, Part, method_of
+from unpooled.secure.engine import Engine, Stop
 from unpooled.secure.packing import RING_BITS, Slots, pack, slots_for, unpack
-from unpooled.secure.plain import ring_from_bytes
 from unpooled.secure.randomness import SEED_BYTES, expand, shuffles
 from unpooled.wire import message
 
@@ -105,7 +104,8 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
     for peer in peers:
         _take_orders(engine, peer, [task for task in permuted if task.peer == peer and not task.is_left])
     held = [np.zeros(_shape(call), np.uint64) for call, _ in batch]
-    for task in tasks:
+    for number, task in enumerate(tasks, start=1):
+        engine.session.progress(number, len(tasks))
         held[task.place] += _left_share(engine, task) if task.is_left else _right_share(engine, task)
     forget(engine, {key[-1] for key in engine.prepared if key[-1].startswith("#")})
     return held
@@ -259,7 +259,9 @@ def _lengths_fit(task: Task, lengths: Ints, sizes: Sequence[int]) -> bool:
     """Whether the runs of each column fit into its rows."""
     nodes = task.call.left.nodes if isinstance(task.call.left, OneHot) else 1
     ends = np.cumsum([nodes * size for size in sizes])[:-1]
-    return not (lengths < 0).any() and all(part.sum() <= task.item.rows for part in np.split(lengths, ends))
+    if ((lengths < 0) | (lengths > task.item.rows)).any():  # before they are added up, which might overflow
+        return False
+    return all(part.sum() <= task.item.rows for part in np.split(lengths, ends))
 
 
 def _left_share(engine: Engine, task: Task) -> Ring:
@@ -353,11 +355,11 @@ def masked(engine: Engine, call: Call, tag: bytes, held: Ring, others: Sequence[
 
 
 def to_bytes(engine: Engine, held: Ring) -> Bytes:  # noqa: ARG001
-    return np.ascontiguousarray(held).reshape(-1).view(np.uint8)
+    return mod64.to_bytes(held)
 
 
 def from_bytes(engine: Engine, call: Call, values: Bytes, sender: str) -> Ring:  # noqa: ARG001
-    return ring_from_bytes(values, _shape(call), sender)
+    return mod64.from_bytes(values, _shape(call), sender)
 
 
 def read(engine: Engine, call: Call, total: Ring) -> Ints:  # noqa: ARG001

@@ -81,8 +81,8 @@ class Mailbox:
     def take(self, peer: str, what: str, timeout: float, halfway: Callable[[], None] | None = None) -> Header:
         """The next frame of a peer; raises the error that says why there is none, first of all any trouble.
 
-        The timeout begins anew when the peer, or whom it waits for, says that it is at work. `halfway` is called once
-        if half of it has passed in vain.
+        The timeout begins anew when the peer, or whom it waits for, says that it is at work. `halfway` is called once,
+        when half of it has passed since the wait began.
         """
         start, told = time.monotonic(), False
         while True:
@@ -90,17 +90,17 @@ class Mailbox:
                 raise self._trouble(f"while {self.party} waited for {what} from {peer}")
             if peer in self._finished and not self._queued[peer]:
                 raise PeerLost(f"{peer} has finished, but {self.party} still waits for {what} from it", peer)
-            deadline = self._last_at_work(peer, start) + (timeout if told else timeout / 2)
-            if time.monotonic() < deadline:
-                arrived = self._next(peer, what, deadline)
-                if arrived is not None:
-                    return arrived
-            elif told:
-                raise self._silent(peer, f"{self.party} waited {timeout:g} s for {what} from {peer}, in vain")
-            else:
+            deadline, now = self._last_at_work(peer, start) + timeout, time.monotonic()
+            if not told and now >= start + timeout / 2:
                 told = True
                 if halfway is not None:
                     halfway()
+            elif now >= deadline:
+                raise self._silent(peer, f"{self.party} waited {timeout:g} s for {what} from {peer}, in vain")
+            else:
+                arrived = self._next(peer, what, deadline if told else start + timeout / 2)
+                if arrived is not None:
+                    return arrived
 
     def take_goodbye(self, peer: str, timeout: float, halfway: Callable[[], None] | None = None) -> None:
         """Wait for a peer's goodbye; a message of it that nobody took has no place in the protocol."""
