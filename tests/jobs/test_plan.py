@@ -57,6 +57,7 @@ def refusal(**changes: Any) -> str:
 
 def test_everything_in_a_plan_and_the_versions_are_compared() -> None:
     assert fields() == {
+        "count_rows": "true",
         "engine": '"shares"',
         "insecure": "false",
         "key_bits": "2048",

@@ -39,12 +39,13 @@ def test_ports_and_certificates_are_made_for_parties_that_have_none(tmp_path: Pa
 def test_the_original_error_comes_first_and_nobody_is_left_behind(tmp_path: Path, job: Job) -> None:
     table = tmp_path / "tables" / "telco.csv"
     table.write_text(table.read_text().replace("id,", "nummer,", 1))
+    before = children()  # such as worker processes that other tests have left idle
     with pytest.raises(JobFailed) as caught:
         spawn(job.plan, job.privates, tmp_path / "run")
     first = str(caught.value).splitlines()[0]
     assert first.startswith(f"telco: {table}: ")
     assert "column 'id': there is no such column" in first
-    assert children() == []
+    assert set(children()) <= set(before)
 
 
 def children() -> list[str]:
