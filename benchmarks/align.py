@@ -56,7 +56,7 @@ KEY_BITS = 2048
 IDS, MANY_IDS = 50_000, 1_000_000
 QUICK_IDS, QUICK_MANY_IDS = 2_000, 20_000
 FLOOR_ROUNDS, SIGNATURES_IN_A_ROUND = 8, 400
-ECDH_RUNS = 3
+ECDH_RUNS = 2  # before blind RSA, and as many after it, since a machine's speed drifts
 FLOOR_BAR, ECDH_BAR, MEMORY_BAR = 0.75, 6.0, 1.5
 GLANCE_SECONDS = 0.1
 START_SECONDS = 60.0
@@ -291,7 +291,7 @@ def check(ids: Mapping[str, Ids], labels: NDArray[np.int8] | None) -> None:
 def compare(count: int, say: Callable[[str], None]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Blind RSA beside its floor, and ECDH beside blind RSA."""
     say(f"ECDH, {count:,} ids a side")
-    ecdh = [run("ecdh", count)]
+    ecdh = [run("ecdh", count) for _ in range(ECDH_RUNS)]
     say("signing, on one core and on all")
     alone = signing_rates(FLOOR_ROUNDS)["powmod"]
     before = rates_on_all_cores()
@@ -301,7 +301,7 @@ def compare(count: int, say: Callable[[str], None]) -> tuple[dict[str, Any], lis
     after = rates_on_all_cores()
     alone += signing_rates(FLOOR_ROUNDS)["powmod"]
     say(f"ECDH, {count:,} ids a side")
-    ecdh += [run("ecdh", count) for _ in range(ECDH_RUNS - 1)]
+    ecdh += [run("ecdh", count) for _ in range(ECDH_RUNS)]
     rates = {name: statistics.median(before[name] + after[name]) for name in before}
     floors = {name: 2 * count / (cores() * rate) for name, rate in rates.items()}
     ecdh_seconds = statistics.median(one.seconds for one in ecdh)
