@@ -22,7 +22,6 @@ import hashlib
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from gmpy2 import mpz
@@ -41,7 +40,6 @@ from unpooled.secure.paillier_sums import bin_sums, packed, weighted_sums
 from unpooled.secure.randomness import expand_bytes
 from unpooled.wire import message
 
-T = TypeVar("T")
 Kept = tuple[str, int, int, int]
 
 _KEY = ("key",)
