@@ -86,7 +86,7 @@ def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange, 
         unblind = partial(rsa.unblinded, modulus, exchange.name, peer)
         mine = joined(list(in_order(unblind, answered())), TAG_BYTES)
     positions = common_positions([mine, joined(tags, TAG_BYTES)], [session.party, peer])  # 5
-    return Matches(order[positions[0]], positions[1], mine[positions[0]])
+    return Matches(order[positions[0]], positions[1])
 
 
 def answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange, bits: int) -> Ints:

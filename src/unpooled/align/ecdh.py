@@ -48,7 +48,6 @@ class Matches:
 
     mine: Ints
     theirs: Ints
-    tags: Bytes
 
 
 def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange) -> Matches:
@@ -61,7 +60,7 @@ def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange) 
         checking = in_order(partial(checked, peer), answers)
         tags = [joined(pieces, POINT_BYTES) for pieces in by_turns(checking, raising)]
     positions = common_positions(tags, [session.party, peer])  # 4
-    return Matches(order[positions[0]], positions[1], tags[0][positions[0]])
+    return Matches(order[positions[0]], positions[1])
 
 
 def answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange) -> Ints:
