@@ -11,6 +11,7 @@ ARCHITECTURE = Path(__file__).parents[1] / "ARCHITECTURE.md"
 ORDER = [
     "version",
     "errors",
+    "settings",
     "workers",
     "atomic",
     "codec",
@@ -22,6 +23,8 @@ ORDER = [
     "data",
     "secure",
     "align",
+    "vertical",
+    "evaluate",
     "jobs",
     "run",
     "report",
@@ -32,6 +35,8 @@ NEVER = {
     "data": {"transport", "session", "wire", "control", "ledger"},
     "secure": {"transport"},
     "align": {"transport"},
+    "vertical": {"transport", "align"},
+    "evaluate": {"transport", "session", "vertical"},
     "report": {"transport", "session"},
 }
 """What a part must not use although it comes earlier."""

@@ -116,6 +116,64 @@ def test_a_level_that_is_called_other_is_pooled() -> None:
     assert prepared.matrix.tolist() == [[1, 0], [0, 1]]
 
 
+IN_ORDER = PrepareSettings(categories="in order", standardise=False)
+JOBS = ["nurse"] * 3 + ["cook"] * 5 + ["spy", "mole", None]
+
+
+def ranks(settings: PrepareSettings, training: list[str | None], new: list[str | None]) -> list[float]:
+    prepared = transform(fit(table(job=training), settings), table(job=new))
+    assert prepared.names == ("job",)
+    return prepared.matrix[:, 0].tolist()
+
+
+def test_categories_in_order_are_ranked_by_name_with_rare_ones_last() -> None:
+    preparation = fit(table(job=JOBS, x=[1.0] * 11), IN_ORDER.model_copy(update={"rare": 0.2}))
+    assert preparation.names == ("x", "job")
+    assert preparation.kinds == {"x": "number", "job": "category"}
+    prepared = transform(preparation, table(job=["cook", "nurse", "spy", "mole", None, "judge"], x=[1.0] * 6))
+    assert prepared.matrix[:, 1].tolist() == [0, 1, 2, 2, 0, 2]
+    assert prepared.unseen == {"job": 1}
+
+
+def test_an_unseen_level_without_rare_ones_is_as_a_missing_cell() -> None:
+    no_rare = IN_ORDER.model_copy(update={"rare": 0.0})
+    new = ["cook", "mole", "nurse", "spy", None, "judge"]
+    assert ranks(no_rare, JOBS, new) == [0, 1, 2, 3, 0, 0]
+    assert ranks(no_rare, JOBS[:3] + JOBS[-2:], ["mole", "nurse", None, "judge"]) == [0, 1, 1, 1]
+    kept = ranks(no_rare.model_copy(update={"missing": "keep"}), JOBS, new)
+    np.testing.assert_array_equal(kept, [0, 1, 2, 3, math.nan, math.nan])
+
+
+def test_missing_cells_stay_missing_beside_rare_levels() -> None:
+    settings = IN_ORDER.model_copy(update={"missing": "keep", "rare": 0.2})
+    np.testing.assert_array_equal(ranks(settings, JOBS, [None, "judge", "spy", "nurse"]), [math.nan, 2, 2, 1])
+
+
+def test_when_all_levels_are_rare_there_is_one_rank() -> None:
+    assert ranks(IN_ORDER.model_copy(update={"rare": 0.9}), JOBS, ["cook", None, "judge"]) == [0, 0, 0]
+    assert ranks(IN_ORDER, ["(other)", "cook"], ["cook", "(other)", "zoo"]) == [0, 1, 1]
+
+
+@pytest.mark.parametrize("missing", ["impute", "keep"])
+def test_ranks_are_standardised_as_other_numbers_are(missing: Any) -> None:
+    standardised = PrepareSettings(categories="in order", missing=missing, rare=0.2)
+    plain = np.array(ranks(standardised.model_copy(update={"standardise": False}), JOBS, JOBS))
+    expected = StandardScaler().fit_transform(plain[:, np.newaxis])[:, 0]
+    np.testing.assert_allclose(ranks(standardised, JOBS, JOBS), expected, rtol=1e-12)
+    assert ranks(standardised, ["cook"] * 3, ["cook", "cook"]) == [0, 0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ranks_are_where_the_ones_are(seed: int) -> None:
+    whole = random_table(np.random.default_rng(seed))
+    one_hot = transform(fit(whole, PrepareSettings(standardise=False, rare=0.05)), whole)
+    ranked = transform(fit(whole, IN_ORDER.model_copy(update={"rare": 0.05})), whole)
+    assert ranked.names == ("age", "debt", "job", "city")
+    for place, name in ((2, "job"), (3, "city")):
+        columns = [number for number, column in enumerate(one_hot.names) if column.startswith(f"{name}=")]
+        assert (one_hot.matrix[:, columns].argmax(axis=1) == ranked.matrix[:, place]).all()
+
+
 def test_constant_and_empty_columns_are_reported() -> None:
     whole = table(same=[0.1] * 7, empty=[None] * 7, job=["cook"] * 7, x=[float(i) for i in range(7)])
     preparation = fit(whole, PrepareSettings())
@@ -218,7 +276,9 @@ def test_limits_need_a_number_column(column: str, words: str) -> None:
         clean(table(job=["cook"]), PrepareSettings(limits={column: (0, 1)}))
 
 
-@pytest.mark.parametrize("wrong", [{"missing": "guess"}, {"rare": 1}, {"limits": {"x": (2, 1)}}, {"colour": 1}])
+@pytest.mark.parametrize(
+    "wrong", [{"missing": "guess"}, {"categories": "sorted"}, {"rare": 1}, {"limits": {"x": (2, 1)}}, {"colour": 1}]
+)
 def test_settings_that_cannot_be_meant_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         PrepareSettings(**wrong)
@@ -243,6 +303,7 @@ SETTINGS = st.builds(
     missing=st.sampled_from(["impute", "keep"]),
     standardise=st.booleans(),
     rare=st.floats(0, 0.9),
+    categories=st.sampled_from(["one-hot", "in order"]),
     limits=st.just({"x": (-math.inf, 1e100)}),
 )
 
@@ -275,6 +336,14 @@ def test_the_file_is_plain_json_for_its_owner_alone(tmp_path: Path) -> None:
     assert content["categories"]["job"] == {"missing_becomes": "clerk", "levels": ["clerk", "cook"], "pooled": []}
 
 
+def test_files_from_before_categories_could_be_in_order_are_read(tmp_path: Path) -> None:
+    preparation = fit(table(age=[30.0, 50.0], job=["cook", "clerk"]), PrepareSettings())
+    content = json.loads(preparation.model_dump_json())
+    del content["settings"]["categories"], content["ranked"]
+    (tmp_path / "p.json").write_text(json.dumps(content))
+    assert load_preparation(tmp_path / "p.json") == preparation
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -284,6 +353,8 @@ def test_the_file_is_plain_json_for_its_owner_alone(tmp_path: Path) -> None:
         ('"centre": 40.0,', "", "numbers.age.centre: Field required"),
         ('"cook"', '"clerk"', "categories.job: .*a level is there twice"),
         ('"missing_becomes": "clerk"', '"missing_becomes": "spy"', "categories.job: .*not one of the levels"),
+        ('"cook"', '"(other)"', "categories.job: .*stands for pooled ones"),
+        ('"ranked": {}', '"ranked": {"job": {"scale": 0.0}}', "ranked.job.missing_becomes: Field required"),
         ("{", "", "Invalid JSON"),
     ],
 )

@@ -9,7 +9,10 @@ training rows what `transform` then does to any rows:
   then as numbers;
 - categories: missing cells become the most frequent level; then one column of 0 and 1 per level, rare levels together
   in one column `name=(other)`, which also takes levels not seen in training. Without rare levels in training an unseen
-  level has 0 in all columns of its category.
+  level has 0 in all columns of its category;
+- categories with `categories = "in order"`: one column, the level's rank from 0 in the order of names, rare levels
+  together as the last one, then as numbers. An unseen level counts as rare, or without rare ones as a missing cell.
+  It is meant for trees, which can part any neighbours.
 
 A column that is constant in the training rows says nothing, becomes 0 where it is standardised, and is reported. A
 column without any value in the training rows is left out and reported.
@@ -65,6 +68,10 @@ class PrepareSettings(BaseModel):
     rare: float = Field(
         0.01, ge=0, lt=1, description="levels of a category with less than this share of the rows are pooled"
     )
+    categories: Literal["one-hot", "in order"] = Field(
+        "one-hot",
+        description="a category becomes a column of 0 and 1 for each level, or one column, its levels numbered by name",
+    )
     limits: dict[str, Annotated[tuple[float, float], AfterValidator(_ordered)]] = Field(
         {},
         description="the lowest and highest possible value of a number, for example age = [0, 120] or debt = [0, inf]",
@@ -110,6 +117,8 @@ class CategoryColumn(BaseModel):
         known = self.levels + self.pooled
         if len(set(known)) < len(known):
             raise ValueError("a level is there twice")
+        if not known or OTHER in self.levels:
+            raise ValueError(f"there must be levels, and {OTHER} is none, but stands for pooled ones")
         if self.missing_becomes is not None and self.missing_becomes not in known:
             raise ValueError("missing_becomes is not one of the levels")
         return self
@@ -118,6 +127,13 @@ class CategoryColumn(BaseModel):
     def columns(self) -> tuple[str, ...]:
         """The levels that have a column, in order."""
         return (*self.levels, OTHER) if self.pooled else self.levels
+
+
+class RankedCategory(CategoryColumn):
+    """A category that becomes one column: (rank of its level - centre) / scale."""
+
+    centre: FiniteFloat
+    scale: Annotated[PositiveFloat, Field(allow_inf_nan=False)]
 
 
 class Preparation(BaseModel):
@@ -129,19 +145,21 @@ class Preparation(BaseModel):
     settings: PrepareSettings
     numbers: dict[str, NumberColumn]
     categories: dict[str, CategoryColumn]
+    ranked: dict[str, RankedCategory] = {}
     constant: tuple[str, ...]
     left_out: tuple[str, ...]
 
     @property
     def kinds(self) -> dict[str, Kind]:
         """The columns that `transform` needs, for reading new rows: see `TableSettings.like`."""
-        return {name: c.kind for name, c in self.numbers.items()} | dict.fromkeys(self.categories, "category")
+        texts = [*self.ranked, *self.categories]
+        return {name: c.kind for name, c in self.numbers.items()} | dict.fromkeys(texts, "category")
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The matrix's columns: numbers first, then `name=level` for every level of every category."""
+        """The matrix's columns: numbers, ranked categories, then `name=level` for every level of the other ones."""
         one_hot = [f"{name}={level}" for name, category in self.categories.items() for level in category.columns]
-        return (*self.numbers, *one_hot)
+        return (*self.numbers, *self.ranked, *one_hot)
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,10 +246,15 @@ def fit(table: Table, settings: PrepareSettings, training_rows: NDArray[np.integ
     filled = [name for name in table.kinds if training.frame[name].count()]
     numbers = {name: _fit_number(training, name, settings) for name in filled if table.kinds[name] != "category"}
     categories = {name: _fit_category(training, name, settings) for name in filled if table.kinds[name] == "category"}
+    ranked: dict[str, RankedCategory] = {}
+    if settings.categories == "in order":
+        ranked = {name: _fit_ranks(training, name, category, settings) for name, category in categories.items()}
+        categories = {}
     preparation = Preparation(
         settings=settings,
         numbers=numbers,
         categories=categories,
+        ranked=ranked,
         constant=tuple(name for name in filled if training.frame[name].drop_nulls().n_unique() == 1),
         left_out=tuple(name for name in table.kinds if name not in filled),
     )
@@ -256,13 +279,16 @@ def _fit_number(training: Table, name: str, settings: PrepareSettings) -> Number
     if settings.missing != "keep":
         fill = float(np.median(present)) if kind in ("number", "date") else _most_frequent(present)
         present = np.where(np.isnan(values), fill, values)
-    centre, scale = 0.0, 1.0
-    if settings.standardise:
-        if present.min() == present.max():
-            centre = float(present[0])  # exactly, where the mean may be a rounding error away
-        else:
-            centre, scale = float(present.mean()), float(present.std()) or 1.0
+    centre, scale = _centre_and_scale(present, settings)
     return NumberColumn(kind=kind, missing_becomes=fill, centre=centre, scale=scale)
+
+
+def _centre_and_scale(present: NDArray[np.float64], settings: PrepareSettings) -> tuple[float, float]:
+    if not settings.standardise:
+        return 0.0, 1.0
+    if present.min() == present.max():
+        return float(present[0]), 1.0  # exactly, where the mean may be a rounding error away
+    return float(present.mean()), float(present.std()) or 1.0
 
 
 def _most_frequent(values: NDArray[np.float64]) -> float:
@@ -283,6 +309,12 @@ def _fit_category(training: Table, name: str, settings: PrepareSettings) -> Cate
     return CategoryColumn(missing_becomes=fill, levels=levels, pooled=sorted(set(counts).difference(levels)))
 
 
+def _fit_ranks(training: Table, name: str, category: CategoryColumn, settings: PrepareSettings) -> RankedCategory:
+    ranks, _ = _ranks(training.frame[name], category)
+    centre, scale = _centre_and_scale(ranks[~np.isnan(ranks)], settings)
+    return RankedCategory(**category.model_dump(), centre=centre, scale=scale)
+
+
 def transform(preparation: Preparation, table: Table) -> Prepared:
     """Turn a cleaned table's rows into a matrix; it needs the columns of the training table, with the same kinds."""
     for name, kind in preparation.kinds.items():
@@ -298,16 +330,36 @@ def transform(preparation: Preparation, table: Table) -> Prepared:
             values = np.where(np.isnan(values), number.missing_becomes, values)
         blocks.append(((values - number.centre) / number.scale)[:, np.newaxis])
     unseen: dict[str, int] = {}
+    for name, ranked in preparation.ranked.items():
+        ranks, unseen[name] = _ranks(table.frame[name], ranked)
+        blocks.append(((ranks - ranked.centre) / ranked.scale)[:, np.newaxis])
     for name, category in preparation.categories.items():
-        block, strangers = _one_hot(table.frame[name], category)
+        block, unseen[name] = _one_hot(table.frame[name], category)
         blocks.append(block)
-        if strangers:
-            unseen[name] = strangers
-    return Prepared(table.ids, np.hstack(blocks), preparation.names, unseen)
+    strangers = {name: count for name, count in unseen.items() if count}
+    return Prepared(table.ids, np.hstack(blocks), preparation.names, strangers)
 
 
 def _one_hot(cells: pl.Series, category: CategoryColumn) -> tuple[NDArray[np.float64], int]:
     """One column per level, and the number of cells with a level not seen in training."""
+    cells, unseen = _with_rare_pooled(cells, category)
+    block = np.column_stack(
+        [(cells == level).cast(pl.Float64).fill_null(np.nan).to_numpy() for level in category.columns]
+    )
+    return block, unseen
+
+
+def _ranks(cells: pl.Series, category: CategoryColumn) -> tuple[NDArray[np.float64], int]:
+    """Each cell's level as its rank, and the number of cells with a level not seen in training."""
+    cells, unseen = _with_rare_pooled(cells, category)
+    ranks = cells.cast(pl.Enum(category.columns), strict=False).to_physical().cast(pl.Float64)
+    if category.missing_becomes in category.levels:
+        ranks = ranks.fill_null(category.levels.index(category.missing_becomes))
+    return ranks.fill_null(np.nan).to_numpy(), unseen
+
+
+def _with_rare_pooled(cells: pl.Series, category: CategoryColumn) -> tuple[pl.Series, int]:
+    """Missing cells filled, rare and unseen levels together where there were rare ones, and how many were unseen."""
     if category.missing_becomes is not None:
         cells = cells.fill_null(category.missing_becomes)
     known = pl.Series(category.levels + category.pooled, dtype=pl.String)
@@ -315,10 +367,7 @@ def _one_hot(cells: pl.Series, category: CategoryColumn) -> tuple[NDArray[np.flo
     if category.pooled:
         common = cells.is_in(pl.Series(category.levels, dtype=pl.String)) | cells.is_null()
         cells = cells.set(~common, OTHER)
-    block = np.column_stack(
-        [(cells == level).cast(pl.Float64).fill_null(np.nan).to_numpy() for level in category.columns]
-    )
-    return block, unseen
+    return cells, unseen
 
 
 def save(preparation: Preparation, path: Path) -> None:

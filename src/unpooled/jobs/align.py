@@ -19,9 +19,10 @@ from unpooled.align.rows import Aligned, Method, Places
 from unpooled.data.table import Table
 from unpooled.errors import PlanError
 from unpooled.jobs.outline import Exchange
-from unpooled.jobs.plan import Plan, Section
+from unpooled.jobs.plan import Plan
 from unpooled.jobs.work import Work
 from unpooled.session import Session
+from unpooled.settings import Section
 
 ALIGNED = "aligned.csv"
 LABEL = "label"

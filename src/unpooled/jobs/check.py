@@ -14,9 +14,10 @@ from unpooled.codec import Bytes
 from unpooled.data.columns import kind_name
 from unpooled.data.prepare import fit, save, transform
 from unpooled.jobs.outline import Exchange
-from unpooled.jobs.plan import Plan, Section
+from unpooled.jobs.plan import Plan
 from unpooled.jobs.work import Work
 from unpooled.session import Session
+from unpooled.settings import Section
 from unpooled.wire import message
 
 _SMALL = 1024

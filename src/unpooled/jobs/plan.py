@@ -12,11 +12,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from unpooled.control import PlanOffer, spoken
 from unpooled.errors import PlanMismatch, ProtocolError
 from unpooled.session import Session
+from unpooled.settings import Section
 from unpooled.transport.trust import PARTY_NAME
 from unpooled.version import __version__
 from unpooled.wire import WIRE_VERSION
@@ -36,15 +37,6 @@ def _check_address(address: str) -> str:
 
 
 Address = Annotated[str, AfterValidator(_check_address)]
-
-
-class Section(BaseModel):
-    """A table of a TOML file: unknown keys and wrong types are refused, values are never echoed in errors.
-
-    TOML has no paths and no tuples: a field that is one takes `strict=False`, to be made from a text or a list.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
 
 class Party(Section):

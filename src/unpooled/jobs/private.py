@@ -10,7 +10,8 @@ from pydantic import Field
 from unpooled.data.prepare import PrepareSettings
 from unpooled.data.sources import TableSettings
 from unpooled.errors import PlanError
-from unpooled.jobs.plan import Address, Plan, Section
+from unpooled.jobs.plan import Address, Plan
+from unpooled.settings import Section
 
 
 class Policy(Section):

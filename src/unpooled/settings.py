@@ -1,0 +1,14 @@
+"""What settings have in common: plans, private files, the parameters of a learner."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Section(BaseModel):
+    """A table of a TOML file: unknown keys and wrong types are refused, values are never echoed in errors.
+
+    TOML has no paths and no tuples: a field that is one takes `strict=False`, to be made from a text or a list.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)

@@ -1,0 +1,1 @@
+"""Learners for columns that different parties hold of the same rows."""

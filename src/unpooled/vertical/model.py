@@ -1,0 +1,180 @@
+"""What is learned: each party keeps its own part, as a JSON file that a person can read.
+
+The active party's part has the trees: for each node who owns the column that it is split by, the number of the split
+in that party's own list, the first of its two children (the second follows it), and its values, which count in leaves.
+A passive party's part has only its list of splits and how its values become bins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+
+from unpooled import atomic
+from unpooled.codec import Floats, Ints
+from unpooled.errors import InputError
+from unpooled.vertical.binning import Binning
+from unpooled.vertical.growing import LEAF, Growing
+from unpooled.vertical.parameters import AnyTrees
+from unpooled.vertical.splits import SplitTable
+
+_Frozen = ConfigDict(frozen=True, extra="forbid")
+
+
+class Part(BaseModel):
+    """What one party keeps: the model's name, how its values become bins, its splits and how often each was used.
+
+    A split is the feature's place in the binning, the last bin on the left, and whether missing values go left.
+    """
+
+    model_config = _Frozen
+
+    format: Literal[1] = 1
+    name: str = Field(pattern="^[0-9a-f]{32}$")
+    party: str
+    binning: Binning
+    splits: tuple[tuple[int, int, bool], ...]
+    uses: tuple[int, ...]
+    rows: tuple[int, ...]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        features = self.binning.layout.features
+        if not len(self.splits) == len(self.uses) == len(self.rows):
+            raise ValueError("splits: not as many as uses and rows")
+        if any(not (0 <= f < len(features) and 0 <= place < features[f].values) for f, place, _ in self.splits):
+            raise ValueError("splits: one is of a column or bin that is not there")
+        return self
+
+    @property
+    def table(self) -> SplitTable:
+        return SplitTable(list(self.splits), list(self.uses), list(self.rows))
+
+    @property
+    def importance(self) -> dict[str, dict[str, int]]:
+        """For each column, by name, how many nodes it split and how many rows these had."""
+        found = {feature.name: {"splits": 0, "rows": 0} for feature in self.binning.features}
+        for (feature, _, _), uses, rows in zip(self.splits, self.uses, self.rows, strict=True):
+            entry = found[self.binning.features[feature].name]
+            entry["splits"] += uses
+            entry["rows"] += rows
+        return found
+
+
+class Tree(BaseModel):
+    """One tree, its nodes from the root on; a leaf's first child is -1."""
+
+    model_config = _Frozen
+
+    first: tuple[int, ...]
+    owner: tuple[int, ...]
+    split: tuple[int, ...]
+    values: tuple[tuple[FiniteFloat, ...], ...]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        nodes = len(self.first)
+        if not nodes == len(self.owner) == len(self.split) == len(self.values) or not nodes:
+            raise ValueError("a tree's lists are not of the same length")
+        if any(first != LEAF and not place < first < nodes - 1 for place, first in enumerate(self.first)):
+            raise ValueError("a node's children must come after it")
+        return self
+
+
+class Ensemble(BaseModel):
+    """The trees of one model, where its scores begin, and how much the splits of each party's columns gained in all."""
+
+    model_config = _Frozen
+
+    base: tuple[FiniteFloat, ...]
+    trees: tuple[Tree, ...]
+    gains: tuple[tuple[FiniteFloat, ...], ...]
+
+
+class Model(BaseModel):
+    """The active party's part: its own splits, the owners of columns, and one or several ensembles grown together."""
+
+    model_config = _Frozen
+
+    format: Literal[1] = 1
+    part: Part
+    owners: tuple[str, ...]
+    parameters: Annotated[AnyTrees, Field(discriminator="learner")]
+    classes: tuple[str, ...]
+    ensembles: tuple[Ensemble, ...]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.part.party not in self.owners:
+            raise ValueError("owners: the active party is not among them")
+        mine, outputs = self.owners.index(self.part.party), {len(ensemble.base) for ensemble in self.ensembles}
+        if len(outputs) > 1:
+            raise ValueError("ensembles: they do not have the same outputs")
+        for tree in (tree for ensemble in self.ensembles for tree in ensemble.trees):
+            for first, owner, split in zip(tree.first, tree.owner, tree.split, strict=True):
+                known = (
+                    0 <= owner < len(self.owners) and split >= 0 and (owner != mine or split < len(self.part.splits))
+                )
+                if first != LEAF and not known:
+                    raise ValueError("a node is split by nobody's column")
+        return self
+
+    @property
+    def own_place(self) -> int:
+        return self.owners.index(self.part.party)
+
+
+M = TypeVar("M", Part, Model)
+
+
+def save(part: Part | Model, path: Path) -> None:
+    """Write a part as JSON, for its owner alone; numbers come back exactly."""
+    atomic.write_text(path, part.model_dump_json() + "\n", atomic.OWNER_ONLY)
+
+
+def load(path: Path, kind: type[M]) -> M:
+    """Read what `save` wrote, and check it."""
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InputError(f"{path}: is no {kind.__name__.lower()} of a model: {where}: {first['msg']}") from None
+
+
+def part_of(name: bytes, party: str, binning: Binning, table: SplitTable) -> Part:
+    return Part(
+        name=name.hex(),
+        party=party,
+        binning=binning,
+        splits=tuple(table.splits),
+        uses=tuple(table.uses),
+        rows=tuple(table.rows),
+    )
+
+
+def tree_of(growing: Growing, values: Floats) -> Tree:
+    """A grown tree with the values of its nodes, nodes × outputs."""
+    nodes = growing.nodes
+    return Tree(
+        first=tuple(node.first for node in nodes),
+        owner=tuple(node.owner for node in nodes),
+        split=tuple(node.split for node in nodes),
+        values=tuple(map(tuple, values.tolist())),
+    )
+
+
+def gains_of(grown: Sequence[Growing], first_bins: Ints, features: Sequence[Ints]) -> list[list[float]]:
+    """The gains of all splits, by owner and feature, added up in the order of growing."""
+    gains: list[list[float]] = [[0.0] * (int(of.max()) + 1 if of.size else 0) for of in features]
+    for tree in grown:
+        for node in tree.nodes:
+            if node.first != LEAF:
+                feature = int(features[node.owner][node.best - int(first_bins[node.owner])])
+                gains[node.owner][feature] += node.gain
+    return gains

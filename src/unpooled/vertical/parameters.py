@@ -1,0 +1,119 @@
+"""What each tree learner can be told. Defaults are the seed's (50 trees, depth 6, rate 0.1), and stand here alone.
+
+A gain is the loss that a split saves: ½ (G_L² / (H_L + l2) + G_R² / (H_R + l2) - G² / (H + l2)), where G is the sum of
+the gradients of a node's rows and H that of their second derivatives (`xgb`, `lgb`) or of their weights (`gbdt`, `rf`),
+and l1 is taken off |G| first.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from unpooled.settings import Section
+
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class TreeParameters(Section):
+    """What all four have in common."""
+
+    classes: int = Field(2, description="how many classes the target has; 0 for a number", ge=0)
+    trees: int = Field(50, description="how many trees (for several classes and boosting: for each class)", ge=1)
+    depth: int = Field(6, description="the most splits between a root and a leaf", ge=1, le=30)
+    bins: int = Field(32, description="the most bins that a column's values are sorted into", ge=2, le=256)
+    minimum_gain: float = Field(0.0, description="a split must save more loss than this", ge=0)
+    minimum_child_weight: float = Field(1.0, description="the smallest sum of H (see above) on each side", ge=0)
+    l1: float = Field(0.0, description="taken off the absolute sum of gradients", ge=0)
+    l2: float = Field(0.0, description="added to the sum of second derivatives or weights", ge=0)
+    balanced: bool = Field(False, description="weigh rows so that all classes weigh the same")
+    min_rows: int = Field(
+        10, description="neighbouring bins are merged until each node has this many rows in a bin, or none", ge=1
+    )
+    hide_nodes: bool = Field(
+        False, description="do not show the passive parties the rows of a node; slower, and min_rows has no force"
+    )
+    hide_bags: bool = Field(
+        True, description="let rows that take no part in a tree come along with weight zero, so that nobody sees which"
+    )
+    bundle: bool = Field(True, description="let columns share bins if never two of them stand out; shows which do")
+    precision: int = Field(16, description="bits of each row's gradient", ge=8, le=31)
+    lockstep: int = Field(10, description="the most trees that grow together and share each round trip", ge=1)
+
+
+class BoostingParameters(TreeParameters):
+    """Trees one after the other, each for what those before it leave."""
+
+    rate: float = Field(0.1, description="how much of each tree's prediction counts", gt=0, le=1)
+    row_share: Share = Field(1.0, description="the share of rows drawn for each tree")
+    column_share: Share = Field(1.0, description="the share of columns drawn for each tree")
+    patience: int | None = Field(
+        None,
+        description="stop when the validation rows have not got better for so many rounds; without it, never",
+        ge=1,
+    )
+    validation_share: float = Field(0.1, description="the share of rows set aside if there is patience", gt=0, lt=1)
+
+
+class GbdtParameters(BoostingParameters):
+    """Splits by first derivatives, one Newton step in each leaf."""
+
+    learner: Literal["gbdt"] = Field("gbdt", description="gradient boosting, first order")
+
+
+class XgbParameters(BoostingParameters):
+    """Splits by first and second derivatives, level by level."""
+
+    learner: Literal["xgb"] = Field("xgb", description="gradient boosting, second order, level by level")
+    l2: float = Field(1.0, description="added to the sum of second derivatives", ge=0)
+
+
+class LgbParameters(BoostingParameters):
+    """Splits by first and second derivatives, where it gains most; rows with small gradients are sampled."""
+
+    learner: Literal["lgb"] = Field("lgb", description="gradient boosting, second order, leaf by leaf")
+    leaves: int = Field(31, description="the most leaves of a tree", ge=2)
+    minimum_child_weight: float = Field(0.001, description="the smallest sum of second derivatives on each side", ge=0)
+    top_share: float = Field(0.2, description="the share of rows, by gradient, that is always kept", gt=0, le=1)
+    other_share: float = Field(
+        0.1, description="the share of rows drawn from the others, which count for all of those", ge=0, le=1
+    )
+
+
+class ForestParameters(TreeParameters):
+    """Trees beside each other, each on its own draw of rows, a draw of columns at each node."""
+
+    learner: Literal["rf"] = Field("rf", description="random forest, by gini impurity or variance")
+    bootstrap: bool = Field(True, description="draw rows with replacement; if not, row_share of them without")
+    row_share: Share = Field(0.632, description="the share of rows drawn for each tree, without bootstrap")
+    column_share: Share | None = Field(
+        None,
+        description="the share of columns drawn at each node; without it the root of their number (numbers: a third)",
+    )
+
+
+AnyBoosting = GbdtParameters | XgbParameters | LgbParameters
+AnyTrees = AnyBoosting | ForestParameters
+
+
+def is_boosting(parameters: AnyTrees) -> bool:
+    return not isinstance(parameters, ForestParameters)
+
+
+def outputs_of(parameters: AnyTrees) -> int:
+    """How many trees one round has: one, or for boosting with several classes one for each."""
+    return parameters.classes if is_boosting(parameters) and parameters.classes > 2 else 1
+
+
+def sums_of(parameters: AnyTrees) -> int:
+    """How many numbers are summed up for each bin: gradients (for a forest of several classes one each) and weight."""
+    several = isinstance(parameters, ForestParameters) and parameters.classes > 2
+    return parameters.classes + 1 if several else 2
+
+
+def questions_of(parameters: AnyTrees, models: int = 1) -> int:
+    """The most columns that so many models ask about the same rows; see `secure.engine.Rules`."""
+    by_level = int(2 ** (parameters.depth - 1))
+    nodes = min(by_level, parameters.leaves - 1) if isinstance(parameters, LgbParameters) else by_level
+    return models * parameters.trees * outputs_of(parameters) * nodes * sums_of(parameters)

@@ -1,0 +1,96 @@
+"""What is to be learned: a class or a number for each row, and how much each row counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unpooled.codec import Bools, Floats, Ints
+from unpooled.errors import InputError
+from unpooled.vertical.numbers import exact_sum, mean_of
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """For each row its class, as a number from 0, or its value; rows of weight zero take no part.
+
+    `seed` is for draws of rows and columns.
+    """
+
+    values: Floats
+    weights: Floats | None = None
+    seed: int = 0
+
+
+def numbered(labels: Sequence[object] | NDArray[np.generic]) -> tuple[Floats, tuple[str, ...]]:
+    """Labels as numbers from 0, and what each number stands for, in sorted order; missing labels are an error.
+
+    >>> numbered(["yes", "no", "yes"])
+    (array([1., 0., 1.]), ('no', 'yes'))
+    """
+    texts = np.array(["" if label is None else str(label) for label in labels])
+    if any(label is None or label != label for label in labels):
+        raise InputError("target: a label is missing")
+    names, numbers = np.unique(texts, return_inverse=True)
+    return numbers.astype(float), tuple(names.tolist())
+
+
+def checked_weights(target: Target, rows: int, classes: int, *, balanced: bool) -> Floats:
+    """A target's weights, if it is one for so many rows and classes (0: numbers)."""
+    values = target.values
+    if values.shape != (rows,):
+        raise InputError(f"target: {len(values)} values for {rows} rows")
+    weights = np.ones(rows) if target.weights is None else np.asarray(target.weights, float)
+    if weights.shape != (rows,) or not np.isfinite(weights).all() or (weights < 0).any():
+        raise InputError("weights: one for each row is needed, none negative and none missing")
+    taking_part = weights > 0
+    if not taking_part.any():
+        raise InputError("weights: every row has weight zero")
+    if not np.isfinite(values[taking_part]).all():
+        raise InputError("target: a value is missing or infinite")
+    if classes == 0:
+        return weights
+    if classes == 1 or ((values != np.rint(values)) | (values < 0) | (values >= classes))[taking_part].any():
+        raise InputError(f"target: classes are numbered from 0 to {classes - 1}, and there are two at least")
+    absent = [number for number in range(classes) if not (taking_part & (values == number)).any()]
+    if absent:
+        raise InputError(
+            f"target: {len(absent)} of {classes} classes have no row that takes part; nothing can be learned about them"
+        )
+    if not balanced:
+        return weights
+    total = exact_sum(weights)
+    for number in range(classes):
+        inside = values == number
+        weights = np.where(inside, weights * (total / (classes * exact_sum(weights[inside]))), weights)
+    return weights
+
+
+def class_shares(values: Floats, weights: Floats, classes: int) -> list[float]:
+    """The share of each class by weight."""
+    return [mean_of((values == number).astype(float), weights) for number in range(classes)]
+
+
+def set_aside(weights: Floats, share: float, rng: np.random.Generator) -> Bools:
+    """A random share of the rows that take part, one at least, and one is left at least."""
+    rows = np.flatnonzero(weights > 0)
+    count = min(max(round(share * len(rows)), 1), len(rows) - 1)
+    if count < 1:
+        raise InputError("patience: with a single row there is none to set aside")
+    aside = np.zeros(len(weights), bool)
+    aside[rng.choice(rows, count, replace=False)] = True
+    return aside
+
+
+def one_hot(values: Floats, classes: int) -> Floats:
+    """A column of 0 and 1 for each class."""
+    columns: Floats = (values[:, np.newaxis] == np.arange(classes)).astype(float)
+    return columns
+
+
+def counted(draws: Ints, rows: int) -> Floats:
+    """How often each row was drawn."""
+    return np.bincount(draws, minlength=rows).astype(float)

@@ -1,0 +1,48 @@
+"""Who learns together, and how they talk; one party alone is a team too, and learns from pooled columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unpooled.errors import PlanError
+from unpooled.secure.engine import Engine
+from unpooled.session import Session
+
+
+@dataclass(frozen=True, eq=False)
+class Team:
+    """The owners of columns in their listed order, which decides between equally good splits.
+
+    `digest` is that of the aligned rows. The engine is opened with the active party as driver; a party alone has none.
+    """
+
+    active: str
+    owners: tuple[str, ...]
+    engine: Engine | None = None
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        if self.active not in self.owners or len(set(self.owners)) < len(self.owners):
+            raise PlanError("parties: the owners of columns are listed once each, the active party among them")
+        if len(self.owners) > 1 and self.engine is None:
+            raise PlanError("engine: several parties need one to learn together")
+
+    @property
+    def passive(self) -> tuple[str, ...]:
+        return tuple(owner for owner in self.owners if owner != self.active)
+
+    @property
+    def products(self) -> Engine:
+        """The engine, where there is somebody to talk to."""
+        if self.engine is None:
+            raise PlanError("engine: a party alone makes no secure products")
+        return self.engine
+
+    @property
+    def session(self) -> Session:
+        return self.products.session
+
+
+def alone(party: str = "pooled") -> Team:
+    """A team of one, which holds all columns."""
+    return Team(party, (party,))

@@ -1,0 +1,169 @@
+"""Tree learners for columns that several parties hold: fitting, at the active party and at the others.
+
+`fit` at the active party and `help_fit` at each passive one go together. A party alone (`team.alone()`) fits to pooled
+columns, and gets the same model to the last bit.
+
+>>> from unpooled.vertical.team import alone
+>>> rng = np.random.default_rng(1)
+>>> columns = rng.normal(size=(500, 3))
+>>> target = Target((columns[:, 0] * columns[:, 1] > 0).astype(float))
+>>> fitted = fit(alone(), XgbParameters(trees=10), Columns(columns, ("a", "b", "c")), [target])
+>>> float(((fitted.scores[0][:, 0] > 0.5) == target.values).mean()) > 0.9
+True
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from unpooled.codec import Floats
+from unpooled.errors import InputError, ProtocolError
+from unpooled.session import Session
+from unpooled.vertical import messages
+from unpooled.vertical.binning import Binning, binned, fit_bins
+from unpooled.vertical.boosting import boost, probabilities
+from unpooled.vertical.forest import plant
+from unpooled.vertical.growing import Ground, Growing
+from unpooled.vertical.layout import Layout
+from unpooled.vertical.lending import layout_of, lend
+from unpooled.vertical.model import Ensemble, Model, Part, gains_of, part_of, tree_of
+from unpooled.vertical.parameters import AnyTrees, ForestParameters, XgbParameters, outputs_of
+from unpooled.vertical.splitting import Space
+from unpooled.vertical.targets import Target, checked_weights
+from unpooled.vertical.team import Team
+
+__all__ = ["Columns", "Fitted", "Target", "XgbParameters", "fit", "help_fit"]
+
+_NAME_BYTES = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """One party's columns of the aligned rows, rows × columns, missing values as not-a-number."""
+
+    matrix: Floats
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A model, and for each target the probabilities or numbers of the training rows, rows × outputs.
+
+    Rows that were cut out of the products (`hide_bags = false`) have none, and not-a-number stands in their place.
+    """
+
+    model: Model
+    scores: tuple[Floats, ...]
+
+
+def fit(
+    team: Team, parameters: AnyTrees, columns: Columns, targets: Sequence[Target], classes: Sequence[str] = ()
+) -> Fitted:
+    """At the active party: fit one model to each target, all of them together."""
+    rows, party = len(columns.matrix), team.active
+    if not targets:
+        raise InputError("target: there is none to fit to")
+    if classes and len(classes) != parameters.classes:
+        raise InputError(f"target: it has {len(classes)} classes, and the parameters say {parameters.classes}")
+    weighed = [
+        (target, checked_weights(target, rows, parameters.classes, balanced=parameters.balanced)) for target in targets
+    ]
+    binning = fit_bins(columns.matrix, columns.names, bins=parameters.bins, bundle=parameters.bundle, party=party)
+    own = binned(binning, columns.matrix, party)
+    space = Space(tuple(own.layout if owner == party else _lent(team, owner, rows) for owner in team.owners))
+    if not space.features:
+        raise InputError("columns: no party has any, so there is nothing to learn from")
+    name = secrets.token_bytes(_NAME_BYTES)
+    ground = Ground(team, parameters, space, own)
+    groups = ceil(len(targets) * outputs_of(parameters) / parameters.lockstep) * parameters.trees
+    if isinstance(parameters, ForestParameters):
+        groups = ceil(len(targets) * parameters.trees / parameters.lockstep)
+    for owner in team.passive:
+        team.session.send(owner, messages.Begin(name, rows, groups))
+    progress = _Progress(team.session if team.passive else None, groups)
+    if isinstance(parameters, ForestParameters):
+        forests = plant(ground, parameters, weighed, progress.step)
+        fitted = [(np.zeros(forest.truth.shape[1]), forest.trees) for forest in forests]
+        scores = [_means(forest.scores, forest.seen) for forest in forests]
+    else:
+        boosters = boost(ground, parameters, weighed, progress.step)
+        fitted = [(booster.base, booster.trees) for booster in boosters]
+        scores = [_of_part(probabilities(parameters, b.scores), b.taking_part) for b in boosters]
+    for owner in team.passive:
+        team.session.send(owner, messages.Finished())
+    model = Model(
+        part=part_of(name, party, binning, ground.table),
+        owners=team.owners,
+        parameters=parameters,
+        classes=tuple(classes) or tuple(map(str, range(parameters.classes))),
+        ensembles=tuple(_ensemble(ground, base, trees) for base, trees in fitted),
+    )
+    return Fitted(model, tuple(scores))
+
+
+def help_fit(team: Team, parameters: AnyTrees, columns: Columns, most_thresholds: int | None = None) -> Part:
+    """At a passive party: lend columns, in a random order and without names; what is kept is this party's part.
+
+    `most_thresholds` is how many different ones it reveals at the most, on all its columns together.
+    """
+    session, party = team.session, team.session.party
+    binning = lent_binning(session, parameters, columns, most_thresholds)
+    name, table = lend(team, parameters, binned(binning, columns.matrix, party))
+    return part_of(name, party, binning, table)
+
+
+def lent_binning(session: Session, parameters: AnyTrees, columns: Columns, most_thresholds: int | None) -> Binning:
+    """How a passive party's values become bins, its columns in an order of which it alone knows."""
+    return fit_bins(
+        columns.matrix,
+        columns.names,
+        bins=parameters.bins,
+        order=session.rng.permutation(len(columns.names)),
+        bundle=parameters.bundle,
+        most_thresholds=most_thresholds,
+        party=session.party,
+    )
+
+
+class _Progress:
+    """Tells how many groups of trees have begun."""
+
+    def __init__(self, session: Session | None, total: int) -> None:
+        self._session, self._total, self._done = session, total, 0
+
+    def step(self) -> None:
+        if self._session is not None:
+            self._session.progress(min(self._done, self._total), self._total)
+        self._done += 1
+
+
+def _lent(team: Team, owner: str, rows: int) -> Layout:
+    lent = team.session.recv(owner, messages.LentColumns)
+    if lent.rows != rows:
+        raise ProtocolError(f"{owner} has {lent.rows} rows and {team.active} {rows}: align first")
+    return layout_of(lent, owner)
+
+
+def _means(sums: Floats, seen: Floats) -> Floats:
+    means: Floats = np.divide(sums, seen, out=np.full(sums.shape, np.nan), where=seen > 0)
+    return means
+
+
+def _of_part(values: Floats, part: np.ndarray | None) -> Floats:
+    return values if part is None else np.where(part[:, np.newaxis], values, np.nan)
+
+
+def _ensemble(ground: Ground, base: Floats, rounds: Sequence[Sequence[tuple[Growing, Floats]]]) -> Ensemble:
+    """The trees in the order of growing: round by round, in each class by class."""
+    trees = [(tree, values) for each in rounds for tree, values in each]
+    gains = gains_of([tree for tree, _ in trees], ground.space.first_bins, [of.owner for of in ground.space.layouts])
+    return Ensemble(
+        base=tuple(base.tolist()),
+        trees=tuple(tree_of(tree, values if values.ndim == 2 else values[:, np.newaxis]) for tree, values in trees),
+        gains=tuple(map(tuple, gains)),
+    )
