@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unpooled.codec import Bools, Floats, Ints
-from unpooled.vertical.growing import Ground, Growing, Seedling, grow
+from unpooled.vertical.ground import Ground, Growing, Seedling
+from unpooled.vertical.growing import grow
 from unpooled.vertical.numbers import exact_sum, log, mean_of, sigmoid, softmax, to_integers
 from unpooled.vertical.parameters import AnyBoosting, GbdtParameters, LgbParameters, XgbParameters, outputs_of
 from unpooled.vertical.splitting import shrunk

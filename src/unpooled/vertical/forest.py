@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unpooled.codec import Bools, Floats
-from unpooled.vertical.growing import Ground, Growing, Seedling, grow
+from unpooled.vertical.ground import Ground, Growing, Seedling
+from unpooled.vertical.growing import grow
 from unpooled.vertical.numbers import to_integers
 from unpooled.vertical.parameters import ForestParameters
 from unpooled.vertical.standing import OUTSIDE
@@ -75,7 +76,7 @@ def _seedling(ground: Ground, parameters: ForestParameters, forest: Forest, plac
     y, exponents = to_integers(values, parameters.precision)
     name = f"forest {place}" if same else f"tree {number} model {place}"
     drawn_features = _drawn(parameters, rng, ground.space.features)
-    return Seedling(name, y, exponents, part, drawn=drawn_features, serves_again=same)
+    return Seedling(name, y, exponents, part, drawn=drawn_features, serve_again=same)
 
 
 def _drawn(parameters: ForestParameters, rng: np.random.Generator, features: int) -> Callable[[int], Bools]:

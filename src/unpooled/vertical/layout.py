@@ -76,6 +76,11 @@ class Layout:
         )
 
     @cached_property
+    def first_bins(self) -> Ints:
+        """The first bin of each column among those of all."""
+        return _fixed([0, *accumulate(self.sizes)][:-1])
+
+    @cached_property
     def bins(self) -> int:
         """The bins of all columns."""
         return sum(self.sizes)

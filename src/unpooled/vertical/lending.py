@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unpooled.codec import Bools, Ints32
+from unpooled.codec import Bools, Ints, Ints32
 from unpooled.errors import ProtocolError, RefusedError
 from unpooled.secure.calls import Call, Inputs, OneHot
 from unpooled.secure.product import forget, product
@@ -18,7 +18,17 @@ from unpooled.vertical.binning import Binned
 from unpooled.vertical.layout import Feature, Layout
 from unpooled.vertical.parameters import AnyTrees
 from unpooled.vertical.splits import SplitTable, right_of
-from unpooled.vertical.standing import OUTSIDE, Families, Standing, check_open, divide, members, packed, shown, unpacked
+from unpooled.vertical.standing import (
+    OUTSIDE,
+    Families,
+    Standing,
+    check_open,
+    members,
+    packed,
+    shown,
+    standing_in_bag,
+    unpacked,
+)
 from unpooled.vertical.team import Team
 
 
@@ -111,11 +121,9 @@ def _grow(team: Team, parameters: AnyTrees, own: Binned, table: SplitTable, tree
 
 
 def _standings(team: Team, parameters: AnyTrees, own: Binned, trees: messages.Trees) -> list[Standing]:
-    rows, min_rows, layout = len(own.columns), 1 if parameters.hide_nodes else parameters.min_rows, own.layout
+    rows, min_rows = len(own.columns), 1 if parameters.hide_nodes else parameters.min_rows
     if parameters.hide_bags:
-        return [
-            Standing(layout, own.columns, own.feature_bins, np.zeros(rows, np.int32), min_rows) for _ in trees.names
-        ]
+        return [standing_in_bag(own, None, min_rows, cut=False) for _ in trees.names]
     bags = team.session.recv(team.active, messages.Bags)
     if len(bags.taking_part) != len(trees.names):
         raise ProtocolError(f"{team.active} sent Bags for another number of trees than grow")
@@ -124,35 +132,30 @@ def _standings(team: Team, parameters: AnyTrees, own: Binned, trees: messages.Tr
     ]
 
 
-def standing_in_bag(own: Binned, taking_part: Bools, min_rows: int, *, cut: bool) -> Standing:
-    """The beginning of a tree in which some rows take part; the others are cut off, or stand outside."""
-    if cut:
-        where = np.zeros(int(taking_part.sum()), np.int32)
-        return Standing(own.layout, own.columns[taking_part], own.feature_bins[taking_part], where, min_rows)
-    where = np.where(taking_part, 0, OUTSIDE).astype(np.int32)
-    return Standing(own.layout, own.columns, own.feature_bins, where, min_rows)
-
-
 def _show(
     team: Team, parameters: AnyTrees, standings: Sequence[Standing], trees: messages.Trees, level: messages.Level
 ) -> None:
     """Follow the splits of the last level, then show the sums over the bins of the nodes that are asked about."""
-    batch, groups = [], []
-    for of_tree in level.trees:
-        standing = _standing_of(team, standings, of_tree.tree)
-        families = _families(team, standing, of_tree)
-        if families.siblings == 2:
-            rows, _ = members(standing.where, families.parents)
-            sides = unpacked(of_tree.sides, len(rows), team.active)
-            divide(standing.where, families.parents, families.firsts, sides)
-        columns, nodes = shown(standing, families)
-        shape = len(nodes), len(families.firsts)
-        call = tree_call(team, team.session.party, standing.layout, parameters, trees, of_tree.tree, shape)
-        batch.append((call, Inputs(x=columns, nodes=nodes)))
-        groups += [standing.groups[first] for first in families.firsts.tolist() if standing.min_rows > 1]
-    if parameters.min_rows > 1:
+    of_trees = [_standing_of(team, standings, level_of.tree) for level_of in level.trees]
+    families = [_families(team, *each) for each in zip(of_trees, level.trees, strict=True)]
+    if len({of_tree.tree for of_tree in level.trees}) < len(families) or len({f.siblings for f in families}) != 1:
+        raise ProtocolError(f"{team.active} sent a Level with trees that cannot be together")
+    for standing, level_of, of_tree in zip(of_trees, level.trees, families, strict=True):
+        if of_tree.siblings == 2:
+            rows, counts = members(standing.where, of_tree.parents)
+            sides = unpacked(level_of.sides, len(rows), team.active)
+            standing.where[rows] = np.repeat(of_tree.firsts, counts) + sides
+    looks = shown(of_trees, families)
+    if standings[0].min_rows > 1:
+        each = zip(of_trees, families, strict=True)
+        groups = [standing.groups[first] for standing, of_tree in each for first in of_tree.firsts.tolist()]
         ends, joined = (packed(np.concatenate(bits)) for bits in zip(*groups, strict=True))
         team.session.send(team.active, messages.Merged(ends, joined))
+    batch = []
+    for (columns, nodes), level_of, of_tree in zip(looks, level.trees, families, strict=True):
+        shape = len(nodes), len(of_tree)
+        call = tree_call(team, team.session.party, standings[0].layout, parameters, trees, level_of.tree, shape)
+        batch.append((call, Inputs(x=columns, nodes=nodes)))
     product(team.products, batch)
 
 
@@ -194,25 +197,31 @@ def _open(
     team: Team, parameters: AnyTrees, table: SplitTable, standings: Sequence[Standing], request: messages.Open
 ) -> None:
     """Say on which side the rows of each node fall, if both sides have enough of them."""
-    numbers, sides = [], []
     splits = _columns(team, request.trees, request.nodes, request.features, request.places, request.missing_left)
-    for tree, node, feature, place, missing_left in splits:
-        standing = _standing_of(team, standings, tree)
-        _check_split(team, standing.layout, feature, place)
-        if standing.min_rows > 1 and node not in standing.groups:
-            raise ProtocolError(f"{team.active} asks to Open a node that it was shown nothing of")
-        rows, _ = members(standing.where, np.array([node], np.int32))
-        check_open(standing, node, feature, place, bool(missing_left))
-        number = table.number(feature, place, bool(missing_left))
-        right = right_of(table, standing.layout, standing.features, rows, np.full(len(rows), number))
-        if min(int(right.sum()), int((~right).sum())) < parameters.min_rows:
-            raise RefusedError(
-                f"{team.session.party} opens no split that leaves fewer than {parameters.min_rows} rows on a side"
-            )
-        table.used(number, len(rows))
-        numbers.append(number)
+    numbers, sides = [], []
+    for tree in dict.fromkeys(split[0] for split in splits):  # the active party asks tree by tree
+        standing, of_tree = _standing_of(team, standings, tree), [split for split in splits if split[0] == tree]
+        for _, node, feature, place, missing_left in of_tree:
+            _check_split(team, standing.layout, feature, place)
+            check_open(standing, node, feature, place, bool(missing_left))
+            numbers.append(table.number(feature, place, bool(missing_left)))
+        rows, counts = members(standing.where, np.array([split[1] for split in of_tree], np.int32))
+        of_rows = np.repeat(numbers[-len(of_tree) :], counts)
+        right = right_of(table, standing.layout, standing.features, rows, of_rows)
+        _check_counts(team, parameters.min_rows, right, counts)
+        for number, count in zip(numbers[-len(of_tree) :], counts.tolist(), strict=True):
+            table.used(number, count)
         sides.append(right)
     team.session.send(team.active, messages.Opened(np.array(numbers, np.int32), packed(np.concatenate(sides))))
+
+
+def _check_counts(team: Team, min_rows: int, right: Bools, counts: Ints) -> None:
+    """Refuse splits that leave too few rows on a side."""
+    if not counts.all():
+        raise ProtocolError(f"{team.active} asks to Open a node that has no rows, or one twice")
+    to_the_right = np.add.reduceat(right, np.cumsum([0, *counts[:-1]]), dtype=np.int64)
+    if min(int(to_the_right.min()), int((counts - to_the_right).min())) < min_rows:
+        raise RefusedError(f"{team.session.party} opens no split that leaves fewer than {min_rows} rows on a side")
 
 
 def _open_for_all(team: Team, own: Binned, table: SplitTable, request: messages.OpenForAll) -> None:

@@ -17,7 +17,7 @@ from unpooled import atomic
 from unpooled.codec import Floats, Ints
 from unpooled.errors import InputError
 from unpooled.vertical.binning import Binning
-from unpooled.vertical.growing import LEAF, Growing
+from unpooled.vertical.ground import LEAF, Growing
 from unpooled.vertical.parameters import AnyTrees
 from unpooled.vertical.splits import SplitTable
 

@@ -17,7 +17,7 @@ from unpooled.errors import InputError, ProtocolError
 from unpooled.vertical import messages
 from unpooled.vertical.binning import apply_bins
 from unpooled.vertical.boosting import probabilities
-from unpooled.vertical.growing import LEAF
+from unpooled.vertical.ground import LEAF
 from unpooled.vertical.layout import Bins
 from unpooled.vertical.model import Model, Part
 from unpooled.vertical.parameters import ForestParameters, outputs_of

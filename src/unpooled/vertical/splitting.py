@@ -104,7 +104,7 @@ def best_splits(
     which power of two each column of a node was scaled. A split goes between `groups` of bins, for only there sums are
     known; missing values that are joined to the last group go with it. `allowed` are nodes × features.
 
-    Missing values go to the side where that gains more; where none are missing, later ones will go where more weight is.
+    Missing values go to the side where that gains more; where none are missing, later ones go where more weight is.
     """
     nodes, (places, owners) = len(sums), (space.thresholds, space.owner_of_bin[space.thresholds])
     if not places.size:

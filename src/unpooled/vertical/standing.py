@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from unpooled.codec import Bools, Bytes, Ints, Ints32
 from unpooled.errors import ProtocolError
+from unpooled.vertical.binning import Binned
 from unpooled.vertical.groups import Groups, merged, shown_bins, whole
 from unpooled.vertical.layout import Bins, Layout, to_logical
 
@@ -42,9 +44,24 @@ class Families:
     def siblings(self) -> int:
         return 1 if self.parents.size and self.parents[0] < 0 else 2
 
+    def __len__(self) -> int:
+        return len(self.firsts)
+
 
 def root_family() -> Families:
     return Families(np.array([OUTSIDE], np.int32), np.array([ROOT], np.int32), np.array([0], np.int32))
+
+
+def standing_in_bag(own: Binned, taking_part: Bools | None, min_rows: int, *, cut: bool) -> Standing:
+    """The beginning of a tree in which some rows take part, or all; the others are cut off, or stand outside."""
+    layout, columns, features = own.layout, own.columns, own.feature_bins
+    if taking_part is None:
+        return Standing(layout, columns, features, np.zeros(len(columns), np.int32), min_rows)
+    if cut:
+        where = np.zeros(int(taking_part.sum()), np.int32)
+        return Standing(layout, columns[taking_part], features[taking_part], where, min_rows)
+    where = np.where(taking_part, np.int32(ROOT), np.int32(OUTSIDE))
+    return Standing(layout, columns, features, where, min_rows)
 
 
 def members(where: Ints32, nodes: Ints32) -> tuple[Ints, Ints]:
@@ -56,57 +73,56 @@ def members(where: Ints32, nodes: Ints32) -> tuple[Ints, Ints]:
     return inside[np.argsort(narrow, kind="stable")], np.bincount(found, minlength=len(nodes))
 
 
-def divide(where: Ints32, parents: Ints32, firsts: Ints32, sides: Bools) -> None:
-    """Move the rows of each parent into its children; sides are given in the order of `members`, true is right."""
-    rows, counts = members(where, parents)
-    if len(sides) != len(rows):
-        raise ProtocolError("sides are given for other rows than the split nodes have")
-    where[rows] = np.repeat(firsts, counts) + sides
+def shown(standings: Sequence[Standing], families: Sequence[Families]) -> list[tuple[Bins, Ints32]]:
+    """For each tree the columns as they may be shown for its families, and which family asks about each row, or -1.
+
+    The groups of bins of all trees are found together, which costs little more than those of one.
+    """
+    looks = [_look(standing, of) for standing, of in zip(standings, families, strict=True)]
+    if standings[0].min_rows <= 1:
+        return [(standing.columns, nodes) for standing, (_, nodes) in zip(standings, looks, strict=True)]
+    layout, siblings = standings[0].layout, families[0].siblings
+    counted = [
+        _counts(standing, slots, len(of) * siblings)
+        for standing, (slots, _), of in zip(standings, looks, families, strict=True)
+    ]
+    counts, totals = np.concatenate([counts for counts, _ in counted]), np.concatenate([total for _, total in counted])
+    by_feature = to_logical(layout, counts, totals).reshape(-1, siblings, layout.logical)
+    groups = merged(layout, _parents_groups(standings, families), by_feature, standings[0].min_rows)
+    tables = shown_bins(layout, groups)
+    columns, begin = [], 0
+    for standing, of, (_, nodes) in zip(standings, families, looks, strict=True):
+        for place, first in enumerate(of.firsts.tolist(), begin):
+            for child in range(first, first + siblings):
+                standing.groups[child] = groups.ends[place], groups.missing_joined[place]
+        table = tables[begin : begin + len(of)].reshape(-1)
+        asked = np.flatnonzero(nodes != OUTSIDE)
+        as_shown = standing.columns.copy()
+        as_shown[asked] = table[_flat(layout, standing.columns[asked], nodes[asked])]
+        columns.append((as_shown, nodes))
+        begin += len(of)
+    return columns
 
 
-def shown(standing: Standing, families: Families) -> tuple[Bins, Ints32]:
-    """The columns as they may be shown for these families, and for each row which family asks about it, or -1."""
-    siblings, count = families.siblings, len(families.firsts)
-    slots = _slots(standing.where, families.firsts, siblings)
-    family, sibling = slots // siblings, slots % siblings
-    asked = (slots >= 0) & (sibling == families.asked[family])
-    nodes = np.where(asked, family, OUTSIDE).astype(np.int32)
-    if standing.min_rows <= 1:
-        return standing.columns, nodes
-    layout = standing.layout
-    inside = np.flatnonzero(slots >= 0)
-    totals = np.bincount(slots[inside], minlength=count * siblings)[:, np.newaxis]
-    counts = bin_sums(layout, standing.columns[inside], slots[inside], count * siblings, None)
-    by_feature = to_logical(layout, counts, totals).reshape(count, siblings, layout.logical)
-    groups = merged(layout, _parents_groups(standing, families), by_feature, standing.min_rows)
-    for place, first in enumerate(families.firsts.tolist()):
-        for child in range(first, first + siblings):
-            standing.groups[child] = groups.ends[place], groups.missing_joined[place]
-    rows = np.flatnonzero(asked)
-    table = shown_bins(layout, groups).reshape(-1)
-    columns = standing.columns.copy()
-    columns[rows] = table[_flat(layout, columns[rows], family[rows])]
-    return columns, nodes
-
-
-def bin_sums(layout: Layout, columns: Bins, nodes: Ints, count: int, y: Ints | None) -> Ints:
+def bin_sums(layout: Layout, columns: Bins, nodes: Ints | Ints32, count: int, y: Ints | None) -> Ints:
     """The sums of y, or how many rows there are, by node and bin: nodes × bins × columns of y.
 
     numpy adds in floating point, which is exact as long as no sum passes 2^53.
     """
-    places, length = _flat(layout, columns, nodes), count * layout.bins
+    places, length = _flat(layout, columns, nodes).reshape(-1), count * layout.bins
     if y is None:
-        return np.bincount(places.reshape(-1), minlength=length).reshape(count, layout.bins, 1)
+        return np.bincount(places, minlength=length).reshape(count, layout.bins, 1)
     sums = np.empty((length, y.shape[1]), np.int64)
     for k in range(y.shape[1]):
-        weights = np.repeat(y[:, k].astype(float), columns.shape[1])
-        sums[:, k] = np.bincount(places.reshape(-1), weights, length)
+        sums[:, k] = np.bincount(places, np.repeat(y[:, k].astype(float), columns.shape[1]), length)
     return sums.reshape(count, layout.bins, y.shape[1])
 
 
 def check_open(standing: Standing, node: int, feature: int, place: int, missing_left: bool) -> None:
-    """Refuse a split that goes through a group of bins."""
+    """Refuse a split that goes through a group of bins, or of a node of which nothing was shown."""
     if standing.min_rows > 1:
+        if node not in standing.groups:
+            raise ProtocolError("a node is split that nothing was shown of")
         ends, joined = standing.groups[node]
         if not ends[standing.layout.starts[feature] + place] or (missing_left and joined[feature]):
             raise ProtocolError("a split goes through a group of bins that were shown as one")
@@ -120,7 +136,7 @@ def unpacked(bits: Bytes, count: int, sender: str) -> Bools:
     """So many sides as they travelled."""
     if bits.ndim != 1 or len(bits) != (count + 7) // 8:
         raise ProtocolError(f"{sender} sent sides for another number of rows than there are")
-    return np.unpackbits(bits, count=count).astype(bool)
+    return np.unpackbits(bits, count=count).view(bool)
 
 
 def _slots(where: Ints32, firsts: Ints32, siblings: int) -> Ints:
@@ -132,16 +148,33 @@ def _slots(where: Ints32, firsts: Ints32, siblings: int) -> Ints:
     return slot_of_node[where]
 
 
-def _flat(layout: Layout, columns: Bins, nodes: Ints) -> Ints:
+def _look(standing: Standing, families: Families) -> tuple[Ints, Ints32]:
+    """For each row its place among the nodes of the families, and the family that asks about it; -1 for neither."""
+    siblings = families.siblings
+    slots = _slots(standing.where, families.firsts, siblings)
+    asked = np.full(len(families) * siblings + 1, OUTSIDE, np.int32)  # the last is for rows in no family
+    asked[np.arange(len(families)) * siblings + families.asked] = np.arange(len(families))
+    return slots, asked[slots]
+
+
+def _counts(standing: Standing, slots: Ints, nodes: int) -> tuple[Ints, Ints]:
+    """How many rows each node has in each bin, and in all."""
+    inside = np.flatnonzero(slots >= 0)
+    found = slots[inside]
+    counts = bin_sums(standing.layout, standing.columns[inside], found, nodes, None)
+    return counts, np.bincount(found, minlength=nodes)[:, np.newaxis]
+
+
+def _flat(layout: Layout, columns: Bins, nodes: Ints | Ints32) -> Ints:
     """The place of each cell among nodes × bins of all columns."""
-    offsets = np.cumsum([0, *layout.sizes[:-1]]) if layout.sizes else np.empty(0, np.int64)
-    places: Ints = columns + offsets
-    places += (nodes * layout.bins)[:, np.newaxis]
+    places: Ints = columns + layout.first_bins
+    places += (nodes.astype(np.int64) * layout.bins)[:, np.newaxis]
     return places
 
 
-def _parents_groups(standing: Standing, families: Families) -> Groups:
-    if families.siblings == 1:
-        return whole(standing.layout, len(families.firsts))
-    kept = [standing.groups[parent] for parent in families.parents.tolist()]
+def _parents_groups(standings: Sequence[Standing], families: Sequence[Families]) -> Groups:
+    if families[0].siblings == 1:
+        return whole(standings[0].layout, len(families))
+    each = zip(standings, families, strict=True)
+    kept = [standing.groups[parent] for standing, of in each for parent in of.parents.tolist()]
     return Groups(np.stack([ends for ends, _ in kept]), np.stack([joined for _, joined in kept]))

@@ -28,7 +28,7 @@ from unpooled.vertical import messages
 from unpooled.vertical.binning import Binning, binned, fit_bins
 from unpooled.vertical.boosting import boost, probabilities
 from unpooled.vertical.forest import plant
-from unpooled.vertical.growing import Ground, Growing
+from unpooled.vertical.ground import Ground, Growing
 from unpooled.vertical.layout import Layout
 from unpooled.vertical.lending import layout_of, lend
 from unpooled.vertical.model import Ensemble, Model, Part, gains_of, part_of, tree_of

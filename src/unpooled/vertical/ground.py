@@ -1,0 +1,119 @@
+"""What trees grow on, and a tree that grows, at the active party."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from unpooled.codec import Bools, Ints, Ints32
+from unpooled.vertical.binning import Binned
+from unpooled.vertical.parameters import AnyTrees, LgbParameters
+from unpooled.vertical.splits import SplitTable
+from unpooled.vertical.splitting import Space
+from unpooled.vertical.standing import Standing
+from unpooled.vertical.team import Team
+
+LEAF = -1
+
+
+@dataclass(eq=False)
+class Node:
+    """A node of a tree that grows: its sums, how its bins are grouped, and the best split that was found for it."""
+
+    depth: int
+    rows: int
+    totals: Ints
+    sums: Ints | None = None
+    groups: tuple[Bools, Bools] | None = None
+    gain: float = 0.0
+    best: int = -1
+    missing_left: bool = False
+    first: int = LEAF
+    owner: int = -1
+    split: int = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Seedling:
+    """A tree to be grown: gradients and, last, weights as whole numbers, the power of two by which each was scaled.
+
+    `taking_part` says which rows do, where that is no secret; the others are cut out if `cut`. `drawn` gives for a
+    number of nodes the features that each may be split by. Gradients that `serve_again` keep their name afterwards.
+    """
+
+    name: str
+    y: Ints
+    exponents: Sequence[int]
+    taking_part: Bools | None = None
+    cut: bool = False
+    drawn: Callable[[int], Bools] | None = None
+    serve_again: bool = False
+
+
+@dataclass(eq=False)
+class Growing:
+    """A seedling on its way."""
+
+    seedling: Seedling
+    y: Ints
+    standing: Standing
+    nodes: list[Node] = field(default_factory=list)
+    leaves: int = 1
+
+    @property
+    def where(self) -> Ints32:
+        """The leaf of each row that came along, outside those that did not."""
+        return self.standing.where
+
+
+@dataclass(eq=False)
+class Ground:
+    """What trees grow on: the features of all owners, the active party's own bins, and the splits made by those.
+
+    `opened` remembers the sides of all rows by owner and split, where passive parties say them for all.
+    """
+
+    team: Team
+    parameters: AnyTrees
+    space: Space
+    own: Binned
+    table: SplitTable = field(default_factory=SplitTable)
+    opened: dict[tuple[int, int, int, bool], tuple[int, Bools]] = field(default_factory=dict)
+
+    @property
+    def me(self) -> int:
+        return self.team.owners.index(self.team.active)
+
+    @property
+    def min_rows(self) -> int:
+        """Without a view of the nodes nobody can keep to it."""
+        return 1 if self.parameters.hide_nodes else self.parameters.min_rows
+
+    @property
+    def lenders(self) -> list[tuple[int, str]]:
+        """The passive parties that lend any column, with their places among the owners."""
+        return [
+            (place, owner)
+            for place, owner in enumerate(self.team.owners)
+            if owner != self.team.active and self.space.layouts[place].features
+        ]
+
+    def tell(self, message: object) -> None:
+        """Say something to all who lend columns."""
+        for _, lender in self.lenders:
+            self.team.session.send(lender, message)
+
+
+def can_split(ground: Ground, tree: Growing, number: int) -> bool:
+    """Whether it is worth looking at a node: it is not too deep, too small or too light."""
+    node, parameters = tree.nodes[number], ground.parameters
+    weight = float(np.ldexp(float(node.totals[-1]), -tree.seedling.exponents[-1]))
+    return (
+        node.depth < parameters.depth
+        and node.rows >= 2 * ground.min_rows
+        and node.totals[-1] > 0
+        and weight >= 2 * parameters.minimum_child_weight
+        and (not isinstance(parameters, LgbParameters) or tree.leaves < parameters.leaves)
+    )

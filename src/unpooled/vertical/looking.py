@@ -1,0 +1,152 @@
+"""Sums over the bins of nodes, from all owners of columns, and the best split of each node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from unpooled.codec import Bools, Ints, Ints32
+from unpooled.secure.calls import Inputs
+from unpooled.secure.product import announce, product
+from unpooled.vertical import messages
+from unpooled.vertical.ground import Ground, Growing, can_split
+from unpooled.vertical.groups import Groups
+from unpooled.vertical.layout import to_logical
+from unpooled.vertical.lending import tree_call
+from unpooled.vertical.splitting import best_splits
+from unpooled.vertical.standing import OUTSIDE, Families, bin_sums, packed, shown, unpacked
+
+
+def look(
+    ground: Ground,
+    trees: messages.Trees,
+    growing: Sequence[Growing],
+    families: Mapping[int, Families],
+    sides: Mapping[int, Bools],
+) -> None:
+    """Steps 1, 2 and 3 of growing for these families, by tree; `sides` are those of the splits they come from."""
+    team, layouts = ground.team, ground.space.layouts
+    calls = []
+    if ground.lenders:
+        ground.tell(_level(ground.parameters.hide_nodes, families, sides))  # 1
+        for place, lender in ground.lenders:
+            for number, of_tree in families.items():
+                shape = len(growing[number].y), len(of_tree)
+                calls.append(tree_call(team, lender, layouts[place], ground.parameters, trees, number, shape))
+        announce(team.products, [calls])
+    nodes, own = _own_sums(ground, growing, families)  # while the others are at work
+    parts = {ground.me: own}
+    if ground.min_rows > 1:
+        _keep_groups(ground, growing, families)
+    if ground.lenders:  # 2
+        inputs = [Inputs(y=growing[number].y, nodes=nodes[number]) for number in families] * len(ground.lenders)
+        sums = [of for of in product(team.products, list(zip(calls, inputs, strict=True))) if of is not None]
+        for order, (place, _) in enumerate(ground.lenders):
+            parts[place] = np.concatenate(sums[order * len(families) : (order + 1) * len(families)])
+    totals = _asked_totals(growing, families)
+    by_feature = [to_logical(layouts[place], parts[place], totals) for place in sorted(parts)]
+    _keep_sums(growing, families, np.concatenate(by_feature, axis=1))
+    _find(ground, growing, families)  # 3
+
+
+def new_nodes(ground: Ground, growing: Sequence[Growing], families: Mapping[int, Families]) -> list[tuple[int, int]]:
+    """The nodes of these families that may be split, as tree and node."""
+    return [
+        (number, node)
+        for number, of_tree in families.items()
+        for first in of_tree.firsts.tolist()
+        for node in range(first, first + of_tree.siblings)
+        if can_split(ground, growing[number], node)
+    ]
+
+
+def _level(
+    hidden: bool, families: Mapping[int, Families], sides: Mapping[int, Bools]
+) -> messages.Level | messages.HiddenLevel:
+    if hidden:
+        counts = [len(of_tree) for of_tree in families.values()]
+        return messages.HiddenLevel(np.array(list(families), np.int32), np.array(counts, np.int32))
+    nothing = np.empty(0, bool)
+    return messages.Level(
+        tuple(
+            messages.TreeLevel(number, of.parents, of.firsts, of.asked, packed(sides.get(number, nothing)))
+            for number, of in families.items()
+        )
+    )
+
+
+def _own_sums(
+    ground: Ground, growing: Sequence[Growing], families: Mapping[int, Families]
+) -> tuple[dict[int, Ints32], Ints]:
+    """By tree the family that asks about each row, and the sums over the active party's own bins."""
+    looks = shown([growing[number].standing for number in families], list(families.values()))
+    sums = []
+    for (number, of_tree), (columns, nodes) in zip(families.items(), looks, strict=True):
+        asked = np.flatnonzero(nodes != OUTSIDE)
+        y = growing[number].y[asked]
+        sums.append(bin_sums(ground.own.layout, columns[asked], nodes[asked], len(of_tree), y))
+    return {number: nodes for number, (_, nodes) in zip(families, looks, strict=True)}, np.concatenate(sums)
+
+
+def _keep_groups(ground: Ground, growing: Sequence[Growing], families: Mapping[int, Families]) -> None:
+    """How the bins of each family's nodes are grouped, at all owners."""
+    each = [(number, first) for number, of_tree in families.items() for first in of_tree.firsts.tolist()]
+    own = [growing[number].standing.groups[first] for number, first in each]
+    parts = {ground.me: (np.stack([ends for ends, _ in own]), np.stack([joined for _, joined in own]))}
+    for place, lender in ground.lenders:
+        layout, merged = ground.space.layouts[place], ground.team.session.recv(lender, messages.Merged)
+        parts[place] = (
+            unpacked(merged.ends, len(each) * layout.logical, lender).reshape(len(each), -1),
+            unpacked(merged.missing_joined, len(each) * len(layout.features), lender).reshape(len(each), -1),
+        )
+    ends, joined = (np.concatenate([parts[place][k] for place in sorted(parts)], axis=1) for k in range(2))
+    for place, (number, first) in enumerate(each):
+        for child in range(first, first + families[number].siblings):
+            growing[number].nodes[child].groups = ends[place], joined[place]
+
+
+def _asked_totals(growing: Sequence[Growing], families: Mapping[int, Families]) -> Ints:
+    asked = [(number, (of_tree.firsts + of_tree.asked).tolist()) for number, of_tree in families.items()]
+    return np.stack([growing[number].nodes[node].totals for number, nodes in asked for node in nodes])
+
+
+def _keep_sums(growing: Sequence[Growing], families: Mapping[int, Families], sums: Ints) -> None:
+    """The asked child has what came; its sibling what is left of the parent's, which are needed no more."""
+    place = 0
+    for number, of_tree in families.items():
+        nodes = growing[number].nodes
+        each = zip(of_tree.parents.tolist(), of_tree.firsts.tolist(), of_tree.asked.tolist(), strict=True)
+        for parent, first, asked in each:
+            nodes[first + asked].sums = sums[place]
+            if parent != OUTSIDE:
+                parents_sums = nodes[parent].sums
+                nodes[first + 1 - asked].sums = None if parents_sums is None else parents_sums - sums[place]
+                nodes[parent].sums = None
+            place += 1
+
+
+def _find(ground: Ground, growing: Sequence[Growing], families: Mapping[int, Families]) -> None:
+    """The best split of each node that may be split."""
+    new = new_nodes(ground, growing, families)
+    nodes = [growing[number].nodes[node] for number, node in new]
+    sums = np.stack([node.sums for node in nodes if node.sums is not None])
+    totals = np.stack([node.totals for node in nodes])
+    exponents = np.array([growing[number].seedling.exponents for number, _ in new], np.int64)
+    kept = [node.groups for node in nodes if node.groups is not None]
+    groups = Groups(np.stack([ends for ends, _ in kept]), np.stack([joined for _, joined in kept])) if kept else None
+    best = best_splits(ground.space, sums, totals, exponents, ground.parameters, groups, _drawn(growing, new))
+    for place, node in enumerate(nodes):
+        node.gain, node.best = float(best.gains[place]), int(best.bins[place])
+        node.missing_left = bool(best.missing_left[place])
+
+
+def _drawn(growing: Sequence[Growing], new: Sequence[tuple[int, int]]) -> Bools | None:
+    """The features that each node may be split by, drawn tree by tree."""
+    parts = []
+    for number in dict.fromkeys(number for number, _ in new):
+        draw = growing[number].seedling.drawn
+        if draw is None:
+            return None
+        parts.append(draw(sum(other == number for other, _ in new)))
+    return np.concatenate(parts)

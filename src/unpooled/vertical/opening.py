@@ -1,0 +1,144 @@
+"""On which side of their splits the rows fall: whoever has the column says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from unpooled.codec import Bools, Ints
+from unpooled.errors import ProtocolError
+from unpooled.vertical import messages
+from unpooled.vertical.ground import Ground, Growing
+from unpooled.vertical.splits import right_of
+from unpooled.vertical.standing import members, unpacked
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """Of one tree the rows of the nodes that are split, node by node, how many each has, and their sides."""
+
+    rows: Ints
+    counts: Ints
+    sides: Bools
+
+    def by_node(self, values: Bools) -> list[Bools]:
+        """Views of each node's part."""
+        return np.split(values, np.cumsum(self.counts)[:-1])
+
+
+@dataclass(frozen=True)
+class _Split:
+    """A split to be opened: the tree and the node's place among those chosen there, its number, and the split."""
+
+    tree: int
+    place: int
+    node: int
+    owner: int
+    feature: int
+    bin: int
+    missing_left: bool
+
+
+def open_splits(ground: Ground, growing: Sequence[Growing], chosen: Mapping[int, Sequence[int]]) -> dict[int, Opened]:
+    """Step 4 of growing, by tree; the nodes learn by whose column and which split of that party they are split."""
+    splits = [
+        _split_of(ground, growing[number], number, place, node)
+        for number, nodes in chosen.items()
+        for place, node in enumerate(nodes)
+    ]
+    opened = {}
+    for number, nodes in chosen.items():
+        rows, counts = members(growing[number].where, np.array(nodes, np.int32))
+        opened[number] = Opened(rows, counts, np.empty(len(rows), bool))
+    parts = {number: of_tree.by_node(of_tree.sides) for number, of_tree in opened.items()}
+    asked = [(lender, [split for split in splits if split.owner == place]) for place, lender in ground.lenders]
+    asked = [(lender, theirs) for lender, theirs in asked if theirs]
+    if ground.parameters.hide_nodes:
+        for lender, theirs in asked:
+            _ask_for_all(ground, lender, theirs)
+            for split in theirs:
+                _take_for_all(ground, growing[split.tree], split, opened[split.tree], parts[split.tree])
+    else:
+        for lender, theirs in asked:
+            fields = [(s.tree, s.node, s.feature, s.bin, s.missing_left) for s in theirs]
+            ground.team.session.send(lender, messages.Open(*np.array(fields, np.int32).T.copy()))
+    for number in chosen:
+        _open_own(
+            ground,
+            growing[number],
+            [s for s in splits if (s.tree, s.owner) == (number, ground.me)],
+            parts[number],
+            opened[number],
+        )
+    if not ground.parameters.hide_nodes:
+        for lender, theirs in asked:
+            _take(ground.team.session.recv(lender, messages.Opened), lender, theirs, growing, parts)
+    return opened
+
+
+def _split_of(ground: Ground, tree: Growing, number: int, place: int, node: int) -> _Split:
+    at = tree.nodes[node]
+    at.owner, feature, bin_ = ground.space.place_of(at.best)
+    return _Split(number, place, node, at.owner, feature, bin_, at.missing_left)
+
+
+def _open_own(ground: Ground, tree: Growing, splits: Sequence[_Split], parts: Sequence[Bools], opened: Opened) -> None:
+    if not splits:
+        return
+    rows = np.split(opened.rows, np.cumsum(opened.counts)[:-1])
+    numbers = [ground.table.number(split.feature, split.bin, split.missing_left) for split in splits]
+    lengths = [len(rows[split.place]) for split in splits]
+    mine = np.concatenate([rows[split.place] for split in splits])
+    right = right_of(ground.table, tree.standing.layout, tree.standing.features, mine, np.repeat(numbers, lengths))
+    for split, number, sides in zip(splits, numbers, np.split(right, np.cumsum(lengths)[:-1]), strict=True):
+        parts[split.place][:] = sides
+        tree.nodes[split.node].split = number
+        ground.table.used(number, len(sides))
+
+
+def _take(
+    answer: messages.Opened,
+    lender: str,
+    splits: Sequence[_Split],
+    growing: Sequence[Growing],
+    parts: Mapping[int, Sequence[Bools]],
+) -> None:
+    """A passive party's sides of the rows of its nodes."""
+    if len(answer.numbers) != len(splits) or (answer.numbers < 0).any():
+        raise ProtocolError(f"{lender} Opened other splits than were asked for")
+    lengths = [len(parts[split.tree][split.place]) for split in splits]
+    right = unpacked(answer.sides, sum(lengths), lender)
+    numbers = answer.numbers.tolist()
+    for split, number, sides in zip(splits, numbers, np.split(right, np.cumsum(lengths)[:-1]), strict=True):
+        parts[split.tree][split.place][:] = sides
+        growing[split.tree].nodes[split.node].split = number
+
+
+def _ask_for_all(ground: Ground, lender: str, splits: Sequence[_Split]) -> None:
+    """With hidden nodes: the sides of all rows, asked for once for each split that is new."""
+    new = sorted({_key(split) for split in splits} - set(ground.opened))
+    if not new:
+        return
+    session, rows = ground.team.session, len(ground.own.columns)
+    session.send(lender, messages.OpenForAll(*np.array([key[1:] for key in new], np.int32).T.copy()))
+    answer = session.recv(lender, messages.OpenedForAll)
+    if len(answer.numbers) != len(new) or (answer.numbers < 0).any():
+        raise ProtocolError(f"{lender} OpenedForAll other splits than were asked for")
+    right = unpacked(answer.sides, rows * len(new), lender).reshape(len(new), rows)
+    for key, number, sides in zip(new, answer.numbers.tolist(), right, strict=True):
+        ground.opened[key] = number, sides
+
+
+def _take_for_all(ground: Ground, tree: Growing, split: _Split, opened: Opened, parts: Sequence[Bools]) -> None:
+    number, sides = ground.opened[_key(split)]
+    part = tree.seedling.taking_part
+    sides = sides[part] if tree.seedling.cut and part is not None else sides
+    end = int(np.cumsum(opened.counts)[split.place])
+    parts[split.place][:] = sides[opened.rows[end - int(opened.counts[split.place]) : end]]
+    tree.nodes[split.node].split = number
+
+
+def _key(split: _Split) -> tuple[int, int, int, bool]:
+    return split.owner, split.feature, split.bin, split.missing_left
