@@ -20,13 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
-from unpooled.codec import Bytes, Floats, Ints
+from unpooled.codec import Bytes, Floats, Ints, Ints32
 from unpooled.errors import InputError
 from unpooled.vertical.layout import Bins, Feature, Layout, to_physical_bins
 
@@ -91,6 +92,12 @@ class Binned:
     feature_bins: Bins
     columns: Bins
     layout: Layout
+
+    @cached_property
+    def places(self) -> Ints32:
+        """The bins by column, counted on from one column to the next."""
+        places: Ints32 = np.add(self.columns, self.layout.first_bins, dtype=np.int32, casting="unsafe")
+        return places
 
 
 def fit_bins(

@@ -79,8 +79,10 @@ def boost(
             _judge(parameters, booster)
     for booster in boosters:
         if parameters.patience is not None:
-            best = int(np.argmin(booster.losses)) + 1
-            del booster.trees[best:]
+            del booster.trees[int(np.argmin(booster.losses)) + 1 :]
+            booster.scores = np.tile(booster.base, (len(booster.weights), 1))
+            for trees in booster.trees:
+                _add_to_scores(booster, trees)
     return boosters
 
 
@@ -89,18 +91,15 @@ def _begun(parameters: AnyBoosting, target: Target, weights: Floats) -> Booster:
     if parameters.patience is not None:
         aside = set_aside(weights, parameters.validation_share, np.random.default_rng([target.seed, 0]))
     training = np.where(aside, 0.0, weights)
-    classes = parameters.classes
+    values, classes = np.where(weights > 0, target.values, 0.0), parameters.classes  # others' may be missing
     if classes:
-        shares = [
-            min(max(share, _LEAST_SHARE), 1 - _LEAST_SHARE) for share in class_shares(target.values, training, classes)
-        ]
+        shares = [min(max(share, _LEAST_SHARE), 1 - _LEAST_SHARE) for share in class_shares(values, training, classes)]
         logs = log(np.array(shares))
         base = logs if classes > 2 else logs[1:] - logs[:1]
-        truth = one_hot(target.values, classes) if classes > 2 else target.values[:, np.newaxis]
+        truth = one_hot(values, classes) if classes > 2 else values[:, np.newaxis]
     else:
-        base = np.array([mean_of(target.values, training)])
-        truth = target.values[:, np.newaxis]
-    truth = np.where(weights[:, np.newaxis] > 0, truth, 0.0)
+        base = np.array([mean_of(values, training)])
+        truth = values[:, np.newaxis]
     scores = np.tile(base, (len(weights), 1))
     part = None if parameters.hide_bags else weights > 0
     return Booster(truth, weights, aside, target.seed, base, scores, part)
@@ -164,15 +163,15 @@ def _drawn(parameters: AnyBoosting, features: int, rng: np.random.Generator) -> 
 
 def _add(parameters: AnyBoosting, booster: Booster, grown: Sequence[Growing], second: Sequence[Floats]) -> None:
     """Give the leaves their values, and add those to the scores of the rows that came along."""
-    trees = []
-    for k, (tree, h) in enumerate(zip(grown, second, strict=True)):
-        values = _leaf_values(parameters, booster, tree, h)
-        trees.append((tree, values))
-        if booster.taking_part is None:
-            booster.scores[:, k] += values[tree.where]
-        else:
-            booster.scores[booster.taking_part, k] += values[tree.where]
+    trees = [(tree, _leaf_values(parameters, booster, tree, h)) for tree, h in zip(grown, second, strict=True)]
     booster.trees.append(trees)
+    _add_to_scores(booster, trees)
+
+
+def _add_to_scores(booster: Booster, trees: Sequence[tuple[Growing, Floats]]) -> None:
+    rows = slice(None) if booster.taking_part is None else booster.taking_part
+    for k, (tree, values) in enumerate(trees):
+        booster.scores[rows, k] += values[tree.where]
 
 
 def _leaf_values(parameters: AnyBoosting, booster: Booster, tree: Growing, h: Floats) -> Floats:

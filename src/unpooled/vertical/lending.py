@@ -187,9 +187,9 @@ def _show_hidden(
     batch = []
     for tree, nodes in zip(level.trees.tolist(), level.nodes.tolist(), strict=True):
         standing = _standing_of(team, standings, tree)
-        shape = len(standing.columns), nodes
+        shape = len(standing.own.columns), nodes
         call = tree_call(team, team.session.party, standing.layout, parameters, trees, tree, shape)
-        batch.append((call, Inputs(x=standing.columns)))
+        batch.append((call, Inputs(x=standing.own.columns)))
     product(team.products, batch)
 
 
@@ -207,7 +207,7 @@ def _open(
             numbers.append(table.number(feature, place, bool(missing_left)))
         rows, counts = members(standing.where, np.array([split[1] for split in of_tree], np.int32))
         of_rows = np.repeat(numbers[-len(of_tree) :], counts)
-        right = right_of(table, standing.layout, standing.features, rows, of_rows)
+        right = right_of(table, standing.layout, standing.own.feature_bins, rows, of_rows)
         _check_counts(team, parameters.min_rows, right, counts)
         for number, count in zip(numbers[-len(of_tree) :], counts.tolist(), strict=True):
             table.used(number, count)

@@ -15,7 +15,7 @@ from unpooled.vertical.groups import Groups
 from unpooled.vertical.layout import to_logical
 from unpooled.vertical.lending import tree_call
 from unpooled.vertical.splitting import best_splits
-from unpooled.vertical.standing import OUTSIDE, Families, bin_sums, packed, shown, unpacked
+from unpooled.vertical.standing import OUTSIDE, Families, bin_sums, packed, shown, shown_places, unpacked
 
 
 def look(
@@ -84,8 +84,8 @@ def _own_sums(
     sums = []
     for (number, of_tree), (columns, nodes) in zip(families.items(), looks, strict=True):
         asked = np.flatnonzero(nodes != OUTSIDE)
-        y = growing[number].y[asked]
-        sums.append(bin_sums(ground.own.layout, columns[asked], nodes[asked], len(of_tree), y))
+        places = shown_places(ground.own.layout, columns[asked], nodes[asked])
+        sums.append(bin_sums(ground.own.layout, places, len(of_tree), growing[number].y[asked]))
     return {number: nodes for number, (_, nodes) in zip(families, looks, strict=True)}, np.concatenate(sums)
 
 

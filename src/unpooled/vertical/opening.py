@@ -91,7 +91,9 @@ def _open_own(ground: Ground, tree: Growing, splits: Sequence[_Split], parts: Se
     numbers = [ground.table.number(split.feature, split.bin, split.missing_left) for split in splits]
     lengths = [len(rows[split.place]) for split in splits]
     mine = np.concatenate([rows[split.place] for split in splits])
-    right = right_of(ground.table, tree.standing.layout, tree.standing.features, mine, np.repeat(numbers, lengths))
+    right = right_of(
+        ground.table, tree.standing.layout, tree.standing.own.feature_bins, mine, np.repeat(numbers, lengths)
+    )
     for split, number, sides in zip(splits, numbers, np.split(right, np.cumsum(lengths)[:-1]), strict=True):
         parts[split.place][:] = sides
         tree.nodes[split.node].split = number

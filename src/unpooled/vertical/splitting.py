@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +13,7 @@ from unpooled.vertical.groups import Groups
 from unpooled.vertical.layout import Layout
 from unpooled.vertical.parameters import TreeParameters
 
+_NODES_AT_ONCE = 32  # so that what is computed stays in the processor's caches
 _ROUNDING = 1e-12  # of the node's own score: a smaller gain is a rounding error
 
 
@@ -48,22 +50,27 @@ class Space:
         return np.concatenate([np.empty(0, np.int64), *shifted])
 
     @cached_property
-    def thresholds(self) -> Ints:
+    def thresholds(self) -> Bools:
         """The logical bins after which a feature can be split: all but the last, missing values apart."""
         places = np.concatenate([np.empty(0, np.int64), *(layout.place for layout in self.layouts)])
-        return np.flatnonzero(places < (self._values + self._missing - 1)[self.owner_of_bin])
+        possible: Bools = places < (self._values + self._missing - 1)[self.owner_of_bin]
+        return possible
 
     @cached_property
-    def missing_bins(self) -> Ints:
-        """For each threshold the bin of its feature's missing values, -1 if there is none."""
-        bins = np.where(self._missing > 0, self.starts + self._values, -1)
-        return bins[self.owner_of_bin[self.thresholds]]
+    def before_missing(self) -> Ints:
+        """The logical bins that are thresholds of features with missing values."""
+        return np.flatnonzero(self.thresholds & (self._missing > 0)[self.owner_of_bin])
 
     @cached_property
-    def after_values(self) -> Bools:
-        """For each threshold whether all values are on its left, and only missing ones on its right."""
-        last: Ints = (self.starts + self._values - 1)[self.owner_of_bin[self.thresholds]]
-        return np.equal(self.thresholds, last)
+    def missing_bin(self) -> Ints:
+        """For each feature the bin of its missing values, -1 if there is none."""
+        return np.where(self._missing > 0, self.starts + self._values, -1)
+
+    @cached_property
+    def last_value(self) -> Bools:
+        """The logical bins with all values of their feature up to them."""
+        last: Bools = np.arange(len(self.owner_of_bin)) == (self.starts + self._values - 1)[self.owner_of_bin]
+        return last
 
     @cached_property
     def _values(self) -> Ints:
@@ -98,7 +105,7 @@ def best_splits(
     groups: Groups | None = None,
     allowed: Bools | None = None,
 ) -> Best:
-    """Look at all thresholds of all nodes at once.
+    """The best split of each node.
 
     `sums` are nodes × logical bins × columns, `totals` nodes × columns, the last column the weight; `exponents` say by
     which power of two each column of a node was scaled. A split goes between `groups` of bins, for only there sums are
@@ -106,71 +113,85 @@ def best_splits(
 
     Missing values go to the side where that gains more; where none are missing, later ones go where more weight is.
     """
-    nodes, (places, owners) = len(sums), (space.thresholds, space.owner_of_bin[space.thresholds])
-    if not places.size:
-        return Best(np.zeros(nodes), np.full(nodes, -1), np.zeros(nodes, bool))
-    running = np.zeros((nodes, sums.shape[1] + 1, sums.shape[2]), np.int64)
-    np.cumsum(sums, axis=1, out=running[:, 1:])
-    left = running[:, places + 1] - running[:, space.starts[owners]]
-    has_missing = np.flatnonzero(space.missing_bins >= 0)
-    scale = np.ldexp(1.0, -exponents)
-    base = _score(totals, scale, parameters)
-    gains = _gains(left, totals, scale, base, parameters)
-    missing_left = np.zeros(gains.shape, bool)
-    if has_missing.size:
-        missing = sums[:, space.missing_bins[has_missing]]
-        with_missing = left[:, has_missing] + missing
-        other = _gains(with_missing, totals, scale, base, parameters)
-        other[left[:, has_missing, -1] <= 0] = -np.inf  # the same as all others on the left, which is a threshold too
-        if groups is not None:
-            other[groups.missing_joined[:, owners[has_missing]]] = -np.inf
-        better = other > gains[:, has_missing]
-        missing_left[:, has_missing] = better
-        gains[:, has_missing] = np.where(better, other, gains[:, has_missing])
-    if groups is not None:
-        gains[~groups.ends[:, places] | (groups.missing_joined[:, owners] & space.after_values)] = -np.inf
-    if allowed is not None:
-        gains[~allowed[:, owners]] = -np.inf
-    gains[gains <= np.maximum(parameters.minimum_gain, _ROUNDING * base)[:, np.newaxis]] = -np.inf
-    choice = gains.argmax(axis=1)
-    rows = np.arange(nodes)
-    found = gains[rows, choice] > -np.inf
-    chosen_left, goes_left = left[rows, choice], missing_left[rows, choice]
-    none_missing = _none_missing(space, sums, choice)
-    if groups is not None:
-        none_missing &= ~groups.missing_joined[rows, owners[choice]]
-    heavier = chosen_left[:, -1] >= totals[:, -1] - chosen_left[:, -1]
+    if not len(sums) or not space.thresholds.any():
+        return Best(np.zeros(len(sums)), np.full(len(sums), -1), np.zeros(len(sums), bool))
+    parts = []
+    for begin in range(0, len(sums), _NODES_AT_ONCE):
+        some = slice(begin, begin + _NODES_AT_ONCE)
+        of_groups = None if groups is None else Groups(groups.ends[some], groups.missing_joined[some])
+        of_allowed = None if allowed is None else allowed[some]
+        parts.append(_best(space, sums[some], totals[some], exponents[some], parameters, of_groups, of_allowed))
     return Best(
-        np.where(found, gains[rows, choice], 0.0),
-        np.where(found, places[choice], -1),
-        np.where(none_missing, heavier, goes_left),
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("gains", "bins", "missing_left"))
     )
 
 
-def _none_missing(space: Space, sums: Ints, choice: Ints) -> Bools:
-    bins = space.missing_bins[choice]
-    present: Bools = (sums[np.arange(len(sums)), bins] != 0).any(axis=1)
-    return (bins < 0) | ~present
+def _best(
+    space: Space,
+    sums: Ints,
+    totals: Ints,
+    exponents: Ints,
+    parameters: TreeParameters,
+    groups: Groups | None,
+    allowed: Bools | None,
+) -> Best:
+    columns, owners = range(sums.shape[2]), space.owner_of_bin
+    scale: Floats = np.ldexp(1.0, -exponents)[:, np.newaxis]
+    scaled: Floats = totals * scale[:, 0]  # exact, as are all sums: none passes 2^53
+    whole = [scaled[:, k, np.newaxis] for k in columns]
+    running = [np.cumsum(sums[..., k] * scale[..., k], axis=1) for k in columns]
+    left = [running[k] - owners * whole[k] for k in columns]  # each feature's bins add up to the node's total
+    base = _score(whole, parameters)
+    possible = space.thresholds if groups is None else space.thresholds & groups.ends
+    if allowed is not None:
+        possible = possible & allowed[:, owners]
+    if groups is not None:
+        possible = possible & ~(groups.missing_joined[:, owners] & space.last_value)
+    gains = np.where(possible, _gains(left, whole, base, parameters), -np.inf)
+    missing_left = np.zeros(gains.shape, bool)
+    if (before := space.before_missing).size:
+        missing = space.missing_bin[owners[before]]
+        with_missing = [left[k][:, before] + sums[:, missing, k] * scale[..., k] for k in columns]
+        # Missing values alone on the left are the same as all others there, which the last value's threshold says.
+        possible = np.broadcast_to(possible, gains.shape)[:, before] & (left[-1][:, before] > 0)
+        if groups is not None:
+            possible &= ~groups.missing_joined[:, owners[before]]
+        other = np.where(possible, _gains(with_missing, whole, base, parameters), -np.inf)
+        missing_left[:, before] = other > gains[:, before]
+        gains[:, before] = np.maximum(other, gains[:, before])
+    rows, choice = np.arange(len(sums)), gains.argmax(axis=1)
+    gain = gains[rows, choice]
+    found = gain > np.maximum(parameters.minimum_gain, _ROUNDING * base[:, 0])
+    bins = space.missing_bin[owners[choice]]
+    goes_left = missing_left[rows, choice]
+    none_missing = (bins < 0) | ~(sums[rows, bins] != 0).any(axis=1)
+    if groups is not None:
+        none_missing &= ~groups.missing_joined[rows, owners[choice]]
+    heavier = 2 * left[-1][rows, choice] >= scaled[:, -1]
+    return Best(np.where(found, gain, 0.0), np.where(found, choice, -1), np.where(none_missing, heavier, goes_left))
 
 
-def _gains(left: Ints, totals: Ints, scale: Floats, base: Floats, parameters: TreeParameters) -> Floats:
+def _gains(left: Sequence[Floats], whole: Sequence[Floats], base: Floats, parameters: TreeParameters) -> Floats:
     """The gain of each split, minus infinity where a side weighs too little."""
-    right = totals[:, np.newaxis] - left
-    wide = scale[:, np.newaxis]
-    gains = _score(left, wide, parameters) + _score(right, wide, parameters) - base[:, np.newaxis]
+    right = [total - part for total, part in zip(whole, left, strict=True)]
+    gains = _score(left, parameters)
+    gains += _score(right, parameters)
+    gains -= base
     gains *= 0.5
-    lightest = np.minimum(left[..., -1], right[..., -1])
-    gains[(lightest <= 0) | (lightest * wide[..., -1] < parameters.minimum_child_weight)] = -np.inf
+    lightest = np.minimum(left[-1], right[-1])
+    too_light = lightest < parameters.minimum_child_weight if parameters.minimum_child_weight else lightest <= 0
+    gains[too_light] = -np.inf
     return gains
 
 
-def _score(sums: Ints, scale: Floats, parameters: TreeParameters) -> Floats:
+def _score(sums: Sequence[Floats], parameters: TreeParameters) -> Floats:
     """G² / (H + l2), summed over the columns of G one after the other, so that its order is fixed."""
-    weight = sums[..., -1] * scale[..., -1] + parameters.l2
-    squares = np.zeros(sums.shape[:-1])
-    for column in range(sums.shape[-1] - 1):
-        squares += shrunk(sums[..., column] * scale[..., column], parameters.l1) ** 2
-    return np.divide(squares, weight, out=np.zeros(squares.shape), where=weight > 0)
+    squares = shrunk(sums[0], parameters.l1) ** 2
+    for column in sums[1:-1]:
+        squares += shrunk(column, parameters.l1) ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):  # a side without weight is no side
+        squares /= sums[-1] + parameters.l2
+    return squares
 
 
 def shrunk(gradients: Floats, l1: float) -> Floats:

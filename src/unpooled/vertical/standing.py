@@ -19,17 +19,19 @@ ROOT = 0
 
 @dataclass(eq=False)
 class Standing:
-    """One tree: the bins of its rows by column and by feature, each row's node, and the groups of bins by node.
+    """One tree: its rows' bins, each row's node, and the groups of bins by node.
 
     `min_rows` is the rule for bins that are shown; 1 shows them as they are.
     """
 
-    layout: Layout
-    columns: Bins
-    features: Bins
+    own: Binned
     where: Ints32
     min_rows: int
     groups: dict[int, tuple[Bools, Bools]] = field(default_factory=dict)
+
+    @property
+    def layout(self) -> Layout:
+        return self.own.layout
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +56,12 @@ def root_family() -> Families:
 
 def standing_in_bag(own: Binned, taking_part: Bools | None, min_rows: int, *, cut: bool) -> Standing:
     """The beginning of a tree in which some rows take part, or all; the others are cut off, or stand outside."""
-    layout, columns, features = own.layout, own.columns, own.feature_bins
     if taking_part is None:
-        return Standing(layout, columns, features, np.zeros(len(columns), np.int32), min_rows)
+        return Standing(own, np.zeros(len(own.columns), np.int32), min_rows)
     if cut:
-        where = np.zeros(int(taking_part.sum()), np.int32)
-        return Standing(layout, columns[taking_part], features[taking_part], where, min_rows)
-    where = np.where(taking_part, np.int32(ROOT), np.int32(OUTSIDE))
-    return Standing(layout, columns, features, where, min_rows)
+        part = Binned(own.feature_bins[taking_part], own.columns[taking_part], own.layout)
+        return Standing(part, np.zeros(len(part.columns), np.int32), min_rows)
+    return Standing(own, np.where(taking_part, np.int32(ROOT), np.int32(OUTSIDE)), min_rows)
 
 
 def members(where: Ints32, nodes: Ints32) -> tuple[Ints, Ints]:
@@ -80,7 +80,7 @@ def shown(standings: Sequence[Standing], families: Sequence[Families]) -> list[t
     """
     looks = [_look(standing, of) for standing, of in zip(standings, families, strict=True)]
     if standings[0].min_rows <= 1:
-        return [(standing.columns, nodes) for standing, (_, nodes) in zip(standings, looks, strict=True)]
+        return [(standing.own.columns, nodes) for standing, (_, nodes) in zip(standings, looks, strict=True)]
     layout, siblings = standings[0].layout, families[0].siblings
     counted = [
         _counts(standing, slots, len(of) * siblings)
@@ -97,25 +97,32 @@ def shown(standings: Sequence[Standing], families: Sequence[Families]) -> list[t
                 standing.groups[child] = groups.ends[place], groups.missing_joined[place]
         table = tables[begin : begin + len(of)].reshape(-1)
         asked = np.flatnonzero(nodes != OUTSIDE)
-        as_shown = standing.columns.copy()
-        as_shown[asked] = table[_flat(layout, standing.columns[asked], nodes[asked])]
+        as_shown = standing.own.columns.copy()
+        as_shown[asked] = table[_places(standing.own, asked, nodes[asked])]
         columns.append((as_shown, nodes))
         begin += len(of)
     return columns
 
 
-def bin_sums(layout: Layout, columns: Bins, nodes: Ints | Ints32, count: int, y: Ints | None) -> Ints:
+def bin_sums(layout: Layout, places: Ints32, count: int, y: Ints | None) -> Ints:
     """The sums of y, or how many rows there are, by node and bin: nodes × bins × columns of y.
 
-    numpy adds in floating point, which is exact as long as no sum passes 2^53.
+    `places` are those of each cell among nodes × bins. numpy adds in floating point, which is exact up to 2^53.
     """
-    places, length = _flat(layout, columns, nodes).reshape(-1), count * layout.bins
+    length, width = count * layout.bins, places.shape[1]
     if y is None:
-        return np.bincount(places, minlength=length).reshape(count, layout.bins, 1)
-    sums = np.empty((length, y.shape[1]), np.int64)
+        return np.bincount(places.reshape(-1), minlength=length).reshape(count, layout.bins, 1)
+    flat, sums = places.reshape(-1).astype(np.intp), np.empty((length, y.shape[1]), np.int64)
     for k in range(y.shape[1]):
-        sums[:, k] = np.bincount(places, np.repeat(y[:, k].astype(float), columns.shape[1]), length)
+        sums[:, k] = np.bincount(flat, np.repeat(y[:, k].astype(float), width), length)
     return sums.reshape(count, layout.bins, y.shape[1])
+
+
+def shown_places(layout: Layout, columns: Bins, nodes: Ints32) -> Ints32:
+    """The places of shown bins among nodes × bins of all columns."""
+    places: Ints32 = np.add(columns, layout.first_bins, dtype=np.int32, casting="unsafe")
+    places += (nodes * np.int32(layout.bins))[:, np.newaxis]
+    return places
 
 
 def check_open(standing: Standing, node: int, feature: int, place: int, missing_left: bool) -> None:
@@ -161,14 +168,14 @@ def _counts(standing: Standing, slots: Ints, nodes: int) -> tuple[Ints, Ints]:
     """How many rows each node has in each bin, and in all."""
     inside = np.flatnonzero(slots >= 0)
     found = slots[inside]
-    counts = bin_sums(standing.layout, standing.columns[inside], found, nodes, None)
+    counts = bin_sums(standing.layout, _places(standing.own, inside, found), nodes, None)
     return counts, np.bincount(found, minlength=nodes)[:, np.newaxis]
 
 
-def _flat(layout: Layout, columns: Bins, nodes: Ints | Ints32) -> Ints:
-    """The place of each cell among nodes × bins of all columns."""
-    places: Ints = columns + layout.first_bins
-    places += (nodes.astype(np.int64) * layout.bins)[:, np.newaxis]
+def _places(own: Binned, rows: Ints, nodes: Ints | Ints32) -> Ints32:
+    """The places of some rows' bins among nodes × bins of all columns."""
+    places = np.take(own.places, rows, axis=0)
+    places += (nodes * own.layout.bins).astype(np.int32)[:, np.newaxis]
     return places
 
 
