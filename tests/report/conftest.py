@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.plan import Party, Plan, digest_of, fields_of
 from unpooled.ledger import Ledger, Way
 from unpooled.run.folder import LEDGER, PLAN, RESULT, STATUS
+from unpooled.run.simulate import simulate_job
 from unpooled.run.spawn import spawn
-from unpooled.wire import Disclosure
+from unpooled.wire import Disclosure, disclosure_of, kind_of
 
 SIZE = Disclosure("how many rows <b>this</b> party has", "the active party")
 NOTHING = Disclosure("nothing: random bytes", "")
@@ -55,6 +56,24 @@ def real_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real model of the example's bank and telco: in `train` the run that made it, in `predict` one that used it."""
+    folder = tmp_path_factory.mktemp("trained")
+    example.write(folder)
+    job = example_job("align")
+    parties = {name: party for name, party in job.plan.parties.items() if name != "shop"}
+    privates = {name: job.privates[name].at(folder) for name in parties}
+    privates["bank"] = privates["bank"].model_copy(update={"target": "mortgage"})
+    model = {"learner": "xgb", "trees": 6, "depth": 3}
+    plan = Plan(kind="train", parameters={"model": model}, parties=parties)
+    simulate_job(plan, privates, folder=folder / "train")
+    for name in ("telco", "bank"):
+        privates[name] = privates[name].model_copy(update={"model": folder / "train" / name})
+    simulate_job(Plan(kind="predict", parties=parties), privates, folder=folder / "predict")
+    return folder
+
+
 @pytest.fixture
 def write_run(tmp_path: Path) -> WriteRun:
     """Write a run of a lab (passive) and a clinic (active) between which three messages went; all ended well."""
@@ -85,6 +104,39 @@ def write_run(tmp_path: Path) -> WriteRun:
             if not closed:
                 lines = ledger.path.read_text().splitlines(keepends=True)
                 ledger.path.write_text("".join(lines[:-1]))
+        return run
+
+    return write
+
+
+@pytest.fixture
+def write_job(tmp_path: Path) -> WriteRun:
+    """Write a run whose parties ended well; passive ones have `sent` the active one so many of each message."""
+
+    def write(
+        kind: str, roles: Mapping[str, str], results: Mapping[str, Any], sent: Sequence[tuple[type, int]] = ()
+    ) -> Path:
+        run = tmp_path / "run"
+        parties = {name: {"role": role} for name, role in roles.items()}
+        plan = Plan.model_validate({"kind": kind, "parties": parties})
+        digest = digest_of(fields_of(plan, parameters_of(plan)))
+        for name in roles:
+            home = run / name
+            home.mkdir(parents=True)
+            for folder in (run, home):
+                write_toml(folder / PLAN, plan)
+            (home / STATUS).write_text(json.dumps({"party": name} | FINISHED))
+            if name in results:
+                (home / RESULT).write_text(json.dumps(results[name]))
+            ledger = Ledger(home / LEDGER, name, digest)
+            pairs: list[tuple[Way, str]] = [("sent", plan.active)] if roles[name] == "passive" else []
+            if name == plan.active:
+                pairs = [("received", passive) for passive in plan.with_role("passive")]
+            for way, peer in pairs:
+                for message, times in sent:
+                    for _ in range(times):
+                        ledger.record(way, peer, kind_of(message), "fit", 100, disclosure_of(message))
+            ledger.close()
         return run
 
     return write

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from unpooled.report.page import write_report
+from unpooled.run.folder import RESULT
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -63,6 +65,26 @@ def measured(folder: Path, report: Path) -> dict[tuple[int, str], tuple[int, str
 def test_no_page_is_wider_than_its_window(real_run: Path, tmp_path: Path) -> None:
     assert measured(tmp_path, write_report(real_run)) == {
         (width, scheme): (width, DAY_AND_NIGHT[scheme]) for width, scheme in product(WIDTHS, SCHEMES)
+    }
+
+
+@pytest.mark.parametrize("folder", ["train", "predict"])
+def test_no_page_of_a_model_is_wider_than_its_window(folder: str, trained: Path, tmp_path: Path) -> None:
+    assert {
+        window[0]: content for window, (content, _) in measured(tmp_path, write_report(trained / folder)).items()
+    } == {width: width for width in WIDTHS}
+
+
+def test_long_names_of_columns_and_classes_do_not_widen_the_page(trained: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(trained / "train", run)
+    word = "unbreakable" * 30
+    result = json.loads((run / "bank" / RESULT).read_text())
+    result["importance"][0]["name"] = result["own_gains"][0]["name"] = word
+    result |= {"class_names": [word, "other"], "notes": [word], "calibration": [{"prediction": -1e99, "truth": 1e100}]}
+    (run / "bank" / RESULT).write_text(json.dumps(result | {"classes": 0}))
+    assert {window[0]: content for window, (content, _) in measured(tmp_path, write_report(run)).items()} == {
+        width: width for width in WIDTHS
     }
 
 

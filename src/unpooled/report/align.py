@@ -1,4 +1,4 @@
-"""An alignment's own section of the report: how many rows were left at each step, and who learnt what."""
+"""The section of an alignment, or of one that a job begins with: how many rows each step left, and who learnt what."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from unpooled.align.rows import Places
 from unpooled.errors import PlanError
-from unpooled.jobs.align import Parameters, places_of
+from unpooled.jobs.align import ALIGNED, Parameters, places_of
+from unpooled.jobs.kinds import parameters_of
 from unpooled.report.funnel import Funnel, Tally, funnel_of
 from unpooled.report.gather import PartyFiles, Story
+from unpooled.report.words import listed
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,6 @@ class AlignResult:
     positives: NonNegativeInt | None = None
     asked_about: NonNegativeInt | None = None
     digest: str = ""
-    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class AlignSection:
     """Every party's result, None where there is none that can be read, what they amount to, and the picture of it.
 
     `learnt` says in words what a party was told, and nothing of one that did not get that far. `asked_about` is what
-    the seeker alone knows of the number in common. `digests` are those of the owners of aligned rows.
+    the seeker alone knows of the number in common. `digests` are those of the owners of aligned rows, `files` where
+    they have left the ids of these.
     """
 
     places: Places
@@ -43,12 +45,14 @@ class AlignSection:
     positives: int | None
     asked_about: int | None
     digests: Mapping[str, str]
+    files: Sequence[str]
     funnel: Funnel | None
 
 
 def align_section(story: Story) -> AlignSection | None:
-    """What the results of an alignment say; None if the plan is not one that could be aligned."""
-    parameters = Parameters.model_validate(story.plan.parameters)
+    """What the results of a job that aligns rows say of that; None if the plan is not one that could be aligned."""
+    settings = parameters_of(story.plan)
+    parameters = Parameters.model_validate(settings.model_dump(include=set(Parameters.model_fields)))
     try:
         places = places_of(story.plan, parameters)
     except PlanError:
@@ -72,6 +76,11 @@ def align_section(story: Story) -> AlignSection | None:
         positives=positives,
         asked_about=asked.asked_about if asked and common is None else None,
         digests={name: result.digest for name, result in owned.items() if result.digest},
+        files=[
+            ALIGNED if story.teller else f"{name}/{ALIGNED}"
+            for name in owned
+            if (story.parties[name].folder / ALIGNED).exists()
+        ],
         funnel=_funnel(places, results, common, positives),
     )
 
@@ -97,7 +106,7 @@ def _funnel(
 def _learnt(places: Places, in_ring: bool, name: str, result: AlignResult | None) -> str:
     """What a party was told, beyond what everybody knows from the plan."""
     owners = (*places.passive, places.active)
-    together = _and(owners) if len(owners) == 2 else f"the {len(owners)} owners of columns"
+    together = listed(owners) if len(owners) == 2 else f"the {len(owners)} owners of columns"
     if result is None:
         if not in_ring:
             return "nothing: this way of comparing ids does without it"
@@ -110,11 +119,11 @@ def _learnt(places: Places, in_ring: bool, name: str, result: AlignResult | None
     told = []
     asks = name == places.active and not in_ring
     if asks and len(places.passive) > 1:
-        told.append(f"which of its rows each of {_and(places.passive)} has")
+        told.append(f"which of its rows each of {listed(places.passive)} has")
     if places.passive:
         told.append(f"which {_count(result.common)} of its rows are common to {together}")
         others = [owner for owner in owners if owner != name] if in_ring or asks else [places.active]
-        told.append(f"how many rows {'each of the others' if len(others) > 2 else _and(others)} brought")
+        told.append(f"how many rows {'each of the others' if len(others) > 2 else listed(others)} brought")
     if name == places.active and places.seeker:
         told.append(f"which {_count(result.positives)} of these {_count(result.common)} are {places.seeker}'s too")
         told.append(f"how many ids {places.seeker} brought")
@@ -123,12 +132,3 @@ def _learnt(places: Places, in_ring: bool, name: str, result: AlignResult | None
 
 def _count(value: int | None) -> str:
     return "unknown" if value is None else f"{value:,}"
-
-
-def _and(names: Sequence[str]) -> str:
-    """Names as a sentence has them.
-
-    >>> _and(["bank", "telco", "power"])
-    'bank, telco and power'
-    """
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -40,6 +40,7 @@ class PartyFiles:
     """What one party's folder holds: no status if it never began, and either a ledger or what is wrong with it."""
 
     name: str
+    folder: Path
     status: Status | None
     ledger: Record | None
     ledger_fault: str
@@ -152,7 +153,7 @@ def _teller(folder: Path, plan: Plan) -> str:
 def _read_party(name: str, folder: Path) -> PartyFiles:
     ledger, fault = _read_ledger(name, folder / LEDGER)
     lines = tuple(summarise(ledger)) if ledger else ()
-    return PartyFiles(name, _read_status(folder), ledger, fault, lines, read_json(folder / RESULT))
+    return PartyFiles(name, folder, _read_status(folder), ledger, fault, lines, read_json(folder / RESULT))
 
 
 def _read_status(folder: Path) -> Status | None:
@@ -205,15 +206,21 @@ def _flows(plan: Plan, parties: Mapping[str, PartyFiles]) -> dict[tuple[str, str
     return flows
 
 
-def _settings(section: BaseModel, without: Iterable[str] = ()) -> list[Setting]:
-    return [
-        Setting(name, _in_words(getattr(section, name)), field.description or "")
-        for name, field in type(section).model_fields.items()
-        if name not in without
-    ]
+def _settings(section: BaseModel, without: Iterable[str] = (), prefix: str = "") -> list[Setting]:
+    """A section's settings, those of a section within it with its name and a dot before theirs."""
+    settings = []
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if isinstance(value, BaseModel):
+            settings += _settings(value, prefix=f"{prefix}{name}.")
+        elif name not in without:
+            settings.append(Setting(f"{prefix}{name}", _in_words(value), field.description or ""))
+    return settings
 
 
 def _in_words(value: Any) -> str:
+    if value is None:
+        return "not set"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

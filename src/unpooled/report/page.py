@@ -16,14 +16,25 @@ from unpooled.report import picture
 from unpooled.report.align import align_section
 from unpooled.report.check import check_section
 from unpooled.report.gather import Story, gather
+from unpooled.report.measures import figure
+from unpooled.report.predict import predict_section
+from unpooled.report.train import train_section
 from unpooled.run.folder import REPORT
 from unpooled.version import __version__
 from unpooled.wire import WIRE_VERSION
 
 DIFFERENCES_SHOWN = 20
 
-SECTIONS: Mapping[str, Callable[[Story], Any]] = {"align": align_section, "check": check_section}
-"""What a kind of job shows of its own: the values for `KIND.html` among the templates, where it is called `section`."""
+SECTIONS: Mapping[str, Callable[[Story], Any]] = {
+    "align": align_section,
+    "check": check_section,
+    "predict": predict_section,
+    "train": train_section,
+}
+"""What a kind of job shows of its own: the values for `KIND.html` among the templates, where it is called `section`.
+
+If it has a `headline`, that stands at the head of the page.
+"""
 
 
 def write_report(run: Path) -> Path:
@@ -42,14 +53,17 @@ def draw(story: Story) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": _number, "size": decimal, "moment": _moment, "duration": _duration}
+    environment.filters |= {"number": _number, "figure": figure, "percent": _percent}
+    environment.filters |= {"size": decimal, "moment": _moment, "duration": _duration}
     kind = story.plan.kind
+    section = SECTIONS[kind](story) if kind in SECTIONS else None
     return environment.get_template("page.html").render(
         story=story,
         summary=kind_of_job(story.plan).summary,
         picture=picture.picture_of(list(story.plan.parties), story.flows),
         box=(picture.BOX_WIDTH, picture.BOX_HEIGHT),
-        section=SECTIONS[kind](story) if kind in SECTIONS else None,
+        section=section,
+        headline=getattr(section, "headline", ""),
         differences_shown=DIFFERENCES_SHOWN,
         version=__version__,
         wire_version=WIRE_VERSION,
@@ -58,6 +72,17 @@ def draw(story: Story) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,}"
+
+
+def _percent(share: float) -> str:
+    """A share in words; one that is not nothing is not shown as nothing.
+
+    >>> _percent(0.123), _percent(0.00001), _percent(0.0)
+    ('12.3 %', '< 0.1 %', '0 %')
+    """
+    if not share:
+        return "0 %"
+    return f"{share:.1%}".replace("%", " %") if share >= 0.0005 else "< 0.1 %"
 
 
 def _moment(value: datetime) -> str:

@@ -137,10 +137,11 @@ def _best(
 ) -> Best:
     columns, owners = range(sums.shape[2]), space.owner_of_bin
     scale: Floats = np.ldexp(1.0, -exponents)[:, np.newaxis]
-    scaled: Floats = totals * scale[:, 0]  # exact, as are all sums: none passes 2^53
+    scaled: Floats = totals * scale[:, 0]  # exact, as are all sums over a node's rows: none passes 2^53
     whole = [scaled[:, k, np.newaxis] for k in columns]
-    running = [np.cumsum(sums[..., k] * scale[..., k], axis=1) for k in columns]
-    left = [running[k] - owners * whole[k] for k in columns]  # each feature's bins add up to the node's total
+    running = [np.cumsum(sums[..., k], axis=1) for k in columns]  # over all features, which may pass it
+    earlier = [owners * totals[:, k, np.newaxis] for k in columns]  # each feature's bins add up to the node's total
+    left = [(running[k] - earlier[k]) * scale[..., k] for k in columns]
     base = _score(whole, parameters)
     possible = space.thresholds if groups is None else space.thresholds & groups.ends
     if allowed is not None:

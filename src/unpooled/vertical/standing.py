@@ -87,7 +87,7 @@ def shown(standings: Sequence[Standing], families: Sequence[Families]) -> list[t
         for standing, (slots, _), of in zip(standings, looks, families, strict=True)
     ]
     counts, totals = np.concatenate([counts for counts, _ in counted]), np.concatenate([total for _, total in counted])
-    by_feature = to_logical(layout, counts, totals).reshape(-1, siblings, layout.logical)
+    by_feature = to_logical(layout, counts, totals).reshape(len(counts) // siblings, siblings, layout.logical)
     groups = merged(layout, _parents_groups(standings, families), by_feature, standings[0].min_rows)
     tables = shown_bins(layout, groups)
     columns, begin = [], 0

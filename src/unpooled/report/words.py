@@ -1,0 +1,23 @@
+"""Counts and names as a sentence has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names one after the other.
+
+    >>> listed(["bank", "telco", "power"])
+    'bank, telco and power'
+    """
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def many(count: int, noun: str) -> str:
+    """So many of something that takes an s in the plural.
+
+    >>> many(1, "row"), many(1_200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
