@@ -6,8 +6,9 @@ The active party says which rows reach which splits of a passive one, and is tol
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,22 @@ from unpooled.vertical.team import Team
 _MOST_AT_ONCE = 4_000_000  # rows × trees
 
 
-def predict(team: Team, model: Model, matrix: Floats) -> list[Floats]:
+def predict(team: Team, model: Model, matrix: Floats) -> NDArray[Any]:
+    """At the active party: for each new row the most probable class, by name, or the number."""
+    if not model.parameters.classes:
+        return _mean(scores(team, model, matrix))[:, 0]
+    return np.array(model.classes)[predict_proba(team, model, matrix).argmax(axis=1)]
+
+
+def predict_proba(team: Team, model: Model, matrix: Floats) -> Floats:
+    """At the active party: the probability of each class for new rows, rows × classes."""
+    if not model.parameters.classes:
+        raise InputError("a number has no probabilities")
+    found = _mean(scores(team, model, matrix))
+    return found if model.parameters.classes > 2 else np.concatenate([1.0 - found, found], axis=1)
+
+
+def scores(team: Team, model: Model, matrix: Floats) -> list[Floats]:
     """At the active party: for each ensemble the probabilities or numbers of new rows, rows × outputs.
 
     For two classes there is one output, the probability of the second.
@@ -145,6 +161,14 @@ def _asked(team: Team, model: Model, owner: str, begin: int, count: int, row: In
         team.session.send(owner, messages.Reached(begin, count, numbers.astype(np.int32), packed(reach.reshape(-1))))
         sides[reach] = unpacked(team.session.recv(owner, messages.Sides).sides, int(reach.sum()), owner)
     return sides[place, row]
+
+
+def _mean(each: Sequence[Floats]) -> Floats:
+    """The mean over ensembles, added up in their order."""
+    total = each[0]
+    for found in each[1:]:
+        total = total + found
+    return total / len(each)
 
 
 def _scores(model: Model, nodes: _Nodes, leaves: NDArray[np.int32]) -> Iterator[Floats]:
