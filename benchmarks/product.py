@@ -14,7 +14,8 @@ first tree sends comes from a run of that tree alone, and what each other one se
 `shares` is measured in four ways: the rows moved into the telco's order (`moved`, which the bars are about); the same,
 with a whole tree's random numbers dealt at its beginning (`ahead`); with a name for the bins as well, so that they can
 be opened once for all trees and the engine chooses for each level (`named`); and with nodes that the telco is not told
-(`hidden`). The last two hold the bins as a matrix of zeros and ones and are left out where memory is short.
+(`hidden`). The last two hold the bins as a matrix of zeros and ones and are left out where memory is short. Trees of a
+forest grow in step, a batch of calls for each level of all: `together` is such a batch of trees, by the tree.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -36,6 +37,7 @@ from typing import Any, Literal, NamedTuple
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
+from numpy.typing import NDArray
 from rich.console import Console
 
 from unpooled.codec import Ints, Ints32
@@ -56,9 +58,11 @@ ENCRYPTIONS, TEXTBOOK_ENCRYPTIONS, ENCRYPTION_TURNS = 200, 20, 15
 SMALL, MIDDLE = 1_000, 25_000
 TREES_AND_TURNS = {SMALL: (11, 5), MIDDLE: (4, 3), 200_000: (3, 1)}
 PAILLIER_TREES = 4
+TOGETHER_ROWS, TOGETHER, TOGETHER_STEPS, TOGETHER_TURNS = 4_000, 10, 4, 3
 MATRICES_IN_MEMORY = 6  # of rows × all bins, at the most, when the bins are opened
 ENCRYPT_BAR, TREE_BAR, SHARES_BAR, PLAIN_BAR = 8.0, 7.0, 100.0, 100.0
 
+Bins = NDArray[np.uint16]
 Way = Literal["plain", "paillier", "moved", "ahead", "named", "hidden"]
 
 
@@ -72,7 +76,7 @@ class Tree(NamedTuple):
 class Work(NamedTuple):
     """Some trees on the same rows."""
 
-    bins: Ints
+    bins: Bins
     trees: list[Tree]
 
 
@@ -104,7 +108,7 @@ def cpu_seconds() -> float:
 
 def make_work(rows: int, trees: int) -> Work:
     rng = np.random.default_rng(rows)
-    return Work(rng.integers(0, BINS, (rows, COLUMNS)), [make_tree(rows, rng) for _ in range(trees)])
+    return Work(rng.integers(0, BINS, (rows, COLUMNS), np.uint16), [make_tree(rows, rng) for _ in range(trees)])
 
 
 def make_tree(rows: int, rng: np.random.Generator) -> Tree:
@@ -148,23 +152,31 @@ def opened(session: Session, way: Way) -> Engine:
     return open_engine(session, rules, ("telco", "bank"), driver="bank", coordinator="coordinator")
 
 
-def telco(work: Work, way: Way, session: Session) -> None:
+def steps_of(work: Work, way: Way, together: int) -> Iterator[list[list[tuple[Call, Tree, Ints32]]]]:
+    """So many trees at a time: the calls of each level, with their trees and nodes."""
+    for first in range(0, len(work.trees), together):
+        trees = [(calls_of(work, number, way), work.trees[number]) for number in range(first, first + together)]
+        yield [[(calls[level], tree, tree.levels[level][1]) for calls, tree in trees] for level in range(LEVELS)]
+
+
+def telco(work: Work, way: Way, together: int, session: Session) -> None:
     engine = opened(session, way)
-    for number, tree in enumerate(work.trees):
-        for call, (_, nodes) in zip(calls_of(work, number, way), tree.levels, strict=True):
-            product(engine, [(call, Inputs(x=work.bins, nodes=None if way == "hidden" else nodes))])
+    for levels in steps_of(work, way, together):
+        for batch in levels:
+            known = [(call, None if way == "hidden" else nodes) for call, _, nodes in batch]
+            product(engine, [(call, Inputs(x=work.bins, nodes=nodes)) for call, nodes in known])
 
 
-def bank(work: Work, way: Way, session: Session) -> tuple[list[Taken], list[Ints | None]]:
+def bank(work: Work, way: Way, together: int, session: Session) -> tuple[list[Taken], list[list[Ints | None]]]:
+    """What each step took, and for each tree its sums."""
     marks = [Taken(cpu_seconds(), time.perf_counter())]
     engine = opened(session, way)
-    results = []
-    for number, tree in enumerate(work.trees):
-        calls = calls_of(work, number, way)
+    results: list[list[Ints | None]] = []
+    for levels in steps_of(work, way, together):
         if way == "ahead":
-            announce(engine, [[call] for call in calls])
-        for call, (_, nodes) in zip(calls, tree.levels, strict=True):
-            results += product(engine, [(call, Inputs(y=tree.y, nodes=nodes))])
+            announce(engine, [[call for call, _, _ in batch] for batch in levels])
+        shown = [product(engine, [(c, Inputs(y=tree.y, nodes=nodes)) for c, tree, nodes in batch]) for batch in levels]
+        results += map(list, zip(*shown, strict=True))
         marks.append(Taken(cpu_seconds(), time.perf_counter()))
     finish(engine)
     return [Taken(end.cpu - begin.cpu, end.seconds - begin.seconds) for begin, end in pairwise(marks)], results
@@ -177,16 +189,17 @@ def coordinator(way: Way, session: Session) -> None:
 # the measurement
 
 
-def run(work: Work, way: Way, expected: Sequence[Ints]) -> Run:
-    """All trees, one after the other; sums that are not as expected end everything."""
+def run(work: Work, way: Way, expected: Sequence[Sequence[Ints]], together: int = 1) -> Run:
+    """All trees, one after the other or so many together; sums that are not as expected end everything."""
     roles: dict[str, Callable[[Session], Any]] = {
-        "telco": partial(telco, work, way),
-        "bank": partial(bank, work, way),
+        "telco": partial(telco, work, way, together),
+        "bank": partial(bank, work, way, together),
         "coordinator": partial(coordinator, way),
     }
     outcome = simulate_roles(roles, timeout=600)
     taken, results = outcome.results["bank"]
-    if not all(np.array_equal(ours, theirs) for ours, theirs in zip(results, expected, strict=True)):
+    pairs = [pair for tree in zip(results, expected, strict=True) for pair in zip(*tree, strict=True)]
+    if not all(np.array_equal(ours, theirs) for ours, theirs in pairs):
         raise RuntimeError(f"'{way}' gives other sums than a bare loop over the same {len(work.bins)} rows")
     return Run(taken[0], taken[1:], sent_by(outcome.ledgers))
 
@@ -202,13 +215,20 @@ def sent_by(ledgers: Mapping[str, Record]) -> Counter[str]:
 
 def in_turns(work: Work, ways: Iterable[Way], turns: int) -> dict[Way, list[Run]]:
     """Runs of each way; the first is of one tree alone."""
-    expected = [sums for tree in work.trees for sums in bare_loop(work, tree)]
+    expected = [bare_loop(work, tree) for tree in work.trees]
     alone = work._replace(trees=work.trees[:1])
-    runs = {way: [run(alone, way, expected[:LEVELS])] for way in ways}
+    runs = {way: [run(alone, way, expected[:1])] for way in ways}
     for _ in range(turns):
         for way, made in runs.items():
             made.append(run(work, way, expected))
     return runs
+
+
+def together_cpu() -> float:
+    """CPU seconds a tree takes where several grow in step."""
+    work = make_work(TOGETHER_ROWS, TOGETHER * TOGETHER_STEPS)
+    expected = [bare_loop(work, tree) for tree in work.trees]
+    return cpu_of(run(work, "moved", expected, TOGETHER) for _ in range(TOGETHER_TURNS)) / TOGETHER
 
 
 def fits_in_memory(rows: int) -> bool:
@@ -265,7 +285,9 @@ def main() -> None:
             loops[rows] = bare_loop_cpu(work)
             if rows == SMALL:
                 runs[rows] |= in_turns(work._replace(trees=work.trees[:PAILLIER_TREES]), ["paillier"], turns=1)
-    report(encryptions, runs, loops)
+        status.update(f"measuring {TOGETHER} trees together")
+        together = together_cpu()
+    report(encryptions, runs, loops, together)
 
 
 def cpu_of(runs: Iterable[Run]) -> float:
@@ -285,7 +307,10 @@ def figures_of(runs: Sequence[Run], plain: Sequence[Run]) -> dict[str, Any]:
 
 
 def report(
-    encryptions: Sequence[Encryption], runs: Mapping[int, Mapping[Way, Sequence[Run]]], loops: Mapping[int, float]
+    encryptions: Sequence[Encryption],
+    runs: Mapping[int, Mapping[Way, Sequence[Run]]],
+    loops: Mapping[int, float],
+    together: float,
 ) -> None:
     figures: dict[str, Any] = {
         "benchmark": "product",
@@ -294,6 +319,7 @@ def report(
         "encryptions_per_second": round(statistics.median(turn.ours for turn in encryptions)),
         "textbook_encryptions_per_second": round(statistics.median(turn.textbook for turn in encryptions)),
         "shares_vs_bare_loop": round(cpu_of(runs[MIDDLE]["moved"]) / loops[MIDDLE], 1),
+        "together": {"rows": TOGETHER_ROWS, "trees": TOGETHER, "cpu_seconds": round(together, 4)},
         "trees": [
             {"rows": rows, "bare_loop_cpu_seconds": round(loops[rows], 4)}
             | {way: figures_of(made, of_rows["plain"]) for way, made in of_rows.items()}

@@ -83,9 +83,13 @@ def roles_of(
     differing: Mapping[str, Batches] | None = None,
     own_rules: Mapping[str, Rules] | None = None,
     announced: Sequence[Sequence[Call]] = (),
+    own_calls: bool = False,
     tamper: Mapping[str, Tamper] | None = None,
 ) -> dict[str, Callable[[Session], None]]:
-    """What each party does; `differing` and `own_rules` are those of a party alone, `tamper` changes what it sends."""
+    """What each party does; `differing` and `own_rules` are those of a party alone, `tamper` changes what it sends.
+
+    With `own_calls` a party other than the driver hears of no calls but those in which it takes part.
+    """
 
     def begin(session: Session) -> Engine:
         _watch(session, run.received.setdefault(session.party, []), (tamper or {}).get(session.party))
@@ -96,10 +100,17 @@ def roles_of(
     def holder(session: Session) -> None:
         engine = begin(session)
         shown = run.shown.setdefault(session.party, [])
+
+        def hears_of(call: Call) -> bool:
+            return not own_calls or session.party == DRIVER or session.party in call.participants
+
         if announced:
-            announce(engine, announced)
+            coming = [[call for call in batch if hears_of(call)] for batch in announced]
+            announce(engine, [calls for calls in coming if calls])
         for batch in (differing or {}).get(session.party, batches):
-            shown.append(product(engine, [(call, held[session.party]) for call, held in batch]))
+            mine = [(call, held[session.party]) for call, held in batch if hears_of(call)]
+            if mine or not own_calls:
+                shown.append(product(engine, mine))
         finish(engine)
 
     def coordinator(session: Session) -> None:

@@ -26,7 +26,7 @@ def test_a_call_knows_its_shape() -> None:
 
 def test_participants_stand_in_the_order_in_which_they_appear() -> None:
     call = replace(DENSE, terms=(("telco", "bank"), ("shop", "bank")), added=(("bank", 1), ("isp", 1)))
-    assert call.participants == ["telco", "bank", "shop", "isp"]
+    assert call.participants == ("telco", "bank", "shop", "isp")
 
 
 def test_the_bound_of_a_result_counts_rows_terms_and_what_is_added() -> None:

@@ -89,6 +89,16 @@ def test_a_call_that_only_one_party_makes_ends_the_conversation(
     assert run.rounds("bank") <= 1
 
 
+def test_other_numbers_of_rows_in_nodes_are_refused(rules_for: Make, multiply: Make, made: Make, new_run: Make) -> None:
+    """Where both know the nodes, and runs are told."""
+    call, held = made(HOT)
+    fewer = replace(held["telco"], nodes=np.where(np.arange(40) < 20, held["telco"].nodes, np.int32(-1)))
+    run = new_run()
+    with pytest.raises(ProtocolError, match="telco sent Orders that are none"):
+        multiply(rules_for("shares"), [[(call, held | {"telco": fewer})]], into=run)
+    assert run.rounds("bank") == 0
+
+
 def test_rules_that_differ_end_the_conversation(rules_for: Make, multiply: Make, made: Make) -> None:
     other = {"telco": rules_for("shares", count_rows=False)}
     with pytest.raises(ProtocolError):

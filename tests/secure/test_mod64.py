@@ -72,7 +72,7 @@ def test_folded_nodes_come_out_as_nodes(case: tuple[Any, ...], width: int) -> No
     assert folded.shape == (len(bins), count * width)
     one = mod64.unfold(mod64.product(mod64.one_hot(bins, sizes), folded), count)
     orders, lengths = mod64.sort_rows(bins, sizes, nodes, count)
-    other = mod64.run_sums(words[orders], lengths, sizes, count)
+    other = mod64.by_node(mod64.run_sums(words[orders], lengths), sizes, count)
     assert one.shape == other.shape == (count, sum(sizes), width)
     assert (one == other).all()
 
@@ -84,13 +84,30 @@ def test_rows_are_sorted_by_node_and_bin(case: tuple[Any, ...]) -> None:
     assert lengths.shape == (count * sum(sizes),)
     begin = 0
     for column, size in enumerate(sizes):
-        assert sorted(orders[column]) == list(range(len(bins)))
+        assert sorted(orders[column]) == np.flatnonzero(nodes >= 0).tolist()
         runs = [(node, place) for node in range(count) for place in range(size)]
         named = [run for run, length in zip(runs, lengths[begin:], strict=False) for _ in range(length)]
-        inside = orders[column][: len(named)]
-        assert [(nodes[row], bins[row, column]) for row in inside] == named
-        assert (nodes[orders[column][len(named) :]] == -1).all()
+        assert [(nodes[row], bins[row, column]) for row in orders[column]] == named
         begin += count * size
+
+
+@pytest.mark.parametrize("at_once", [1, 100, 250, 10**6])
+def test_rows_are_sorted_alike_however_many_columns_are_at_once(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, nodes = (4, 3, 300, 1, 6), RNG.integers(-1, 7, 100).astype(np.int32)
+    bins = np.stack([RNG.integers(0, size, 100) for size in sizes], axis=1)
+    orders, lengths = mod64.sort_rows(bins, sizes, nodes, 7)
+    groups = mod64.column_groups
+    monkeypatch.setattr(mod64, "column_groups", lambda columns, rows: groups(columns, rows, at_once))
+    again, lengths_again = mod64.sort_rows(bins, sizes, nodes, 7)
+    assert (orders == again).all()
+    assert (lengths == lengths_again).all()
+
+
+@given(st.integers(0, 20), st.integers(0, 50), st.integers(1, 100))
+def test_groups_are_all_columns_one_after_the_other(columns: int, rows: int, at_once: int) -> None:
+    groups = mod64.column_groups(columns, rows, at_once)
+    assert [column for group in groups for column in range(columns)[group]] == list(range(columns))
+    assert all(group.stop - group.start == 1 or (group.stop - group.start) * rows <= at_once for group in groups)
 
 
 def test_many_runs_are_sorted_all_the_same() -> None:
@@ -98,18 +115,26 @@ def test_many_runs_are_sorted_all_the_same() -> None:
     bins, nodes = RNG.integers(0, 300, (500, 1)), RNG.integers(-1, 300, 500).astype(np.int32)
     orders, lengths = mod64.sort_rows(bins, (300,), nodes, 300)
     assert lengths.sum() == (nodes >= 0).sum()
-    place = np.where(nodes >= 0, nodes * 300 + bins[:, 0], 300 * 300)
+    place = nodes * 300 + bins[:, 0]
+    assert sorted(orders[0]) == np.flatnonzero(nodes >= 0).tolist()
     assert (np.diff(place[orders[0]]) >= 0).all()
 
 
-@pytest.mark.parametrize("places", [2**16 - 1, 2**16])
-def test_rows_outside_all_nodes_come_last_at_the_limit_of_the_narrow_sort(places: int) -> None:
-    bins = np.array([[places - 1], [0], [0]])
-    orders, lengths = mod64.sort_rows(bins, (places,), np.array([0, -1, 0], np.int32), 1)
-    assert orders.tolist() == [[2, 0, 1]]
+@pytest.mark.parametrize("places", [2**8 - 1, 2**8, 2**16 - 1, 2**16])
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.int64])
+def test_rows_are_sorted_at_the_limits_of_the_narrow_sorts(places: int, kind: type) -> None:
+    """As many places in one column of many bins, or in many nodes."""
+    if places - 1 <= np.iinfo(kind).max:
+        bins = np.array([[places - 1], [0], [0]]).astype(kind)
+        orders, lengths = mod64.sort_rows(bins, (places,), np.array([0, -1, 0], np.int32), 1)
+        assert orders.tolist() == [[2, 0]]
+        assert np.flatnonzero(lengths).tolist() == [0, places - 1]
+    nodes = np.array([places - 1, -1, 0], np.int32)
+    orders, lengths = mod64.sort_rows(np.zeros((3, 1), kind), (1,), nodes, places)
+    assert orders.tolist() == [[2, 0]]
     assert np.flatnonzero(lengths).tolist() == [0, places - 1]
 
 
 def test_sums_of_runs_wrap_around() -> None:
     values = np.full((1, 3, 1), 2**63, np.uint64)
-    assert mod64.run_sums(values, np.array([2, 1]), (2,), 1).ravel().tolist() == [0, 2**63]
+    assert mod64.run_sums(values, np.array([2, 1])).ravel().tolist() == [0, 2**63]

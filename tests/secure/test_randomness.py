@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.secure import randomness
-from unpooled.secure.randomness import SEED_BYTES, expand, expand_bytes, new_seed, shuffles
+from unpooled.secure.randomness import SEED_BYTES, expand, expand_bytes, expansions, new_seed, shuffles
 
 SEED = bytes(range(SEED_BYTES))
 
@@ -60,18 +60,35 @@ def test_nothing_and_single_numbers_are_expanded_too(shape: tuple[int, ...]) -> 
     assert expand(SEED, b"mask", shape).shape == shape
 
 
+@pytest.mark.parametrize(
+    "shapes", [[(3,), (0,), (2, 5)], [(1,)] * 7, [(2**13 - 1,), (2,), (2**14, 3)], [(2**13,), (5,)]]
+)
+def test_expansions_go_on_where_the_last_one_ended(shapes: list[tuple[int, ...]]) -> None:
+    """Also across the length that is worked on at once."""
+    parts = list(expansions(SEED, b"once", shapes))
+    assert [part.shape for part in parts] == shapes
+    together = np.concatenate([part.reshape(-1) for part in parts])
+    assert (together == expand(SEED, b"once", together.shape)).all()
+    assert together.tobytes() == expand_bytes(SEED, b"once", together.nbytes)
+
+
+def shuffled(seed: bytes, purpose: bytes, count: int, rows: int) -> np.ndarray:
+    """Orders all at once."""
+    return next(shuffles(seed, purpose, [(count, rows)]))
+
+
 @given(st.binary(min_size=32, max_size=32), st.integers(0, 5), st.integers(0, 60))
 def test_shuffles_are_orders_of_the_rows(seed: bytes, count: int, rows: int) -> None:
-    orders = shuffles(seed, b"order", count, rows)
+    orders = shuffled(seed, b"order", count, rows)
     assert orders.shape == (count, rows)
     assert orders.dtype == np.int64
     assert (np.sort(orders, axis=1) == np.arange(rows)).all()
-    assert (orders == shuffles(seed, b"order", count, rows)).all()
+    assert (np.concatenate([orders[:0], *shuffles(seed, b"order", [(1, rows)] * count)]) == orders).all()
 
 
 def test_every_order_comes_about_equally_often() -> None:
     """All 24 orders of four rows: 24,000 shuffles, of a fixed seed, so this passes always or never."""
-    orders = shuffles(SEED, b"order", 24_000, 4)
+    orders = shuffled(SEED, b"order", 24_000, 4)
     _, counts = np.unique(orders, axis=0, return_counts=True)
     assert len(counts) == 24
     assert ((counts - 1000) ** 2 / 1000).sum() < 49.7  # chi-square with 23 degrees of freedom, one in a thousand
@@ -87,7 +104,9 @@ def shuffle_oddities(shuffle: Callable[..., np.ndarray], monkeypatch: pytest.Mon
         "high": rng.permutation(500).astype(np.uint64) << np.uint64(32),
         "low": rng.permutation(500).astype(np.uint64) + (np.uint64(1) << np.uint64(60)),
     }.items():
-        monkeypatch.setattr(randomness, "expand", lambda seed, purpose, shape, n=numbers: np.resize(n, shape))
+        monkeypatch.setattr(
+            randomness, "expansions", lambda seed, purpose, shapes, n=numbers: (np.resize(n, shape) for shape in shapes)
+        )
         orders = shuffle(bytes(32), b"order", 2, 500)
         if not (orders == np.argsort(numbers)).all():
             found.append(f"{name} bits are not looked at")
@@ -96,7 +115,7 @@ def shuffle_oddities(shuffle: Callable[..., np.ndarray], monkeypatch: pytest.Mon
 
 def shuffles_of_32_bits(low: bool) -> Callable[..., np.ndarray]:
     def shuffle(seed: bytes, purpose: bytes, count: int, rows: int) -> np.ndarray:
-        numbers = randomness.expand(seed, purpose, (count, rows))
+        numbers = next(randomness.expansions(seed, purpose, [(count, rows)]))
         narrow = numbers & np.uint64(2**32 - 1) if low else numbers >> np.uint64(32)
         return np.argsort(narrow, axis=1, kind="stable")
 
@@ -104,18 +123,23 @@ def shuffles_of_32_bits(low: bool) -> Callable[..., np.ndarray]:
 
 
 def test_shuffles_take_64_bits_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shuffle_oddities(shuffles, monkeypatch) == []
+    assert shuffle_oddities(shuffled, monkeypatch) == []
     assert shuffle_oddities(shuffles_of_32_bits(low=True), monkeypatch) == ["high bits are not looked at"]
     assert shuffle_oddities(shuffles_of_32_bits(low=False), monkeypatch) == ["low bits are not looked at"]
 
 
 def test_shuffles_draw_8_bytes_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of their own for every column."""
     drawn = []
-    expand_bytes = randomness.expand_bytes
-    monkeypatch.setattr(
-        randomness,
-        "expand_bytes",
-        lambda seed, purpose, length: drawn.append(length) or expand_bytes(seed, purpose, length),
-    )
-    shuffles(bytes(32), b"order", 3, 1000)
-    assert drawn == [8 * 3 * 1000]
+
+    def watched(seed: bytes, purpose: bytes, shapes: list[tuple[int, ...]]) -> Iterator[np.ndarray]:
+        for numbers in expansions(seed, purpose, shapes):
+            drawn.append(numbers)
+            yield numbers
+
+    monkeypatch.setattr(randomness, "expansions", watched)
+    orders = list(shuffles(bytes(32), b"order", [(2, 1000), (1, 1000)]))
+    numbers = np.concatenate(drawn)
+    assert numbers.shape == (3, 1000)
+    assert len(np.unique(numbers)) == numbers.size
+    assert (np.concatenate(orders) == np.argsort(numbers, axis=1)).all()

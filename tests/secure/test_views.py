@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 
 from unpooled.errors import ProtocolError
-from unpooled.secure import dealer, mod64, paillier, randomness, shares
+from unpooled.secure import dealer, mod64, paillier, permute, randomness, shares
 from unpooled.secure.calls import Call, Dense, Inputs, OneHot
 from unpooled.secure.engine import MaskSeed, Rules
 from unpooled.secure.product import Contribution
-from unpooled.secure.randomness import expand, shuffles
+from unpooled.secure.randomness import expand, expansions, shuffles
 
 PAIR = ("telco", "bank")
 ALL = ("telco", "shop", "bank")
@@ -135,7 +135,7 @@ def _made_of(messages: dict[type, Any]) -> Rings:
             continue
         if part.values.ndim == 3:
             columns, rows, _ = part.values.shape
-            moved = hidden[shuffles(part.once, b"order", columns, rows)] + part.values
+            moved = hidden[next(shuffles(part.once, b"order", [(columns, rows)]))] + part.values
             made |= {f"moved {number}.{column}": values for column, values in enumerate(moved)}
         else:
             seed = part.mask or seed
@@ -262,8 +262,14 @@ def expanding(monkeypatch: pytest.MonkeyPatch, purpose: bytes, change: Callable[
     def broken(seed: bytes, wanted: bytes, shape: tuple[int, ...]) -> np.ndarray:
         return change(seed, wanted, shape) if wanted.startswith(purpose) else expand(seed, wanted, shape)
 
+    def broken_parts(seed: bytes, wanted: bytes, shapes: list[tuple[int, ...]]) -> Iterator[np.ndarray]:
+        if wanted.startswith(purpose):
+            return (change(seed, wanted, shape) for shape in shapes)
+        return expansions(seed, wanted, shapes)
+
     for module in (dealer, shares):
         monkeypatch.setattr(module, "expand", broken)
+    monkeypatch.setattr(permute, "expansions", broken_parts)
 
 
 def nothing(seed: bytes, purpose: bytes, shape: tuple[int, ...]) -> np.ndarray:
@@ -283,8 +289,10 @@ def the_same_for_each_column(seed: bytes, purpose: bytes, shape: tuple[int, ...]
 
 
 def without_shuffling(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (dealer, shares):
-        monkeypatch.setattr(module, "shuffles", lambda seed, purpose, count, rows: np.tile(np.arange(rows), (count, 1)))
+    def in_order(seed: bytes, purpose: bytes, shapes: list[tuple[int, int]]) -> Iterator[np.ndarray]:
+        return (np.tile(np.arange(rows), (count, 1)) for count, rows in shapes)
+
+    monkeypatch.setattr(permute, "shuffles", in_order)
 
 
 def one_mask_for_all_unnoticed(monkeypatch: pytest.MonkeyPatch) -> None:

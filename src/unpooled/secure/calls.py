@@ -2,8 +2,8 @@
 
 A call asks for the sum, over pairs of parties, of XᵀY, where one party of a pair holds X and the other Y, row by row
 the same people. X is either a dense matrix of whole numbers or one-hot: a bin for each row and column, and a node for
-each row (-1 for a row that takes no part). Nothing in a call depends on data, and all parties make the same calls in
-the same order.
+each row (-1 for a row that takes no part). Nothing in a call depends on data. A party makes the calls in which it takes
+part, and those who take part in the same calls make them in the same order.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -44,7 +45,7 @@ class OneHot:
     nodes: int = 1
     hidden: bool = False
 
-    @property
+    @cached_property
     def bins(self) -> int:
         """The bins of all columns."""
         return sum(self.sizes)
@@ -83,20 +84,23 @@ class Call:
         """How many results there are for each column of Y."""
         return math.prod(self.shape[:-1])
 
-    @property
+    @cached_property
     def result_bound(self) -> int:
         """How large the result can become."""
         each = self.left.bound if isinstance(self.left, Dense) else 1
         return len(self.terms) * self.rows * each * self.bound + sum(bound for _, bound in self.added)
 
-    @property
-    def participants(self) -> list[str]:
+    @cached_property
+    def participants(self) -> tuple[str, ...]:
         """Everybody who contributes, in order of first appearance."""
         parties = [party for term in self.terms for party in term] + [party for party, _ in self.added]
-        return list(dict.fromkeys(parties))
+        return tuple(dict.fromkeys(parties))
 
     def tag(self, number: int) -> bytes:
-        """What the messages of this call carry: all parties' calls must be the same, in the same order."""
+        """What the messages of this call carry; `number` is its number among the calls of the same participants.
+
+        Whoever takes part must make the same call, after as many others of the same participants.
+        """
         return hashlib.sha256(f"unpooled product {number} {self!r}".encode()).digest()[:16]
 
 
@@ -170,7 +174,10 @@ def _check_matrix(values: NDArray[Any] | None, shape: tuple[int, ...], bound: in
 def _check_bins(bins: NDArray[Any] | None, rows: int, sizes: tuple[int, ...], party: str) -> None:
     if bins is None or bins.dtype.kind not in "iu" or bins.shape != (rows, len(sizes)):
         raise InputError(f"{party}: X must be bins (whole numbers) of shape {(rows, len(sizes))}")
-    if bins.size and ((bins < 0) | (bins >= np.array(sizes))).any():
+    if not bins.size:
+        return
+    within = int(bins.max()) < min(sizes) or bool((bins.max(axis=0) < np.array(sizes)).all())
+    if not within or (bins.dtype.kind == "i" and int(bins.min()) < 0):
         raise InputError(f"{party}: X has a bin that its column does not have")
 
 

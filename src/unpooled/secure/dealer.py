@@ -15,11 +15,11 @@ import numpy as np
 
 from unpooled.codec import Ring
 from unpooled.errors import ProtocolError
-from unpooled.secure import mod64
+from unpooled.secure import mod64, permute
 from unpooled.secure.calls import Call, Dense
 from unpooled.secure.engine import Rules, Stop
 from unpooled.secure.packing import RING_BITS, slots_for
-from unpooled.secure.randomness import expand, new_seed, shuffles
+from unpooled.secure.randomness import expand, new_seed
 from unpooled.session import Session
 from unpooled.wire import message
 
@@ -133,12 +133,8 @@ def _permutation(dealer: Dealer, item: Item) -> tuple[Part, Part]:
     v_shape = (item.rows, item.words)
     v_seed, v_new = dealer.mask("y", item.right, item.y, v_shape)
     left_once, right_once = new_seed(), new_seed()
-    orders = shuffles(left_once, b"order", item.width, item.rows)
-    b = expand(right_once, b"once", (item.width, *v_shape))
-    return (
-        Part(b"", left_once, mod64.moved(expand(v_seed, b"mask", v_shape), orders) - b),
-        Part(v_seed if v_new else b"", right_once, _NOTHING),
-    )
+    values = permute.dealt(left_once, right_once, expand(v_seed, b"mask", v_shape), item.width)
+    return Part(b"", left_once, values), Part(v_seed if v_new else b"", right_once, _NOTHING)
 
 
 _NOTHING: Ring = np.empty(0, np.uint64)

@@ -46,11 +46,12 @@ class Engine:
     driver: str
     coordinator: str | None
     most_answered: int | None = None
-    calls: int = 0
+    batches: int = 0
+    calls: Counter[tuple[str, ...]] = field(default_factory=Counter)
     mask_seeds: dict[str, bytes] = field(default_factory=dict, repr=False)
     prepared: dict[Any, Any] = field(default_factory=dict, repr=False)
     answered: Counter[str] = field(default_factory=Counter)
-    announced: deque[int] = field(default_factory=deque)
+    announced: deque[Sequence[Call]] = field(default_factory=deque)
     seeds: set[bytes] = field(default_factory=set, repr=False)
 
     @property
@@ -61,10 +62,17 @@ class Engine:
         """Whether this party stands before another in the list that all share."""
         return self.parties.index(self.party) < self.parties.index(other)
 
-    def number(self) -> int:
-        """The number of the next call."""
-        self.calls += 1
-        return self.calls
+
+def next_tags(calls: Counter[tuple[str, ...]], batch: Iterable[Call]) -> list[bytes]:
+    """The tags of the calls that come next, given how many there were of each set of participants, which counts on.
+
+    All who take part in a call know its number: whoever takes no part in it may never hear of it.
+    """
+    tags = []
+    for call in batch:
+        calls[call.participants] += 1
+        tags.append(call.tag(calls[call.participants]))
+    return tags
 
 
 class Protection(Protocol):

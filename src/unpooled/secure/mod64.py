@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unpooled.codec import Bytes, Ints, Ints32, Ring
 from unpooled.errors import ProtocolError
+
+T = TypeVar("T", bound=np.generic)
+Places = NDArray[np.uint32]
+
+SORTED_AT_ONCE, MOVED_AT_ONCE = 2**13, 2**15
+"""How many rows of all columns together: more would not stay in the caches, and fewer take more calls of numpy."""
 
 
 def product(x: Ring, y: Ring) -> Ring:
@@ -34,45 +41,77 @@ def unfold(sums: Ring, count: int) -> Ring:
     return np.ascontiguousarray(sums.reshape(bins, count, width // count if count else 0).transpose(1, 0, 2))
 
 
-def sort_rows(bins: NDArray[Any], sizes: Sequence[int], nodes: Ints32, count: int) -> tuple[Ints, Ints]:
-    """For each column the rows sorted by node and bin, rows outside all nodes last, and how many each run has.
+def column_groups(columns: int, rows: int, at_once: int = SORTED_AT_ONCE) -> list[slice]:
+    """Columns to be worked on together: many where they are short, one by one where they fill the caches."""
+    step = max(1, at_once // max(1, rows))
+    return [slice(start, min(start + step, columns)) for start in range(0, columns, step)]
+
+
+def sort_rows(bins: NDArray[Any], sizes: Sequence[int], nodes: Ints32, count: int) -> tuple[Places, Ints]:
+    """For each column the rows that are in a node, sorted by node and bin, and how many each run has.
 
     Run lengths stand column by column, in each by node, then bin.
     """
-    rows, columns = bins.shape
-    orders = np.empty((columns, rows), np.int64)
-    lengths = []
-    for column, size in enumerate(sizes):
-        place = np.where(nodes >= 0, nodes.astype(np.int64) * size + bins[:, column].astype(np.int64), count * size)
-        narrow = place.astype(np.uint16) if count * size < 2**16 else place  # numpy sorts these by counting
-        orders[column] = np.argsort(narrow, kind="stable")
-        lengths.append(np.bincount(place, minlength=count * size + 1)[: count * size])
-    return orders, np.concatenate(lengths) if lengths else np.empty(0, np.int64)
+    inside = np.flatnonzero(nodes >= 0)
+    if all_inside := len(inside) == len(nodes):
+        node, by_column = nodes, bins.T
+    else:
+        node, by_column = nodes[inside], bins.take(inside, axis=0).T
+    kind = np.min_scalar_type(count * max(sizes, default=0))  # numpy sorts 16 bits and fewer by counting
+    node, widths = node.astype(kind), np.array(sizes, kind)[:, np.newaxis]
+    firsts = count * (np.cumsum(sizes, dtype=np.int64) - sizes)[:, np.newaxis]
+    orders, lengths = np.empty((len(sizes), len(inside)), np.uint32), [np.empty(0, np.int64)]
+    for group in column_groups(len(sizes), len(inside)):
+        places = by_column[group].astype(kind, order="C")
+        places += widths[group] * node
+        order = places.argsort(axis=1, kind="stable")
+        orders[group] = order if all_inside else inside.take(order)
+        runs = places + (firsts[group] - firsts[group.start])
+        lengths.append(np.bincount(runs.reshape(-1), minlength=count * sum(sizes[group])))
+    return orders, np.concatenate(lengths)
 
 
-def run_sums(values: Ring, lengths: Ints, sizes: Sequence[int], count: int) -> Ring:
-    """Sums of runs, as nodes × bins × words; `values` are columns × rows × words in the order of `sort_rows`."""
-    width = values.shape[-1]
-    result = np.empty((count, sum(sizes), width), np.uint64)
-    begin = offset = 0
-    for column, size in enumerate(sizes):
-        runs = lengths[begin : begin + count * size]
-        ends, filled = np.cumsum(runs), np.flatnonzero(runs)  # reduceat would give an empty run the value at its start
-        sums = np.zeros((count * size, width), np.uint64)
-        if filled.size:
-            sums[filled] = np.add.reduceat(values[column, : ends[-1]], (ends - runs)[filled], axis=0)
-        result[:, offset : offset + size] = sums.reshape(count, size, width)
-        begin, offset = begin + count * size, offset + size
-    return result
+def run_sums(values: Ring, lengths: Ints) -> Ring:
+    """Sums of runs, as runs × words, in the order of `sort_rows`; `values` are columns × rows × words."""
+    columns, rows, words = values.shape
+    sums = np.zeros((len(lengths), words), np.uint64)
+    (filled,) = lengths.nonzero()  # reduceat would give an empty run the value at its start
+    if filled.size:
+        starts = (np.cumsum(lengths) - lengths)[filled]
+        sums[filled] = np.add.reduceat(values.reshape(columns * rows, words), starts, axis=0)
+    return sums
 
 
-def moved(values: Ring, orders: NDArray[Any]) -> Ring:
-    """For each column the rows in its order, as columns × rows × words; `values` are per column or serve for all."""
-    result = np.empty((*orders.shape, values.shape[-1]), np.uint64)
-    for column, order in enumerate(orders):
-        source = values[column] if values.ndim == 3 else values
-        np.take(source, order, axis=0, out=result[column], mode="clip")  # without clip numpy makes a copy first
-    return result
+def moved(values: NDArray[T], orders: Places) -> NDArray[T]:
+    """For each column its rows in its order; `values` are columns × rows, and perhaps words."""
+    columns, rows = values.shape[:2]
+    places = orders if columns == 1 else orders + first_places(columns, rows)
+    return values.reshape(columns * rows, *values.shape[2:]).take(places, axis=0)
+
+
+def first_places(columns: int, rows: int) -> Ints:
+    """Where each column begins, when all stand one behind the other; columns × 1."""
+    return (np.arange(columns) * rows)[:, np.newaxis]
+
+
+def by_node(sums: Ring, sizes: tuple[int, ...], count: int) -> Ring:
+    """Sums of runs, in the order of `sort_rows`, as nodes × bins × words."""
+    return sums.take(run_places(sizes, count), axis=0)
+
+
+def run_places(sizes: tuple[int, ...], count: int) -> Ints:
+    """For each node and bin of all columns where its run stands in the order of `sort_rows`."""
+    firsts, widths = _columns_of_bins(sizes)
+    places: Ints = np.arange(count)[:, np.newaxis] * widths
+    places += np.arange(len(widths)) + (count - 1) * firsts
+    return places
+
+
+@lru_cache(maxsize=16)
+def _columns_of_bins(sizes: tuple[int, ...]) -> tuple[Ints, Ints]:
+    """For each bin of all columns the first bin of its column, and how many the column has."""
+    widths = np.array(sizes, np.int64)
+    return np.repeat(np.cumsum(widths) - widths, widths), np.repeat(widths, widths)
 
 
 def bin_sums(bins: NDArray[Any], sizes: Sequence[int], words: Ring) -> Ring:
@@ -81,7 +120,7 @@ def bin_sums(bins: NDArray[Any], sizes: Sequence[int], words: Ring) -> Ring:
     sums = [np.empty((0, words.shape[1]), np.uint64)]
     for column, size in enumerate(sizes):  # one by one: all columns' words at once would not fit the caches
         orders, lengths = sort_rows(bins[:, column : column + 1], [size], nodes, 1)
-        sums.append(run_sums(words[orders], lengths, [size], 1)[0])
+        sums.append(run_sums(words[orders], lengths))
     return np.concatenate(sums)
 
 

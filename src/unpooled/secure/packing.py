@@ -7,6 +7,7 @@ A word is the sum of v_k · 2^(k·bits): adding words adds all their slots, as l
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -28,6 +29,7 @@ class Slots:
         return -(-self.columns // self.per_word)
 
 
+@lru_cache(maxsize=256)
 def slots_for(columns: int, bound: int, word_bits: int) -> Slots:
     """The narrowest slots that hold every sum up to `bound`, as many to a word as fit."""
     bits = bound.bit_length() + 1

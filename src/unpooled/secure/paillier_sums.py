@@ -35,20 +35,17 @@ def bin_sums(
     progress: Progress,
 ) -> list[mpz]:
     """For each node and bin the sum of its rows, word by word; `rows` are rows × words × bytes."""
-    words, total_bins = rows.shape[1], sum(sizes)
+    words = rows.shape[1]
     orders, lengths = mod64.sort_rows(bins, sizes, nodes, count)
-    order = orders[:, : int((nodes >= 0).sum())].reshape(-1)
-    work = _runs(rows, order, lengths, max(1, _ADDITIONS // words))
+    work = _runs(rows, orders.reshape(-1), lengths, max(1, _ADDITIONS // words))
     sums = flat(in_order(partial(_run_sums, public), work), len(lengths) * words, progress)
-    places = np.empty((count, total_bins), np.int64)  # sums stand column by column, results node by node
-    begin = offset = 0
-    for size in sizes:
-        places[:, offset : offset + size] = begin + np.arange(count * size).reshape(count, size)
-        begin, offset = begin + count * size, offset + size
-    return [c for place in places.reshape(-1).tolist() for c in sums[place * words : (place + 1) * words]]
+    places = (
+        mod64.run_places(tuple(sizes), count).reshape(-1).tolist()
+    )  # sums stand column by column, results node by node
+    return [c for place in places for c in sums[place * words : (place + 1) * words]]
 
 
-def _runs(rows: Bytes, order: Ints, lengths: Ints, most: int) -> Iterator[tuple[Bytes, Ints]]:
+def _runs(rows: Bytes, order: mod64.Places, lengths: Ints, most: int) -> Iterator[tuple[Bytes, Ints]]:
     """Whole runs, about `most` rows at a time."""
     ends = np.concatenate([[0], np.cumsum(lengths)])
     cuts = np.flatnonzero(np.diff(ends // most)) + 1

@@ -17,7 +17,7 @@ from unpooled.codec import Bytes, Ints
 from unpooled.errors import ProtocolError
 from unpooled.secure import paillier, plain, shares
 from unpooled.secure.calls import Call, Inputs, check_call, check_inputs
-from unpooled.secure.engine import Engine, Protection, Rules, count_questions, open_engine
+from unpooled.secure.engine import Engine, Protection, Rules, count_questions, next_tags, open_engine
 from unpooled.wire import message
 
 __all__ = ["Call", "Engine", "Inputs", "Rules", "announce", "finish", "forget", "open_engine", "product", "serve"]
@@ -32,15 +32,20 @@ class Contribution:
 
 
 def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ints | None]:
-    """Several independent products in one go; None for those that this party is not shown."""
+    """Several independent products in one go; None for those that this party is not shown.
+
+    The driver hands in all calls, also those between others, since it asks the coordinator for what they need. Every
+    other party hands in those of them in which it takes part, in the same order, and none where there are none.
+    """
     calls = [call for call, _ in batch]
-    tags = [call.tag(engine.number()) for call in calls]
+    tags = next_tags(engine.calls, calls)
+    engine.batches += 1
     for call, inputs in batch:  # 1
         check_call(call, engine.parties)
         check_inputs(call, engine.party, inputs)
         count_questions(engine, call)
     module = _ENGINES[engine.rules.engine]
-    with engine.session.scope("product", engine.calls):
+    with engine.session.scope("product", engine.batches):
         held = module.share(engine, batch, tags)  # 2
         for place, (call, inputs) in enumerate(batch):
             if engine.party in dict(call.added) and inputs.added is not None:  # 3
@@ -50,7 +55,10 @@ def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ints |
 
 
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
-    """Say which batches of calls come next, so that what they need is made ahead; all parties may say it, alike."""
+    """Say which batches of calls come next, so that what they need is made ahead.
+
+    Every party may say it, or none but the driver; each says it of the batches that it will hand to `product`.
+    """
     _ENGINES[engine.rules.engine].announce(engine, batches)
 
 

@@ -7,15 +7,18 @@ gives unrelated numbers for different purposes.
 from __future__ import annotations
 
 import hashlib
-import math
 import secrets
+from collections.abc import Iterable, Iterator
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
 from unpooled.codec import Ints, Ring
+from unpooled.secure.mod64 import first_places
 
 SEED_BYTES = 32
+
+_ZEROS = memoryview(bytes(2**16))
 
 
 def new_seed() -> bytes:
@@ -24,24 +27,43 @@ def new_seed() -> bytes:
 
 def expand_bytes(seed: bytes, purpose: bytes, length: int) -> bytes:
     """So many bytes from a seed."""
-    key = hashlib.sha256(b"unpooled expand v1" + len(purpose).to_bytes(4, "little") + purpose + seed).digest()
-    encryptor = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-    return encryptor.update(bytes(length))
+    return _cipher(seed, purpose).update(bytes(length))
 
 
 def expand(seed: bytes, purpose: bytes, shape: tuple[int, ...]) -> Ring:
     """An array of numbers mod 2^64 from a seed."""
-    data = expand_bytes(seed, purpose, 8 * math.prod(shape))
-    return np.frombuffer(data, "<u8").astype(np.uint64, copy=False).reshape(shape)
+    return next(expansions(seed, purpose, [shape]))
 
 
-def shuffles(seed: bytes, purpose: bytes, count: int, rows: int) -> Ints:
-    """So many random orders of the rows, each by 64 random bits a row; two equal ones are as good as impossible.
+def expansions(seed: bytes, purpose: bytes, shapes: Iterable[tuple[int, ...]]) -> Iterator[Ring]:
+    """The same numbers one array after the other, so that each can be used while it is in the caches."""
+    cipher = _cipher(seed, purpose)
+    for shape in shapes:
+        numbers = np.empty(shape, "<u8")
+        data = numbers.reshape(-1).view(np.uint8).data
+        for start in range(0, len(data), len(_ZEROS)):
+            part = data[start : start + len(_ZEROS)]
+            cipher.update_into(_ZEROS[: len(part)], part)
+        yield numbers.astype(np.uint64, copy=False)
 
-    Sorting by the first 16 bits goes by counting, and what is nearly in order is sorted fast.
+
+def _cipher(seed: bytes, purpose: bytes) -> CipherContext:
+    key = hashlib.sha256(b"unpooled expand v1" + len(purpose).to_bytes(4, "little") + purpose + seed).digest()
+    return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+
+
+def shuffles(seed: bytes, purpose: bytes, shapes: Iterable[tuple[int, int]]) -> Iterator[Ints]:
+    """Random orders of the rows, columns × rows at a time, each by 64 random bits a row.
+
+    Two equal ones are as good as impossible. Sorting by the first 16 bits goes by counting, and what is nearly in
+    order is sorted fast.
     """
-    orders = np.empty((count, rows), np.int64)
-    for order, keys in zip(orders, expand(seed, purpose, (count, rows)), strict=True):
-        rough = np.argsort((keys >> np.uint64(48)).astype(np.uint16), kind="stable")
-        order[:] = rough[np.argsort(keys[rough], kind="stable")]
-    return orders
+    for numbers in expansions(seed, purpose, shapes):
+        firsts = first_places(*numbers.shape)
+        rough = (numbers >> np.uint64(48)).astype(np.uint16).argsort(axis=1, kind="stable")
+        rough += firsts
+        fine = numbers.reshape(-1).take(rough).argsort(axis=1, kind="stable")
+        fine += firsts
+        order = rough.reshape(-1).take(fine)
+        order -= firsts
+        yield order

@@ -9,7 +9,8 @@ one-hot X the nodes are folded into Y: its holder alone needs to know them.
 **Permute and share**, for one-hot X with nodes that both sides know. For each column the holder of X has the order π of
 the rows by node and bin. It is dealt a random order ρ and Δ = V[ρ] - b, the other side b. It sends σ with ρ[σ] = π,
 which is as random as ρ is. It holds F[π] + Δ[σ], the other side b[σ]; together that is Y[π], and each side sums up its
-runs. The holder of Y is told how long the runs are.
+runs; rows outside all nodes come last and are in no run. The holder of Y is told how long the runs are. `permute` has
+the arithmetic.
 
 What a mask hides it hides once: U is bound to one X and V to one Y, and what was opened may serve again. Halves, Δ, b
 and ρ serve once.
@@ -27,15 +28,15 @@ from numpy.typing import NDArray
 
 from unpooled.codec import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
-from unpooled.secure import dealer, mod64
+from unpooled.secure import dealer, mod64, permute
 from unpooled.secure.calls import Call, Inputs, OneHot, given
 from unpooled.secure.dealer import Deal, Dealt, Item, Part, method_of
-from unpooled.secure.engine import Engine, Stop
+from unpooled.secure.engine import Engine, Stop, next_tags
+from unpooled.secure.mod64 import Places
 from unpooled.secure.packing import RING_BITS, Slots, pack, slots_for, unpack
-from unpooled.secure.randomness import SEED_BYTES, expand, shuffles
+from unpooled.secure.randomness import SEED_BYTES, expand
 from unpooled.wire import message
 
-Orders32 = NDArray[np.uint32]
 _LAYOUT = "\n"
 
 
@@ -51,7 +52,7 @@ class Hidden:
 )
 class Orders:
     tags: tuple[bytes, ...]
-    places: tuple[Orders32, ...]
+    places: tuple[Places, ...]
     lengths: tuple[Ints, ...]
 
 
@@ -82,9 +83,10 @@ class Task:
     part: Part
     peer: str
     is_left: bool
-    order: Ints | None = None
-    places: Orders32 | None = None
+    orders: Places | None = None
+    places: Places | None = None
     lengths: Ints | None = None
+    inside: int = 0
 
 
 def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Ring]:
@@ -107,7 +109,7 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
     for number, task in enumerate(tasks, start=1):
         engine.session.progress(number, len(tasks))
         held[task.place] += _left_share(engine, task) if task.is_left else _right_share(engine, task)
-    forget(engine, {key[-1] for key in engine.prepared if key[-1].startswith("#")})
+    _forget_unnamed(engine, tasks)
     return held
 
 
@@ -139,15 +141,15 @@ def items_of(engine: Engine, call: Call, tag: bytes) -> list[Item]:
 
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
     """Have numbers dealt for batches to come, while there is other work; at the driver, elsewhere nothing happens."""
-    number = engine.calls + sum(engine.announced)
+    if engine.party != engine.driver:
+        return
+    calls = engine.calls.copy()
+    calls.update(call.participants for batch in engine.announced for call in batch)
     for batch in batches:
-        items = []
-        for call in batch:
-            number += 1
-            items += items_of(engine, call, call.tag(number))
-        if engine.party == engine.driver:
-            _request(engine, Deal(tuple(items)))
-            engine.announced.append(len(batch))
+        tags = next_tags(calls, batch)
+        items = [item for call, tag in zip(batch, tags, strict=True) for item in items_of(engine, call, tag)]
+        _request(engine, Deal(tuple(items)))
+        engine.announced.append(tuple(batch))
 
 
 def forget(engine: Engine, names: Iterable[str]) -> None:
@@ -155,6 +157,13 @@ def forget(engine: Engine, names: Iterable[str]) -> None:
     dropped = set(names)
     for key in [key for key in engine.prepared if key[-1].partition(_LAYOUT)[0] in dropped]:
         del engine.prepared[key]
+
+
+def _forget_unnamed(engine: Engine, tasks: Sequence[Task]) -> None:
+    """Drop what was kept of matrices without a name, which serve one call."""
+    kept = {task.item.y for task in tasks} | {task.item.x for task in tasks if task.item.method == "triple"}
+    if unnamed := {name for name in kept if name.startswith("#")}:
+        forget(engine, unnamed)
 
 
 def _ask(engine: Engine, items: Sequence[Item]) -> None:
@@ -218,16 +227,11 @@ def _take_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
 
 def _send_orders(engine: Engine, right: str, tasks: Sequence[Task]) -> None:
     for task in tasks:
-        left, item = task.call.left, task.item
+        left = task.call.left
         if isinstance(left, OneHot):
-            shuffled = shuffles(_seed(task.part.once, engine), b"order", item.width, item.rows)
             x, nodes = given(task.inputs.x), given(task.inputs.nodes)
-            task.order, task.lengths = mod64.sort_rows(x, left.sizes, nodes, left.nodes)
-            task.places = np.empty(shuffled.shape, np.uint32)
-            where, numbers = np.empty(item.rows, np.uint32), np.arange(item.rows, dtype=np.uint32)
-            for column, order in enumerate(task.order):
-                where[shuffled[column]] = numbers
-                task.places[column] = where[order]
+            task.orders, task.lengths = mod64.sort_rows(x, left.sizes, nodes, left.nodes)
+            task.places = permute.hidden_places(_seed(task.part.once, engine), task.orders, nodes)
     if tasks:
         places, lengths = [given(task.places) for task in tasks], [given(task.lengths) for task in tasks]
         engine.session.send(right, Orders(tuple(task.tag for task in tasks), tuple(places), tuple(lengths)))
@@ -246,22 +250,16 @@ def _take_orders(engine: Engine, left: str, tasks: Sequence[Task]) -> None:
     if orders.tags != tuple(task.tag for task in tasks) or not len(tasks) == len(orders.places) == len(orders.lengths):
         raise ProtocolError(f"{left} sent Orders for other products than {engine.party} works on")
     for task, places, lengths in zip(tasks, orders.places, orders.lengths, strict=True):
-        sizes = task.call.left.sizes if isinstance(task.call.left, OneHot) else ()
-        runs = task.call.left.nodes * sum(sizes) if isinstance(task.call.left, OneHot) else 0
-        if places.shape != (task.item.width, task.item.rows) or lengths.shape != (runs,):
+        form, item = task.call.left, task.item
+        if not isinstance(form, OneHot):
+            raise TypeError("only one-hot matrices are permuted")
+        if places.shape != (item.width, item.rows) or lengths.shape != (form.nodes * form.bins,):
             raise ProtocolError(f"{left} sent Orders of the wrong shape")
-        if (places.size and int(places.max()) >= task.item.rows) or not _lengths_fit(task, lengths, sizes):
+        inside = int(np.count_nonzero(given(task.inputs.nodes) >= 0))
+        beyond = places.size and int(places.max()) >= item.rows
+        if beyond or not permute.lengths_fit(lengths, inside, form.sizes, form.nodes):
             raise ProtocolError(f"{left} sent Orders that are none")
-        task.places, task.lengths = places, lengths
-
-
-def _lengths_fit(task: Task, lengths: Ints, sizes: Sequence[int]) -> bool:
-    """Whether the runs of each column fit into its rows."""
-    nodes = task.call.left.nodes if isinstance(task.call.left, OneHot) else 1
-    ends = np.cumsum([nodes * size for size in sizes])[:-1]
-    if ((lengths < 0) | (lengths > task.item.rows)).any():  # before they are added up, which might overflow
-        return False
-    return all(part.sum() <= task.item.rows for part in np.split(lengths, ends))
+        task.places, task.lengths, task.inside = places, lengths, inside
 
 
 def _left_share(engine: Engine, task: Task) -> Ring:
@@ -269,9 +267,8 @@ def _left_share(engine: Engine, task: Task) -> Ring:
     opened: Ring = engine.prepared["opened", item.right, "y", item.y]
     if isinstance(left, OneHot) and item.method == "permute":
         dealt = _shaped(task.part.values, (item.width, item.rows, item.words), engine.coordinator)
-        shared = mod64.moved(dealt, given(task.places))
-        shared += mod64.moved(opened, given(task.order))
-        return mod64.run_sums(shared, given(task.lengths), left.sizes, left.nodes)
+        places, orders, lengths = given(task.places), given(task.orders), given(task.lengths)
+        return permute.left_sums(dealt, opened, places, orders, lengths, left.sizes, left.nodes)
     half = expand(_seed(task.part.once, engine), b"half", (item.width, item.words))
     x = given(task.inputs.x)
     if isinstance(left, OneHot):
@@ -282,8 +279,8 @@ def _left_share(engine: Engine, task: Task) -> Ring:
 def _right_share(engine: Engine, task: Task) -> Ring:
     left, item = task.call.left, task.item
     if isinstance(left, OneHot) and item.method == "permute":
-        once = expand(_seed(task.part.once, engine), b"once", (item.width, item.rows, item.words))
-        return mod64.run_sums(mod64.moved(once, given(task.places)), given(task.lengths), left.sizes, left.nodes)
+        seed, places, lengths = _seed(task.part.once, engine), given(task.places), given(task.lengths)
+        return permute.right_sums(seed, places, item.words, lengths, task.inside, left.sizes, left.nodes)
     opened: Ring = engine.prepared["opened", item.left, "x", item.x]
     mask: Mask = engine.prepared["mask", "y", item.y]
     half = _shaped(task.part.values, (item.width, item.words), engine.coordinator)
