@@ -2,8 +2,8 @@
 
 A call asks for the sum, over pairs of parties, of XᵀY, where one party of a pair holds X and the other Y, row by row
 the same people. X is either a dense matrix of whole numbers or one-hot: a bin for each row and column, and a node for
-each row (-1 for a row that takes no part). Nothing in a call depends on data. A party makes the calls in which it takes
-part, and those who take part in the same calls make them in the same order.
+each row (-1 for a row that takes no part). Nothing in a call depends on data but the number of nodes. A party makes the
+calls in which it takes part, and those who take part in the same calls make them in the same order.
 """
 
 from __future__ import annotations

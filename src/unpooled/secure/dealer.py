@@ -32,7 +32,8 @@ _SECONDS_PER_MOVE = 5e-8  # sorting and moving a row of a column, at all three
 
 
 @message(
-    discloses="a product's shape and bound, which do not depend on data, the names of its matrices, and whose they are",
+    discloses="a product's shape (of trees, how many nodes are looked at) and bound, the names of its matrices, and "
+    "whose they are",
     to="the coordinator",
 )
 class Item:
@@ -49,7 +50,8 @@ class Item:
 
 
 @message(
-    discloses="products' shapes and bounds, which do not depend on data, the names of matrices, and whose they are",
+    discloses="products' shapes (of trees, how many nodes are looked at) and bounds, the names of matrices, and "
+    "whose they are",
     to="the coordinator",
 )
 class Deal:

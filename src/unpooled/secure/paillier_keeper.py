@@ -31,7 +31,7 @@ class SharedKey:
     noise_base: int
 
 
-@message(discloses="how many results a product has, which does not depend on data, and whose", to="the coordinator")
+@message(discloses="how many results a product has (of trees: for how many nodes), and whose", to="the coordinator")
 class Item:
     tag: bytes
     left: str
@@ -39,7 +39,7 @@ class Item:
     plaintexts: int
 
 
-@message(discloses="how many results products have, which does not depend on data, and whose", to="the coordinator")
+@message(discloses="how many results products have (of trees: for how many nodes), and whose", to="the coordinator")
 class Decrypt:
     items: tuple[Item, ...]
 
