@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from unpooled.cli.data import datasets_app, example_command
 from unpooled.data import datasets, example, publisher
-from unpooled.errors import InputError
+from unpooled.errors import InputError, PlanError
+from unpooled.jobs.files import load_job
 
 example_app = typer.Typer()
 example_app.command("example")(example_command)
@@ -43,6 +44,24 @@ def test_example_writes_the_default_files(tmp_path: Path) -> None:
 def test_example_takes_rows_and_seed(tmp_path: Path) -> None:
     run(example_app, str(tmp_path), "--rows", "1500", "--seed", "3")
     assert (tmp_path / "truth.csv").read_text().count("\n") == 1_501
+
+
+def test_example_writes_files_for_other_kinds_of_job(tmp_path: Path) -> None:
+    output = run(example_app, str(tmp_path / "train"), "--rows", "1000", "--kind", "train")
+    assert "shop.csv" in output
+    assert "shop.toml" not in output
+    assert load_job(tmp_path / "train" / "job.toml").plan.kind == "train"
+    run(example_app, str(tmp_path / "new"), "--rows", "1000", "--kind", "predict", "--model", str(tmp_path / "run"))
+    job = load_job(tmp_path / "new" / "job.toml")
+    assert job.privates["bank"].model == tmp_path / "run" / "bank"
+    assert job.privates["bank"].target == load_job(tmp_path / "train" / "job.toml").privates["bank"].target
+
+
+@pytest.mark.parametrize("words", [("--kind", "learn"), ("--kind", "predict"), ("--kind", "train", "--model", "run")])
+def test_example_writes_nothing_for_a_job_that_cannot_be(tmp_path: Path, words: tuple[str, ...]) -> None:
+    with pytest.raises(PlanError):
+        run(example_app, str(tmp_path / "here"), *words)
+    assert not (tmp_path / "here").exists()
 
 
 def test_quiet_says_nothing(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from unpooled.jobs.example_job import ROLES
 from unpooled.jobs.files import load_job, load_plan, load_private, write_toml
 from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.private import Private
+from unpooled.jobs.private import Policy, Private
 from unpooled.run import folder as run_folder
 from unpooled.run.progress import Progress, Watch, Watcher
 
@@ -308,7 +308,8 @@ def test_kinds_are_listed_and_examples_printed(tmp_path: Path) -> None:
 
 
 def test_an_unknown_kind_or_part_is_a_wrong_call() -> None:
-    assert refusal("job", "--example", "chekc") == (2, "there is no kind of job 'chekc'; there are: align, check")
+    kinds = "align, check, predict, train"
+    assert refusal("job", "--example", "chekc") == (2, f"there is no kind of job 'chekc'; there are: {kinds}")
     assert invoke("job", "--example", "check", "--part", "half").exit_code == 2
 
 
@@ -421,6 +422,10 @@ def test_the_guide_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (log,) = Path("runs").glob("align-bank-*/log.txt")
     assert re.search(r"^\d\d:\d\d:\d\d bank is connected with telco$", log.read_text(), re.MULTILINE)
     assert not list(Path("runs/first").rglob("private.toml"))
+    learned, new = (run_folder.read_json(Path("runs") / run / "bank" / "result.json") for run in ("learn", "new"))
+    assert learned["test_rows"] > 100
+    assert new["metrics"]["new"]["r2"] > 0  # better than the mean, and for people who were not there before
+    assert len(pl.read_csv("runs/new/bank/predictions.csv")) == new["common"]
 
 
 def test_the_page_on_alignment_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,5 +440,11 @@ def test_the_page_on_alignment_works_as_written(tmp_path: Path, monkeypatch: pyt
 
 def test_the_guide_names_the_files_that_a_run_leaves(shared: Path) -> None:
     text = GUIDE.read_text(encoding="utf-8")
-    for name in {path.name for path in (shared / "run" / "bank").iterdir()} | {run_folder.WORKING}:
+    learning = {"model.json", "preparation.json", "predictions.csv"}
+    for name in {path.name for path in (shared / "run" / "bank").iterdir()} | {run_folder.WORKING} | learning:
         assert f"`{name}`" in text
+
+
+def test_the_guide_explains_every_policy() -> None:
+    text = GUIDE.read_text(encoding="utf-8")
+    assert [name for name in Policy.model_fields if f"| `{name}` |" not in text] == []

@@ -11,8 +11,9 @@ import pytest
 from unpooled.data import example
 from unpooled.data.sources import schema
 from unpooled.errors import PlanError
-from unpooled.jobs.example_job import ROLES, example_job, write_job_files
+from unpooled.jobs.example_job import ROLES, TARGET, example_job, write_job_files
 from unpooled.jobs.files import load_job, load_plan, load_private
+from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.private import check_fits
 from unpooled.run.join import addresses_of
 
@@ -79,3 +80,36 @@ def test_the_job_without_addresses_is_for_one_machine_only(folder: Path) -> None
     job = load_job(folder / "job.toml")
     with pytest.raises(PlanError, match="neither shop nor telco has an address"):
         addresses_of(job.plan, "shop", job.privates["shop"])
+
+
+def test_to_learn_there_is_no_seeker_and_the_bank_has_a_target() -> None:
+    job = example_job("train")
+    assert list(job.plan.parties) == ["telco", "bank", "coordinator"]
+    assert {name: private.target for name, private in job.privates.items()} == {
+        "telco": None,
+        "bank": TARGET,
+        "coordinator": None,
+    }
+    assert outline_of(job.plan)
+
+
+def test_to_predict_owners_have_what_they_learned(tmp_path: Path) -> None:
+    job = example_job("predict", tmp_path)
+    models = {name: private.model for name, private in job.privates.items()}
+    assert models == {"telco": tmp_path / "telco", "bank": tmp_path / "bank", "coordinator": None}
+    (tmp_path / "beside").mkdir()
+    write_job_files(tmp_path / "beside", "predict", tmp_path)
+    assert load_private(tmp_path / "beside" / "bank.toml").model == tmp_path / "bank"
+
+
+@pytest.mark.parametrize(
+    ("kind", "trained", "reason"),
+    [
+        ("predict", None, "predict, and no other kind, takes the folder of a train job's run"),
+        ("train", Path("run"), "predict, and no other kind, takes the folder of a train job's run"),
+        ("learn", None, "there is no kind of job 'learn'"),
+    ],
+)
+def test_a_job_that_cannot_be_is_refused(kind: str, trained: Path | None, reason: str) -> None:
+    with pytest.raises(PlanError, match=reason):
+        example_job(kind, trained)

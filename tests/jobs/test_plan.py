@@ -28,6 +28,7 @@ CONTENT: dict[str, Any] = {
 }
 BANK_ELSEWHERE = {**CONTENT["parties"], "bank": {"role": "active", "address": "other.example.org:7433"}}
 TELCO_SEEKS = {**CONTENT["parties"], "telco": {"role": "seeker"}}
+LEARNING: dict[str, Any] = {"kind": "train"}
 CHANGES: dict[str, dict[str, Any]] = {
     "engine": {"engine": "paillier"},
     "key_bits": {"key_bits": 3072},
@@ -118,6 +119,16 @@ def test_all_of_three_parties_are_told_and_exactly_what_differs() -> None:
     odd = fields(key_bits=3072, parameters={"megabytes": 2}) | {"versions.unpooled": '"0.0.1"'}
     told = said_to_differ({"bank": fields(), "telco": fields(), "helper": odd})
     assert told == ["key_bits, parameters.megabytes, versions.unpooled"] * 3
+
+
+def test_the_settings_of_a_learner_are_compared_one_by_one() -> None:
+    mine = fields(**LEARNING)
+    assert fields(**LEARNING, parameters={"model": {"learner": "gbdt", "depth": 6}}) == mine
+    theirs = fields(**LEARNING, parameters={"test_share": 0.3, "model": {"depth": 5, "patience": 3}})
+    told = said_to_differ({"bank": mine, "telco": theirs})
+    assert told == ["parameters.model.depth, parameters.model.patience, parameters.test_share"] * 2
+    told = said_to_differ({"bank": mine, "telco": fields(**LEARNING, parameters={"model": {"learner": "xgb"}})})
+    assert told == ["parameters.model.l2, parameters.model.learner"] * 2
 
 
 def test_a_field_that_only_one_party_has_is_named() -> None:
@@ -224,7 +235,7 @@ def test_unknown_keys_and_wrong_types_are_refused_by_name(changes: dict[str, Any
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"kind": "chekc"}, "kind: there is no such kind; there are: align, check"),
+        ({"kind": "chekc"}, "kind: there is no such kind; there are: align, check, predict, train"),
         ({"parameters": {"depth": 6}}, "parameters.depth: unknown key"),
         ({"parameters": {"megabytes": "8"}}, "parameters.megabytes: must be a valid integer"),
         ({"parameters": {"megabytes": True}}, "parameters.megabytes: must be a valid integer"),
@@ -233,6 +244,25 @@ def test_unknown_keys_and_wrong_types_are_refused_by_name(changes: dict[str, Any
             {"parameters": {"megabytes": 0, "depth": 6}},
             "parameters.megabytes: must be greater than or equal to 1; parameters.depth: unknown key",
         ),
+        (LEARNING | {"parameters": {"test_share": 1}}, "parameters.test_share: must be less than 1"),
+        (LEARNING | {"parameters": {"model": {"leaves": 3}}}, "parameters.model.leaves: unknown key"),
+        (
+            LEARNING | {"parameters": {"model": {"learner": "rf", "trees": 0}}},
+            "parameters.model.trees: must be greater than or equal to 1",
+        ),
+        (
+            LEARNING | {"parameters": {"model": {"learner": "svm"}}},
+            "parameters.model: must be a table, its learner 'gbdt', 'xgb', 'lgb' or 'rf'",
+        ),
+        (
+            LEARNING | {"parameters": {"model": "xgb"}},
+            "parameters.model: must be a table, its learner 'gbdt', 'xgb', 'lgb' or 'rf'",
+        ),
+        (
+            LEARNING | {"parameters": {"model": {"classes": 1}}},
+            "parameters: model.classes: there are two at least, or 0 for a number",
+        ),
+        ({"kind": "predict", "parameters": {"model": {}}}, "parameters.model: unknown key"),
     ],
 )
 def test_unknown_kinds_and_wrong_parameters_are_refused_by_name(changes: dict[str, Any], reason: str) -> None:
@@ -246,3 +276,4 @@ def test_parties_are_found_by_role_in_the_order_of_the_plan() -> None:
     assert four.active == "bank"
     assert four.with_role("passive") == ["telco", "lender"]
     assert four.with_role("seeker") == ["shop"]
+    assert four.owners == ("bank", "telco", "lender")

@@ -58,6 +58,11 @@ def refusal(content: dict[str, Any]) -> str:
         ({"policy": {"minimum_rows": 0}}, "policy.minimum_rows: must be greater than or equal to 1"),
         ({"policy": {"maximum_sent_megabytes": 0}}, "policy.maximum_sent_megabytes: must be greater than 0"),
         ({"policy": {"minimum_row": 5}}, "policy.minimum_row: unknown key"),
+        ({"policy": {"maximum_questions": -1}}, "policy.maximum_questions: must be greater than or equal to 0"),
+        ({"policy": {"maximum_thresholds": 1.5}}, "policy.maximum_thresholds: must be a valid integer"),
+        ({"target": 3}, "target: must be a valid string"),
+        ({"weight": ["w"]}, "weight: must be a valid string"),
+        ({"model": 3}, "model: must be a path"),
     ],
 )
 def test_unknown_keys_and_wrong_types_are_refused_by_name(content: dict[str, Any], reason: str) -> None:
@@ -93,14 +98,17 @@ def test_a_value_in_a_wrong_place_is_never_repeated(content: dict[str, Any]) -> 
 
 
 def test_relative_paths_are_taken_from_a_folder() -> None:
-    private = Private.model_validate({"certificates": "certs/bank", "table": TABLE}).at(Path("/jobs"))
+    content = {"certificates": "certs/bank", "model": "runs/train/bank", "table": TABLE}
+    private = Private.model_validate(content).at(Path("/jobs"))
     assert private.certificates == Path("/jobs/certs/bank")
+    assert private.model == Path("/jobs/runs/train/bank")
     assert private.table is not None
     assert private.table.path == Path("/jobs/people.csv")
 
 
 def test_absolute_paths_and_absent_ones_stay() -> None:
-    private = Private.model_validate({"certificates": "/certs", "table": TABLE | {"path": "/people.csv"}})
+    content = {"certificates": "/certs", "model": "/model", "table": TABLE | {"path": "/people.csv"}}
+    private = Private.model_validate(content)
     assert private.at(Path("/jobs")) == private
     database = Private.model_validate({"table": {"postgres": "host=db", "table": "people", "id": "id"}})
     assert database.at(Path("/jobs")) == database
@@ -120,6 +128,31 @@ def test_what_does_not_fit_the_plan_is_refused() -> None:
         check_fits(PLAN, "helper", Private(), table_given=True)
     with pytest.raises(PlanError, match="telco needs a table section"):
         check_fits(PLAN, "telco", Private())
+
+
+def test_what_is_to_be_learned_is_the_active_partys_business() -> None:
+    bank, telco = (Private.model_validate({"table": TABLE} | more) for more in ({"target": "y"}, {}))
+    train, predict = (PLAN.model_copy(update={"kind": kind}) for kind in ("train", "predict"))
+    check_fits(train, "bank", bank)
+    check_fits(train, "telco", telco)
+    check_fits(train, "helper", Private())
+    with pytest.raises(PlanError, match="bank: target: name the column to learn"):
+        check_fits(train, "bank", telco)
+    for more in ({"target": "y"}, {"weight": "w"}):
+        for plan in (PLAN, train, predict):
+            with pytest.raises(PlanError, match="telco: target and weight are columns of the active party, bank"):
+                check_fits(plan, "telco", Private.model_validate({"table": TABLE} | more))
+    with pytest.raises(PlanError, match="bank: target and weight cannot be the same column"):
+        check_fits(train, "bank", Private.model_validate({"table": TABLE, "target": "y", "weight": "y"}))
+
+
+def test_who_predicts_has_a_part_of_a_model() -> None:
+    predict = PLAN.model_copy(update={"kind": "predict"})
+    check_fits(predict, "helper", Private())
+    for party in ("bank", "telco"):
+        check_fits(predict, party, Private.model_validate({"table": TABLE, "model": "run"}))
+        with pytest.raises(PlanError, match=f"{party}: model: name the folder with this party's part of a model"):
+            check_fits(predict, party, Private.model_validate({"table": TABLE}))
 
 
 OWN = [exchange for exchange in outline_of(PLAN) if not exchange.kind.startswith("control.")]

@@ -15,7 +15,7 @@ from rich.table import Table
 from unpooled.cli.options import Json, Quiet
 from unpooled.data import datasets, example, publisher
 from unpooled.errors import InputError
-from unpooled.jobs.example_job import write_job_files
+from unpooled.jobs.example_job import example_job, write_job_files
 
 datasets_app = typer.Typer(help="The public data sets bank, credit and census.", no_args_is_help=True)
 
@@ -38,6 +38,10 @@ def example_command(
         int, typer.Option(help=f"People in the population, {example.SMALLEST:,} to {example.LARGEST:,}.")
     ] = example.ROWS,
     seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = example.SEED,
+    kind: Annotated[str, typer.Option(metavar="KIND", help="The kind of job to write files for.")] = "align",
+    model: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="For predict: the folder of the train job's run.")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write made-up tables of a shop, a telephone company and a bank.
@@ -45,9 +49,11 @@ def example_command(
     The shop knows some of its buyers, the other two hold columns of people who may buy.
 
     truth.csv says who would buy, to judge a result by; no party reads it. The job files are ready for
-    `unpooled run DIR/job.toml`, which finds the people that they have in common.
+    `unpooled run DIR/job.toml`, which finds the people that they have in common. With `--kind train` the telephone
+    company and the bank learn how often people pay by card, and with `--kind predict` they use what they learned.
     """
-    _say_written([*example.write(folder, rows, seed), *write_job_files(folder, "align")], quiet)
+    example_job(kind, model)  # before anything is written
+    _say_written([*example.write(folder, rows, seed), *write_job_files(folder, kind, model)], quiet)
 
 
 def _say_written(paths: list[Path], quiet: bool) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import permutations
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import polars as pl
@@ -13,13 +15,14 @@ from pydantic import Field
 
 from unpooled import atomic
 from unpooled.align import blind_rsa, ecdh, ring, rows
-from unpooled.align.ids import IdLooks
+from unpooled.align.ids import IdLooks, keys_of
 from unpooled.align.opening import Limits, Opening, TooFew
-from unpooled.align.rows import Aligned, Method, Places
+from unpooled.align.rows import Method, Places
 from unpooled.data.table import Table
 from unpooled.errors import PlanError
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
+from unpooled.jobs.scores import free_name
 from unpooled.jobs.work import Work
 from unpooled.session import Session
 from unpooled.settings import Section
@@ -39,10 +42,26 @@ class Parameters(Section):
     ignore_case: bool = Field(False, description="take ids that differ only in capital and small letters for the same")
 
 
+P = TypeVar("P", bound=Parameters)
+
+
+@dataclass(frozen=True, eq=False)
+class Common:
+    """An owner's rows that all owners have, in an order that their ids decide, their digest, and counts for a result.
+
+    All owners have the same ids, so they have this order in common too. Unlike that of the alignment it is the same in
+    every run, so that draws of rows come out the same again.
+    """
+
+    table: Table
+    digest: str
+    counts: dict[str, Any]
+
+
 def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     """Every party's part, by its role in the plan; the result has counts, and the ids go into a file of their own."""
     places, method = places_of(work.plan, work.parameters), method_of(work.plan, work.parameters)
-    limits = Limits(work.private.policy.minimum_peer_rows, work.private.policy.minimum_overlap)
+    limits = limits_of(work)
     table, cleaning = work.table, work.cleaning
     if table is None or cleaning is None:
         rows.help_find_common(session, places, method)
@@ -55,7 +74,7 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     if session.party == places.active and places.seeker is not None:
         labels = rows.label(session, places, table, aligned, method, limits)
         result["positives"] = int((labels == rows.POSITIVE).sum())
-    write_aligned(work, table, aligned, labels)
+    write_aligned(work.folder, table.take(aligned.rows), labels)
     return result | {"common": len(aligned.rows), "digest": aligned.digest, "file": ALIGNED}
 
 
@@ -99,15 +118,33 @@ def method_of(plan: Plan, parameters: Parameters) -> Method:
     return Method(parameters.psi, plan.key_bits, parameters.ignore_case)
 
 
-def write_aligned(work: Work[Parameters], table: Table, aligned: Aligned, labels: NDArray[np.int8] | None) -> None:
-    """Write the aligned ids in their common order, and the labels where this party is entitled to them."""
-    ids = table.take(aligned.rows).ids
+def limits_of(work: Work[P]) -> Limits:
+    """What this party's policy asks of an alignment."""
+    return Limits(work.private.policy.minimum_peer_rows, work.private.policy.minimum_overlap)
+
+
+def common_rows(session: Session, work: Work[P], places: Places) -> Common | None:
+    """Align as the first step of another job; None at the coordinator, who helps."""
+    method = method_of(work.plan, work.parameters)
+    with session.scope("align"):
+        if work.table is None or work.cleaning is None:
+            rows.help_find_common(session, places, method)
+            return None
+        aligned = rows.find_common(session, places, work.table, method, limits_of(work))
+    table = work.table.take(aligned.rows)
+    keys = keys_of(table, ignore_case=method.ignore_case)
+    table = table.take(np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64))
+    write_aligned(work.folder, table)
+    counts = {"rows_read": work.cleaning.rows_read, "rows": work.table.frame.height, "common": len(keys)}
+    return Common(table, aligned.digest, counts | {"digest": aligned.digest})
+
+
+def write_aligned(folder: Path, table: Table, labels: NDArray[np.int8] | None = None) -> None:
+    """Write the ids of aligned rows in their common order, and the labels where this party is entitled to them."""
+    ids = table.ids
     if labels is not None:
-        name = LABEL
-        while name in table.id:
-            name += "_"
-        ids = ids.with_columns(pl.Series(name, labels))
-    with atomic.replacing(work.folder / ALIGNED, atomic.OWNER_ONLY) as temporary:
+        ids = ids.with_columns(pl.Series(free_name(LABEL, table.id), labels))
+    with atomic.replacing(folder / ALIGNED, atomic.OWNER_ONLY) as temporary:
         ids.write_csv(temporary)
 
 

@@ -9,30 +9,55 @@ import tomli_w
 from unpooled import atomic
 from unpooled.data import example
 from unpooled.data.sources import TableSettings
+from unpooled.errors import PlanError
 from unpooled.jobs.files import Job, write_toml
+from unpooled.jobs.kinds import KINDS
 from unpooled.jobs.plan import Party, Plan
 from unpooled.jobs.private import Private
 
 ROLES = {"shop": "seeker", "telco": "passive", "bank": "active", "coordinator": "coordinator"}
+TARGET = "card_payments"
+_PARAMETERS = {"train": {"model": {"classes": 0}}}
 _FIRST_PORT = 7433
 
 
-def example_job(kind: str) -> Job:
-    """The job for tables that lie beside its file; addresses are left to whoever runs it on one machine."""
-    plan = Plan(kind=kind, parties={name: Party.model_validate({"role": role}) for name, role in ROLES.items()})
-    privates = {name: Private(table=_table(name)) for name in ROLES}
-    return Job(plan, privates)
+def example_job(kind: str, trained: Path | None = None) -> Job:
+    """The job for tables that lie beside its file; addresses are left to whoever runs it on one machine.
+
+    What the bank learns, how often somebody pays by card, shows in the telephone company's columns rather than in its
+    own. `trained` is for predict: the folder of a train job's run.
+    """
+    if kind not in KINDS:
+        raise PlanError(f"there is no kind of job {kind!r}; there are: {', '.join(KINDS)}")
+    if (kind == "predict") != (trained is not None):
+        raise PlanError("model: predict, and no other kind, takes the folder of a train job's run")
+    learns = kind in ("train", "predict")
+    roles = {name: role for name, role in ROLES.items() if not (learns and role == "seeker")}
+    parties = {name: Party.model_validate({"role": role}) for name, role in roles.items()}
+    plan = Plan(kind=kind, parties=parties, parameters=_PARAMETERS.get(kind, {}))
+    return Job(plan, {name: _private(name, learns, trained) for name in roles})
 
 
-def write_job_files(folder: Path, kind: str) -> list[Path]:
+def _private(name: str, learns: bool, trained: Path | None) -> Private:
+    table = _table(name)
+    return Private(
+        seed=example.SEED if learns and table else None,
+        table=table,
+        target=TARGET if learns and ROLES[name] == "active" else None,
+        model=trained.resolve() / name if trained and table else None,
+    )
+
+
+def write_job_files(folder: Path, kind: str, trained: Path | None = None) -> list[Path]:
     """Write `job.toml` for one machine, and a plan and private files for a machine each."""
-    job = example_job(kind)
+    job = example_job(kind, trained)
     together = job.plan.model_dump(mode="json", exclude_defaults=True, exclude_none=True) | {
         "private": {
             n: p.model_dump(mode="json", exclude_defaults=True, exclude_none=True) for n, p in job.privates.items()
         }
     }
-    atomic.write_text(folder / "job.toml", _TOGETHER + tomli_w.dumps(together))
+    heading = _TOGETHER.format(parties=" ".join(job.plan.parties))
+    atomic.write_text(folder / "job.toml", heading + tomli_w.dumps(together))
     apart = {
         name: party.model_copy(update={"address": f"127.0.0.1:{_FIRST_PORT + number}"})
         for number, (name, party) in enumerate(job.plan.parties.items())
@@ -47,7 +72,7 @@ def write_job_files(folder: Path, kind: str) -> list[Path]:
 _TOGETHER = """\
 # The whole job for a trial on one machine: unpooled run job.toml
 # With a machine for each party, plan.toml is shared and each keeps its own file to itself:
-#   unpooled certs trial shop telco bank coordinator --dir certs     (or, for real, each party asks for its own)
+#   unpooled certs trial {parties} --dir certs     (or, for real, each party asks for its own)
 #   unpooled join plan.toml --as bank --private bank.toml
 
 """

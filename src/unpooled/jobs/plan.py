@@ -94,6 +94,11 @@ class Plan(Section):
         """The party that drives the job."""
         return self.with_role("active")[0]
 
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The parties that hold columns, in the plan's order."""
+        return tuple(name for name, party in self.parties.items() if party.role in ("active", "passive"))
+
 
 def fields_of(plan: Plan, parameters: BaseModel) -> dict[str, str]:
     """Everything the parties must agree on, defaults filled in, as dotted names with JSON values."""

@@ -30,6 +30,12 @@ class Policy(Section):
         30, description="the fewest ids in common; with fewer the job ends without telling which", ge=1
     )
     maximum_sent_megabytes: float | None = Field(None, description="a limit on everything sent in one run", gt=0)
+    maximum_questions: int | None = Field(
+        None, description="the most columns of sums that others may ask about the same rows in a job", ge=0
+    )
+    maximum_thresholds: int | None = Field(
+        None, description="the most distinct thresholds this party reveals, over all its columns", ge=0
+    )
 
 
 class Private(Section):
@@ -44,17 +50,26 @@ class Private(Section):
     seed: int | None = Field(
         None, description="for draws that are to come out the same again; without it, random", ge=0
     )
+    target: str | None = Field(None, description="the column to learn; only the active party has one")
+    weight: str | None = Field(
+        None, description="a column with each row's weight, where rows count differently; only the active party has one"
+    )
+    model: Path | None = Field(
+        None,
+        description="for predict: the folder with this party's part of a model, as a train job left it",
+        strict=False,
+    )
     table: TableSettings | None = Field(None, description="the party's table; a coordinator has none")
     prepare: PrepareSettings = Field(PrepareSettings(), description="how the table is made ready")
     policy: Policy = Field(Policy(), description="what this party agrees to")
 
     def at(self, folder: Path) -> Private:
         """The same with relative paths taken from a folder."""
-        certificates = self.certificates and folder / self.certificates
+        certificates, model = (path and folder / path for path in (self.certificates, self.model))
         table = self.table
         if table and table.path:
             table = table.model_copy(update={"path": folder / table.path})
-        return self.model_copy(update={"certificates": certificates, "table": table})
+        return self.model_copy(update={"certificates": certificates, "model": model, "table": table})
 
 
 def check_certificates(privates: Mapping[str, Private]) -> None:
@@ -68,8 +83,17 @@ def check_fits(plan: Plan, party: str, private: Private, *, table_given: bool = 
     """Refuse private settings that cannot serve the plan, before anything starts."""
     if party not in plan.parties:
         raise PlanError(f"{party} is not in the plan; its parties are {', '.join(plan.parties)}")
+    role = plan.parties[party].role
     has_table = table_given or private.table is not None
-    if plan.parties[party].role == "coordinator" and has_table:
+    if role == "coordinator" and has_table:
         raise PlanError(f"{party} is the coordinator, which must see no data: remove its table")
-    if plan.parties[party].role != "coordinator" and not has_table:
+    if role != "coordinator" and not has_table:
         raise PlanError(f"{party} needs a table section in its private file: path and id at least")
+    if role != "active" and (private.target is not None or private.weight is not None):
+        raise PlanError(f"{party}: target and weight are columns of the active party, {plan.active}: remove them")
+    if private.target is not None and private.target == private.weight:
+        raise PlanError(f"{party}: target and weight cannot be the same column")
+    if plan.kind == "train" and role == "active" and private.target is None:
+        raise PlanError(f"{party}: target: name the column to learn in the private file")
+    if plan.kind == "predict" and role != "coordinator" and private.model is None:
+        raise PlanError(f"{party}: model: name the folder with this party's part of a model in the private file")

@@ -8,9 +8,12 @@ from unpooled.data.columns import Kind, kind_name
 from unpooled.data.prepare import check_limits
 from unpooled.data.sources import schema
 from unpooled.errors import PlanError
-from unpooled.jobs.kinds import check_policy
+from unpooled.jobs import train
+from unpooled.jobs.kinds import check_policy, parameters_of
+from unpooled.jobs.labels import check_columns
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, check_fits
+from unpooled.jobs.saved import check_saved, reading
 from unpooled.transport.trust import Identity, load_identity
 
 
@@ -32,7 +35,7 @@ def identity_of(party: str, private: Private) -> Identity:
 
 
 def rehearse(plan: Plan, party: str, private: Private, *, joins: bool = False) -> Rehearsal:
-    """Check a party's settings, table, columns, limits, certificates and policy; the first fault is raised.
+    """Check a party's settings, model, table, columns, limits, certificates and policy; the first fault is raised.
 
     A party that `joins` over a network must have certificates; for one that runs here they can be made.
     """
@@ -40,9 +43,14 @@ def rehearse(plan: Plan, party: str, private: Private, *, joins: bool = False) -
     check_policy(plan, party, private.policy)
     origin = "none"
     kinds: dict[str, Kind] = {}
-    if private.table:
-        origin, kinds = private.table.origin, schema(private.table, party)
+    if plan.kind == "predict" and private.model:
+        check_saved(plan, party, private)
+    if settings := reading(plan, party, private):
+        origin, kinds = settings.origin, schema(settings, party)
         check_limits(private.prepare, kinds, party, origin)
+        parameters = parameters_of(plan)
+        if isinstance(parameters, train.Parameters):
+            check_columns(private, kinds, party, origin, parameters.model.classes)
     certificates = "made for the run"
     if joins or private.certificates is not None:
         identity_of(party, private)

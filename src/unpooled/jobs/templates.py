@@ -21,18 +21,24 @@ _PARTIES = {
 }
 _SECTIONS = ("table", "prepare", "policy")
 _TABLE = {"path": "bank.csv", "id": "customer", "types": {"region": "category"}}
+_WITHOUT_SEEKER = ("train", "predict")
+_TARGET = "bought"
+_MODEL = "runs/train/{}"
 
 
 def job_template(kind: str) -> str:
     """A plan and all private settings in one file, for a trial on one machine; one party's settings are explained."""
+    parties = {name: {"role": party["role"]} for name, party in _parties(kind).items()}
     lines = [
         f"# job.toml, for a trial on one machine: unpooled run job.toml. Kind of job: {KINDS[kind].summary}",
-        *_plan_lines(kind, {name: {"role": party["role"]} for name, party in _PARTIES.items()}),
+        *_plan_lines(kind, parties),
         "# What is private to each party. First the bank's, with every setting; the coordinator needs none.",
         "[private.bank]",
-        *_private_lines(_TABLE, prefix="private.bank."),
+        *_private_lines(_TABLE | _given(kind, "bank"), prefix="private.bank."),
     ]
-    for name in ("shop", "telco"):
+    for name in (name for name in parties if name not in ("bank", "coordinator")):
+        if given := _given(kind, name):
+            lines += ["", f"[private.{name}]", *tomli_w.dumps(given).splitlines()]
         lines += ["", f"[private.{name}.table]", f'path = "{name}.csv"', 'id = "customer"']
     return "\n".join(lines) + "\n"
 
@@ -41,7 +47,7 @@ def plan_template(kind: str) -> str:
     """A plan with every setting explained; settings that keep their default are commented out."""
     lines = [
         f"# plan.toml, the same at every party. Kind of job: {KINDS[kind].summary}",
-        *_plan_lines(kind, _PARTIES),
+        *_plan_lines(kind, _parties(kind)),
     ]
     return "\n".join(lines)
 
@@ -50,15 +56,31 @@ def private_template(kind: str) -> str:
     """A private file with every setting explained."""
     lines = [
         f"# bank.toml, private: stays with the bank, is never sent. Kind of job: {KINDS[kind].summary}",
-        *_private_lines(_TABLE | {"certificates": "certs/bank"}),
+        *_private_lines(_TABLE | _given(kind, "bank") | {"certificates": "certs/bank"}),
     ]
     return "\n".join(lines) + "\n"
 
 
+def _parties(kind: str) -> dict[str, dict[str, str]]:
+    return {name: party for name, party in _PARTIES.items() if name != "shop" or kind not in _WITHOUT_SEEKER}
+
+
+def _given(kind: str, party: str) -> dict[str, str]:
+    """What a party must say for a kind of job, besides where its table is."""
+    if kind == "predict":
+        return {"model": _MODEL.format(party)}
+    return {"target": _TARGET} if kind == "train" and party == "bank" else {}
+
+
 def _plan_lines(kind: str, parties: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     yield from _lines(Plan, {"kind": kind}, skip=("parameters", "parties"))
+    parameters = KINDS[kind].parameters
+    sections = {name: field for name, field in parameters.model_fields.items() if isinstance(field.default, BaseModel)}
     yield from ("", f"# {Plan.model_fields['parameters'].description}", "[parameters]")
-    yield from _lines(KINDS[kind].parameters, {})
+    yield from _lines(parameters, {}, skip=sections)
+    for name, field in sections.items():
+        lines = _lines(type(field.default), {}, first="learner")
+        yield from ("", f"# {field.description}", f"[parameters.{name}]", *lines)
     yield from ("", f"# {Plan.model_fields['parties'].description}")
     yield from (f"# {name}: {field.description}" for name, field in Party.model_fields.items())
     for name, party in parties.items():
@@ -77,9 +99,9 @@ def _section(field: FieldInfo) -> type[BaseModel]:
     return next(c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel))
 
 
-def _lines(model: type[BaseModel], given: dict[str, Any], skip: Collection[str] = ()) -> Iterator[str]:
+def _lines(model: type[BaseModel], given: dict[str, Any], skip: Collection[str] = (), first: str = "") -> Iterator[str]:
     """A comment and a line for each setting: given values as they are, defaults commented out."""
-    for name, field in model.model_fields.items():
+    for name, field in sorted(model.model_fields.items(), key=lambda setting: setting[0] != first):
         if name in skip:
             continue
         yield f"# {field.description}"

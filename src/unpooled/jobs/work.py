@@ -13,8 +13,10 @@ from unpooled.data.prepare import Cleaning, clean
 from unpooled.data.sources import load
 from unpooled.data.table import Table
 from unpooled.errors import RefusedError
+from unpooled.jobs.labels import check_weights
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, check_fits
+from unpooled.jobs.saved import reading
 
 log = logging.getLogger("unpooled.jobs")
 
@@ -38,10 +40,12 @@ def begin(plan: Plan, parameters: P, party: str, private: Private, folder: Path,
     """Load and clean a party's table, and refuse what its policy does not allow; a table may also be given."""
     check_fits(plan, party, private, table_given=table is not None)
     if table is None:
-        if private.table is None:
+        settings = reading(plan, party, private)
+        if settings is None:
             return Work(plan, parameters, party, private, folder, None, None)
-        log.info("%s reads %s", party, private.table.origin)
-        table = load(private.table, party)
+        log.info("%s reads %s", party, settings.origin)
+        table = load(settings, party)
+    check_weights(table, private.weight)
     cleaned, cleaning = clean(table, private.prepare)
     rows, minimum = cleaned.frame.height, private.policy.minimum_rows
     if rows < minimum:

@@ -1,0 +1,95 @@
+"""The active party's target: labels as numbers, how much each row counts, and which rows are set aside as a test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from unpooled.codec import Bools, Floats
+from unpooled.data.columns import Kind, as_text, fault, kind_name
+from unpooled.data.table import Table
+from unpooled.jobs.private import Private
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """For each row its class as a number from 0, or its number, whether that is known, and the row's weight.
+
+    `cells` are the labels as they are written, `names` what the numbers of classes stand for; empty for numbers.
+    """
+
+    cells: pl.Series
+    values: Floats
+    known: Bools
+    weights: Floats
+    names: tuple[str, ...]
+
+
+def check_columns(private: Private, kinds: Mapping[str, Kind], party: str, origin: str, classes: int) -> None:
+    """Refuse a target or weight that is not among a table's columns, or is of the wrong kind."""
+    for key, name in (("target", private.target), ("weight", private.weight)):
+        if name is None:
+            continue
+        if name not in kinds:
+            raise fault(party, origin, f"{key} names it, but it is not among the columns that are read", name)
+        if kinds[name] != "number" and (key == "weight" or not classes):
+            reason = "classes is 0, which asks for a number" if key == "target" else "a weight is a number"
+            raise fault(party, origin, f"{reason}, but its kind is {kind_name(kinds[name])}", name)
+
+
+def check_weights(table: Table, weight: str | None) -> None:
+    """Refuse weights that are missing, negative or infinite, naming the rows of the source."""
+    if weight is None or table.kinds.get(weight) != "number":
+        return
+    cells = table.frame[weight]
+    wrong = (~(cells.is_finite() & (cells >= 0)).fill_null(False)).arg_true() + 1
+    if len(wrong):
+        raise fault(table.party, table.origin, "a weight is missing, negative or infinite", weight, wrong.to_list())
+
+
+def labels_of(table: Table, private: Private, classes: int) -> Labels:
+    """What the active party's own columns say of the rows; classes (0: numbers) are those that are found."""
+    name = private.target or ""
+    names: tuple[str, ...] = ()
+    if classes:
+        names = tuple(as_text(table.frame[name].drop_nulls().unique().sort()).to_list())
+        if len(names) != classes:
+            reason = f"{len(names)} different labels are in the common rows, and parameters.model.classes is {classes}"
+            raise fault(table.party, table.origin, reason, name)
+    elif not table.frame[name].count():
+        raise fault(table.party, table.origin, "no common row has a value", name)
+    return known_labels(table, private, names)
+
+
+def known_labels(table: Table, private: Private, names: Sequence[str]) -> Labels:
+    """The same where classes are known beforehand (none: numbers); other labels count as unknown."""
+    cells = table.frame[private.target or ""]
+    if names:
+        numbers = {name: float(number) for number, name in enumerate(names)}
+        values = as_text(cells).replace_strict(numbers, default=None, return_dtype=pl.Float64)
+    else:
+        values = cells.cast(pl.Float64)
+    weights = np.ones(len(cells))
+    if private.weight in table.kinds:
+        weights = table.frame[private.weight].to_numpy()
+    return Labels(cells, values.fill_null(0.0).to_numpy(), values.is_not_null().to_numpy(), weights, tuple(names))
+
+
+def drawn_for_test(labels: Labels, share: float, rng: np.random.Generator) -> Bools:
+    """A random share of the rows that have a label and a weight, of each class alike; of each at least one is left."""
+    usable = labels.known & (labels.weights > 0)
+    groups = [usable & (labels.values == number) for number in range(len(labels.names))] or [usable]
+    test = np.zeros(len(usable), bool)
+    for rows in map(np.flatnonzero, groups):
+        count = min(round(share * len(rows)), max(len(rows) - 1, 0))
+        test[rng.choice(rows, count, replace=False)] = True
+    return test
+
+
+def features_of(table: Table, private: Private) -> Table:
+    """The table without target and weight."""
+    kinds = {name: kind for name, kind in table.kinds.items() if name not in (private.target, private.weight)}
+    return replace(table, kinds=kinds, frame=table.frame.select(*table.id, *kinds))

@@ -1,0 +1,86 @@
+"""What a train job leaves in a party's folder, and a predict job finds there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from unpooled.data import prepare
+from unpooled.data.columns import Kind
+from unpooled.data.prepare import Preparation
+from unpooled.data.sources import TableSettings, read
+from unpooled.errors import InputError
+from unpooled.jobs.plan import Plan
+from unpooled.jobs.private import Private
+from unpooled.vertical import model as trees
+from unpooled.vertical.model import Model, Part
+
+MODEL, PREPARATION = "model.json", "preparation.json"
+
+M = TypeVar("M", Part, Model)
+
+
+def save(part: Part | Model, preparation: Preparation, folder: Path) -> None:
+    """Keep a party's part of a model, and how its table was made ready."""
+    prepare.save(preparation, folder / PREPARATION)
+    trees.save(part, folder / MODEL)
+
+
+def load_part(private: Private, party: str, kind: type[M]) -> tuple[M, Preparation]:
+    """A party's part of a model, the active party's whole model, with its preparation; they must belong together."""
+    folder = private.model or Path()
+    preparation = load_preparation(private, party)
+    try:
+        found = trees.load(folder / MODEL, kind)
+    except InputError as error:
+        raise InputError(f"{party}: {error}") from None
+    part = found.part if isinstance(found, Model) else found
+    if part.party != party:
+        raise InputError(f"{party}: {folder / MODEL}: this is {part.party}'s part of a model")
+    names = [feature.name for feature in sorted(part.binning.features, key=lambda feature: feature.column)]
+    if names != list(preparation.names):
+        raise InputError(f"{party}: {folder}: {MODEL} and {PREPARATION} do not belong together")
+    return found, preparation
+
+
+def load_preparation(private: Private, party: str) -> Preparation:
+    try:
+        return prepare.load_preparation((private.model or Path()) / PREPARATION)
+    except InputError as error:
+        raise InputError(f"{party}: {error}") from None
+
+
+def check_owners(plan: Plan, model: Model) -> None:
+    """Refuse a model that other parties have made than take part."""
+    absent = [owner for owner in model.owners if owner not in plan.owners]
+    strangers = [owner for owner in plan.owners if owner not in model.owners]
+    if absent:
+        raise InputError(f"{plan.active}: the model needs columns of {', '.join(absent)}, who takes no part with any")
+    if strangers:
+        raise InputError(f"{plan.active}: the model has no columns of {', '.join(strangers)}, who takes part with some")
+
+
+def check_saved(plan: Plan, party: str, private: Private) -> None:
+    """See before the start that a party has its part of a model, and that it is one of this plan's parties."""
+    if party == plan.active:
+        check_owners(plan, load_part(private, party, Model)[0])
+    else:
+        load_part(private, party, Part)
+
+
+def reading(plan: Plan, party: str, private: Private) -> TableSettings | None:
+    """How a party's table is read: for predict, the columns of the training rows, as the kinds they had there.
+
+    The target and the weights are read as well if they are there, to judge predictions by.
+    """
+    settings = private.table
+    if settings is None or plan.kind != "predict":
+        return settings
+    kinds: Mapping[str, Kind] = load_preparation(private, party).kinds
+    named = [name for name in (private.target, private.weight) if name is not None]
+    everything = settings.model_copy(update={"columns": None, "types": {}})
+    there = read(everything, party, first=0).columns if named else []
+    more = [name for name in named if name in there and name not in settings.id]
+    types = {name: kind for name, kind in settings.types.items() if name in more} | dict(kinds)
+    return settings.model_copy(update={"columns": (*kinds, *more), "types": types})

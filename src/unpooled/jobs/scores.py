@@ -1,0 +1,110 @@
+"""What a party keeps of predictions: a file with a line for each row, and figures in which no single row shows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from unpooled import atomic
+from unpooled.codec import Bools, Floats
+from unpooled.evaluate import metrics
+from unpooled.jobs.labels import Labels
+
+PREDICTIONS = "predictions.csv"
+_GROUPS = 10
+_BINS = 20
+
+
+def write_predictions(
+    folder: Path, ids: pl.DataFrame, scores: Floats, names: Sequence[str], more: Mapping[str, pl.Series] | None = None
+) -> None:
+    """Write a line for each row: its ids, what else is given of it, and its score, for its owner alone.
+
+    Of two classes (`names`) the score is the probability of the second; of several there is the most probable one,
+    and the probability of each.
+    """
+    columns = dict(more or {})
+    if len(names) > 2:
+        columns["prediction"] = pl.Series(names).gather(scores.argmax(axis=1))
+        columns |= {f"probability_{name}": pl.Series(scores[:, place]) for place, name in enumerate(names)}
+    else:
+        columns["score"] = pl.Series(scores[:, 0])
+    for name, cells in columns.items():
+        ids = ids.with_columns(cells.alias(free_name(name, ids.columns)))
+    with atomic.replacing(folder / PREDICTIONS, atomic.OWNER_ONLY) as temporary:
+        ids.write_csv(temporary)
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """A column's name, or one like it that is not taken.
+
+    >>> free_name("label", ["id", "label"])
+    'label_'
+    """
+    while name in taken:
+        name += "_"
+    return name
+
+
+def metrics_of(labels: Labels, scores: Floats, rows: Bools) -> dict[str, float]:
+    """How good the scores of some rows with known labels are; nothing if there are none."""
+    if not rows.any():
+        return {}
+    truth, weights = labels.values[rows], labels.weights[rows]
+    if not labels.names:
+        return metrics.summary_of_numbers(truth, scores[rows, 0], weights)
+    return metrics.summary_of_classes(truth, _probabilities(scores[rows]), weights)
+
+
+def curves_of(labels: Labels, scores: Floats, rows: Bools) -> dict[str, list[list[float]]]:
+    """Of two classes the curves of some rows, each as x and y; those that have none are left out."""
+    curves: dict[str, list[list[float]]] = {}
+    if len(labels.names) != 2 or not rows.any():
+        return curves
+    truth, chances, weights = labels.values[rows], scores[rows, 0], labels.weights[rows]
+    for name, curve in (("roc", metrics.roc_curve), ("precision_recall", metrics.precision_recall_curve)):
+        with suppress(metrics.Undefined):
+            curves[name] = [axis.tolist() for axis in curve(truth, chances, weights)]
+    return curves
+
+
+def calibration_of(labels: Labels, scores: Floats, rows: Bools) -> list[dict[str, Any]]:
+    """Rows in groups of about equal size by what was predicted: its mean beside that of the truth.
+
+    For two classes and numbers; with several classes there is nothing to order by.
+    """
+    if len(labels.names) > 2:
+        return []
+    chosen = np.flatnonzero(rows & (labels.weights > 0))
+    ranked = chosen[np.argsort(scores[chosen, 0], kind="stable")]
+    groups = [group for group in np.array_split(ranked, _GROUPS) if group.size]
+    return [
+        {
+            "prediction": float(np.average(scores[group, 0], weights=labels.weights[group])),
+            "truth": float(np.average(labels.values[group], weights=labels.weights[group])),
+            "rows": len(group),
+        }
+        for group in groups
+    ]
+
+
+def histogram_of(scores: Floats, names: Sequence[str]) -> dict[str, list[float]]:
+    """How many rows have which score; of several classes, which probability of the most probable one."""
+    values = scores.max(axis=1)
+    counts, edges = np.histogram(values.clip(0.0, 1.0), _BINS, (0.0, 1.0)) if names else np.histogram(values, _BINS)
+    return {"edges": edges.tolist(), "counts": counts.tolist()}
+
+
+def _probabilities(scores: Floats) -> Floats:
+    """Scores as metrics take them: a forest's may be off by a rounding of its weights."""
+    clipped = scores.clip(0.0, 1.0)
+    if scores.shape[1] == 1:
+        return clipped[:, 0]
+    totals = clipped.sum(axis=1, keepdims=True)
+    shares: Floats = np.divide(clipped, totals, out=np.full(clipped.shape, 1 / scores.shape[1]), where=totals > 0)
+    return shares

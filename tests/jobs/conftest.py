@@ -1,0 +1,187 @@
+"""Three owners of columns and a coordinator who learn together in this process, and what pooled data would give."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from unpooled.codec import Floats
+from unpooled.data.prepare import load_preparation, transform
+from unpooled.data.table import Table, table_from_frame
+from unpooled.jobs.kinds import parameters_of
+from unpooled.jobs.plan import Plan
+from unpooled.jobs.private import Private
+from unpooled.jobs.train import Parameters
+from unpooled.run.simulate import Outcome, simulate_job
+from unpooled.vertical import trees
+from unpooled.vertical.model import Model, Part, load
+from unpooled.vertical.targets import Target
+from unpooled.vertical.team import alone
+
+ROLES = {"telco": "passive", "bank": "active", "railway": "passive", "coordinator": "coordinator"}
+OWNERS = ("telco", "bank", "railway")
+COMMON = range(30, 270)
+SEEDS = {"telco": 1, "bank": 2, "railway": 3}
+PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
+
+
+def people(rows: int = 300, seed: int = 5) -> dict[str, pl.DataFrame]:
+    """What each party knows of its customers, who overlap; the bank's columns hold every kind of target."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, 6)).round(3)
+    score = x[:, 0] + x[:, 2] + x[:, 4] + 0.5 * x[:, 1] * x[:, 3] + 0.3 * rng.normal(size=rows)
+    ids = pl.Series("id", [f"person-{number:03}" for number in range(rows)])
+    group = np.digitize(score, [-0.7, 0.7])
+    bank = pl.DataFrame(
+        {
+            "id": ids,
+            "age": x[:, 0],
+            "income": pl.Series(x[:, 1]).set(pl.Series(rng.random(rows) < 0.1), None),
+            "buys": pl.Series(np.where(score > 0, "yes", "no")),
+            "group": pl.Series(["low", "middle", "high"]).gather(group),
+            "amount": score,
+            "grade": group * 10.0,
+            "counts": rng.integers(1, 5, rows) / 4,
+        }
+    )
+    telco = pl.DataFrame(
+        {
+            "id": ids,
+            "calls": x[:, 2],
+            "data": pl.Series(x[:, 3]).set(pl.Series(rng.random(rows) < 0.1), None),
+            "tariff": pl.Series(["basic", "plus", "ship"]).gather(np.digitize(x[:, 2] + x[:, 5], [-0.4, 0.6])),
+        }
+    )
+    railway = pl.DataFrame({"id": ids, "trips": x[:, 4], "card": x[:, 5] + x[:, 0] > 0})
+    return {
+        "bank": bank[rng.permutation(COMMON.stop)],
+        "telco": telco[rng.permutation(np.arange(COMMON.start, rows))],
+        "railway": railway[rng.permutation(rows)],
+    }
+
+
+TARGETS = ("buys", "group", "amount", "grade", "counts")
+
+
+@dataclass(frozen=True)
+class Learning:
+    """Runs a job with the parties' tables, in folders of their own under `root`."""
+
+    root: Path
+    frames: Mapping[str, pl.DataFrame] = field(default_factory=people)
+
+    def plan(self, kind: str = "train", parties: tuple[str, ...] = tuple(ROLES), **settings: Any) -> Plan:
+        """A plan; what is not the plan's own are parameters of the kind. A model has few small trees unless told."""
+        if kind == "train":
+            settings["model"] = {"trees": 3, "depth": 3} | settings.get("model", {})
+        own = {key: settings.pop(key) for key in list(settings) if key in Plan.model_fields}
+        roles = {party: {"role": ROLES[party]} for party in parties}
+        content = {"kind": kind, "parties": roles, "parameters": settings, "timeout": 60.0}
+        return Plan.model_validate(content | own)
+
+    def tables(self, plan: Plan, target: str = "buys", weight: str | None = None) -> dict[str, Table]:
+        """The tables of a plan's owners, the bank's with one target only."""
+        others = [name for name in TARGETS if name not in (target, weight)]
+        frames = {party: self.frames[party] for party in plan.owners}
+        frames["bank"] = frames["bank"].drop(others, strict=False)
+        return {party: table_from_frame(frame, "id", party) for party, frame in frames.items()}
+
+    def bank(self) -> pl.DataFrame:
+        """The bank's table with one target and weights, ordered by id."""
+        return self.frames["bank"].select("id", "age", "income", "buys", "counts").sort("id")
+
+    def with_bank(self, plan: Plan, frame: pl.DataFrame, types: Mapping[str, Any] | None = None) -> dict[str, Table]:
+        """The tables with another one in place of the bank's."""
+        return self.tables(plan) | {"bank": table_from_frame(frame, "id", "bank", types)}
+
+    def run(
+        self,
+        plan: Plan,
+        name: str = "run",
+        target: str = "buys",
+        weight: str | None = None,
+        tables: Mapping[str, Table] | None = None,
+        **privates: Mapping[str, Any],
+    ) -> Outcome[dict[str, Any]]:
+        """Run it; what a party's private settings have besides is given by its name."""
+        bank = {"target": target, "weight": weight}
+        settings = {party: {"seed": SEEDS.get(party)} | (bank if party == "bank" else {}) for party in plan.parties}
+        made = {party: Private.model_validate(own | dict(privates.get(party, {}))) for party, own in settings.items()}
+        given = self.tables(plan, target, weight) if tables is None else tables
+        return simulate_job(plan, made, given, self.root / name)
+
+    def predictions(self, name: str = "run") -> pl.DataFrame:
+        return pl.read_csv(self.root / name / "bank" / "predictions.csv")
+
+    def scores(self, name: str = "run") -> Floats:
+        """The scores in the file of predictions, rows × outputs."""
+        found = self.predictions(name)
+        return found.select(pl.col("^(score|probability_.*)$")).to_numpy()
+
+    def pooled(self, plan: Plan, target: str, weight: str | None = None) -> Floats:
+        """The scores of one party that has all prepared columns, in the order in which the federated run has them."""
+        return _pooled(self, plan, target, weight)
+
+    def models(self, plan: Plan, name: str = "run") -> dict[str, dict[str, Any]]:
+        """Private settings that name the parts of a model."""
+        return {party: {"model": self.root / name / party} for party in plan.owners}
+
+
+def _pooled(learning: Learning, plan: Plan, target: str, weight: str | None) -> Floats:
+    parameters = parameters_of(plan)
+    assert isinstance(parameters, Parameters)
+    blocks: list[Floats] = []
+    names: list[str] = []
+    tables, predictions = learning.tables(plan, target, weight), learning.predictions()
+    for party, table in tables.items():
+        home = learning.root / "run" / party
+        rows = _rows_of(replace(table, frame=table.frame.with_row_index("row")), predictions)["row"]
+        prepared = transform(load_preparation(home / "preparation.json"), table.take(rows.to_numpy()))
+        whole = party == plan.active
+        part = load(home / "model.json", Model).part if whole else load(home / "model.json", Part)
+        order = [feature.column for feature in part.binning.features]
+        blocks.append(prepared.matrix[:, order])
+        names += [f"{party} {feature.name}" for feature in part.binning.features]
+    labels = predictions["label"]
+    if parameters.model.classes:
+        known = sorted(labels.drop_nulls().unique())
+        labels = labels.replace_strict(dict(zip(known, range(len(known)), strict=True)), default=None)
+    trained = (predictions["set"] == "train").to_numpy()
+    weights = trained * 1.0
+    if weight:
+        weights = trained * _rows_of(tables["bank"], predictions)[weight].to_numpy()
+    values = labels.cast(pl.Float64).fill_null(0.0).to_numpy()
+    fitted = trees.fit(
+        alone(),
+        parameters.model,
+        trees.Columns(np.hstack(blocks), tuple(names)),
+        [Target(values, weights, _seed_of_draws(predictions, parameters))],
+    )
+    return fitted.scores[0]
+
+
+def _rows_of(table: Table, predictions: pl.DataFrame) -> pl.DataFrame:
+    return pl.DataFrame({"id": predictions["id"]}).join(table.frame, on="id", how="left", maintain_order="left")
+
+
+def _seed_of_draws(predictions: pl.DataFrame, parameters: Parameters) -> int:
+    """What the bank draws for its trees after it has drawn its test rows, class by class."""
+    rng = np.random.default_rng([SEEDS["bank"], zlib.crc32(b"bank")])
+    usable = predictions.filter(pl.col("set").is_in(["train", "test"]))
+    by_class = usable["label"].value_counts(sort=False).sort("label")["count"].to_list()
+    groups = by_class if parameters.model.classes else [len(usable)]
+    for rows in groups:
+        rng.choice(np.arange(rows), round(parameters.test_share * rows), replace=False)
+    return int(rng.integers(2**63))
+
+
+@pytest.fixture
+def learning(tmp_path: Path) -> Learning:
+    return Learning(tmp_path)
