@@ -362,10 +362,9 @@ def _with_rare_pooled(cells: pl.Series, category: CategoryColumn) -> tuple[pl.Se
     """Missing cells filled, rare and unseen levels together where there were rare ones, and how many were unseen."""
     if category.missing_becomes is not None:
         cells = cells.fill_null(category.missing_becomes)
-    known = pl.Series(category.levels + category.pooled, dtype=pl.String)
-    unseen = int((~cells.is_in(known)).sum())
+    unseen = int((~cells.is_in([*category.levels, *category.pooled])).sum())
     if category.pooled:
-        common = cells.is_in(pl.Series(category.levels, dtype=pl.String)) | cells.is_null()
+        common = cells.is_in(list(category.levels)) | cells.is_null()
         cells = cells.set(~common, OTHER)
     return cells, unseen
 

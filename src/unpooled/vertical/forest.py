@@ -2,7 +2,8 @@
 
 Two classes and numbers go by the variance of the target, which for two classes is half the gini impurity; several
 classes by the gini impurity. A tree asks for sums of w y (for several classes, of w for each class) and of w. A leaf's
-value is the mean of its rows; the forest's the mean of its trees'.
+value is the mean of its rows; the forest's the mean of its trees'. Numbers are counted from their mean, so that their
+bits are spent on how they differ.
 
 A secret draw makes every tree's gradients new. Rows drawn without replacement and shown to all (`bootstrap = false`,
 `hide_bags = false`) leave them as they are, so that they are hidden or encrypted once for the whole forest.
@@ -18,7 +19,7 @@ import numpy as np
 from unpooled.codec import Bools, Floats
 from unpooled.vertical.ground import Ground, Growing, Seedling
 from unpooled.vertical.growing import grow
-from unpooled.vertical.numbers import to_integers
+from unpooled.vertical.numbers import mean_of, to_integers
 from unpooled.vertical.parameters import ForestParameters
 from unpooled.vertical.standing import OUTSIDE
 from unpooled.vertical.targets import Target, counted, one_hot
@@ -26,8 +27,12 @@ from unpooled.vertical.targets import Target, counted, one_hot
 
 @dataclass(eq=False)
 class Forest:
-    """A model on its way: scores are sums over the trees in which a row came along, `seen` how many these were."""
+    """A model on its way: scores are sums over the trees in which a row came along, `seen` how many these were.
 
+    The truth is what it is above `base`.
+    """
+
+    base: Floats
     truth: Floats
     weights: Floats
     seed: int
@@ -50,16 +55,16 @@ def plant(
         begin_group()
         seedlings = [_seedling(ground, parameters, forests[place], place, number) for place, number in group]
         for (place, _), tree in zip(group, grow(ground, seedlings), strict=True):
-            _add(forests[place], tree)
+            _add(forests[place], tree, parameters.classes)
     return forests
 
 
 def _begun(parameters: ForestParameters, target: Target, weights: Floats) -> Forest:
     several = parameters.classes > 2
-    truth = one_hot(target.values, parameters.classes) if several else target.values[:, np.newaxis]
-    truth = np.where(weights[:, np.newaxis] > 0, truth, 0.0)
-    rows = len(weights)
-    return Forest(truth, weights, target.seed, np.zeros(truth.shape), np.zeros((rows, 1)))
+    values = np.where(weights > 0, target.values, 0.0)  # others' may be missing
+    truth = one_hot(values, parameters.classes) if several else values[:, np.newaxis]
+    base = np.zeros(truth.shape[1]) if parameters.classes else np.array([mean_of(values, weights)])
+    return Forest(base, truth - base, weights, target.seed, np.zeros(truth.shape), np.zeros((len(weights), 1)))
 
 
 def _seedling(ground: Ground, parameters: ForestParameters, forest: Forest, place: int, number: int) -> Seedling:
@@ -96,11 +101,17 @@ def _drawn(parameters: ForestParameters, rng: np.random.Generator, features: int
     return draw
 
 
-def _add(forest: Forest, tree: Growing) -> None:
+def _add(forest: Forest, tree: Growing, classes: int) -> None:
     totals, exponents = np.stack([node.totals for node in tree.nodes]), tree.seedling.exponents
     sums = np.ldexp(totals.astype(float), -np.array(exponents))
     weight = sums[:, -1:]
+    if sums.shape[1] > 2:  # shares of several classes are to add up to one, whatever rounding did to the weights
+        weight = sums[:, :1].copy()
+        for k in range(1, sums.shape[1] - 1):
+            weight += sums[:, k : k + 1]
     values = np.divide(sums[:, :-1], weight, out=np.zeros(sums[:, :-1].shape), where=weight > 0)
+    if classes == 2:
+        values = np.minimum(values, 1.0)
     came_along = tree.where != OUTSIDE
     forest.scores[came_along] += values[tree.where[came_along]]
     forest.seen[came_along] += 1

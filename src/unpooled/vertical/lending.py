@@ -10,13 +10,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from unpooled.codec import Bools, Ints, Ints32
-from unpooled.errors import ProtocolError, RefusedError
+from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.secure.calls import Call, Inputs, OneHot
 from unpooled.secure.product import forget, product
 from unpooled.vertical import messages
 from unpooled.vertical.binning import Binned
 from unpooled.vertical.layout import Feature, Layout
-from unpooled.vertical.parameters import AnyTrees
+from unpooled.vertical.parameters import AnyTrees, sums_of
 from unpooled.vertical.splits import SplitTable, right_of
 from unpooled.vertical.standing import (
     OUTSIDE,
@@ -31,6 +31,8 @@ from unpooled.vertical.standing import (
 )
 from unpooled.vertical.team import Team
 
+NAME_BYTES = 16
+
 
 def lend(team: Team, parameters: AnyTrees, own: Binned) -> tuple[bytes, SplitTable]:
     """Take part until the active party has finished; the model's name, and the splits that are this party's."""
@@ -39,6 +41,8 @@ def lend(team: Team, parameters: AnyTrees, own: Binned) -> tuple[bytes, SplitTab
     begin = session.recv(team.active, messages.Begin)
     if begin.rows != len(own.columns):
         raise ProtocolError(f"{team.active} has {begin.rows} rows and {session.party} {len(own.columns)}: align first")
+    if len(begin.name) != NAME_BYTES:
+        raise ProtocolError(f"{team.active} sent Begin with a name that cannot be")
     done = 0
     while isinstance(trees := session.recv(team.active, messages.Trees, messages.Finished), messages.Trees):
         _grow(team, parameters, own, table, trees)
@@ -61,14 +65,18 @@ def lent_columns(own: Binned) -> messages.LentColumns:
 
 def layout_of(lent: messages.LentColumns, sender: str) -> Layout:
     """The layout that a party tells of."""
-    if not len(lent.values) == len(lent.missing) == len(lent.usual):
+    lists = lent.values, lent.missing, lent.usual
+    if any(each.ndim != 1 for each in (*lists, *lent.bundles)) or len({len(each) for each in lists}) > 1:
         raise ProtocolError(f"{sender} sent LentColumns that do not fit together")
     features = zip(lent.values.tolist(), lent.missing.tolist(), lent.usual.tolist(), strict=True)
     layout = Layout(
         tuple(Feature(values, bool(missing), usual) for values, missing, usual in features),
         tuple(tuple(bundle.tolist()) for bundle in lent.bundles),
     )
-    layout.check()
+    try:
+        layout.check()
+    except InputError as error:
+        raise ProtocolError(f"{sender} sent LentColumns that cannot be: {error}") from None
     return layout
 
 
@@ -100,6 +108,8 @@ def tree_call(
 def _grow(team: Team, parameters: AnyTrees, own: Binned, table: SplitTable, trees: messages.Trees) -> None:
     """Take part in one group of trees."""
     session, active = team.session, team.active
+    if trees.sums != sums_of(parameters):
+        raise ProtocolError(f"{active} sent Trees with another number of sums than the learner needs")
     standings = _standings(team, parameters, own, trees)
     while True:
         if parameters.hide_nodes:
@@ -163,7 +173,8 @@ def _families(team: Team, standing: Standing, level: messages.TreeLevel) -> Fami
     """The families of a level, if they can be."""
     families = Families(level.parents, level.firsts, level.asked)
     parents, firsts = level.parents.tolist(), level.firsts.tolist()
-    fits = len(parents) == len(firsts) == len(level.asked) > 0
+    fits = level.parents.ndim == 1 and level.parents.size > 0
+    fits = fits and level.parents.shape == level.firsts.shape == level.asked.shape
     if fits and families.siblings == 1:
         fits = parents == [OUTSIDE] and firsts == [0] and level.asked.tolist() == [0]
     elif fits:
@@ -172,6 +183,7 @@ def _families(team: Team, standing: Standing, level: messages.TreeLevel) -> Fami
             len(set(parents)) == len(parents)
             and set(parents) <= known - {OUTSIDE}
             and min(firsts) > int(standing.where.max(initial=0))
+            and max(firsts) < 2 * len(standing.where)  # a tree has fewer nodes, since all its leaves have rows
             and len({*firsts, *(first + 1 for first in firsts)}) == 2 * len(firsts)
             and set(level.asked.tolist()) <= {0, 1}
         )
@@ -184,9 +196,14 @@ def _show_hidden(
     team: Team, parameters: AnyTrees, standings: Sequence[Standing], trees: messages.Trees, level: messages.HiddenLevel
 ) -> None:
     """Show the sums over the bins of nodes whose rows this party does not know."""
+    fits = level.trees.ndim == 1 and level.trees.size > 0 and level.trees.shape == level.nodes.shape
+    if not fits or len(set(level.trees.tolist())) < level.trees.size:
+        raise ProtocolError(f"{team.active} sent a HiddenLevel that cannot be")
     batch = []
     for tree, nodes in zip(level.trees.tolist(), level.nodes.tolist(), strict=True):
         standing = _standing_of(team, standings, tree)
+        if not 0 < nodes <= len(standing.where):
+            raise ProtocolError(f"{team.active} sent a HiddenLevel that cannot be")
         shape = len(standing.own.columns), nodes
         call = tree_call(team, team.session.party, standing.layout, parameters, trees, tree, shape)
         batch.append((call, Inputs(x=standing.own.columns)))
@@ -203,7 +220,7 @@ def _open(
         standing, of_tree = _standing_of(team, standings, tree), [split for split in splits if split[0] == tree]
         for _, node, feature, place, missing_left in of_tree:
             _check_split(team, standing.layout, feature, place)
-            check_open(standing, node, feature, place, bool(missing_left))
+            check_open(standing, node, feature, place, bool(missing_left), team.active)
             numbers.append(table.number(feature, place, bool(missing_left)))
         rows, counts = members(standing.where, np.array([split[1] for split in of_tree], np.int32))
         of_rows = np.repeat(numbers[-len(of_tree) :], counts)

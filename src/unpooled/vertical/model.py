@@ -18,7 +18,7 @@ from unpooled.codec import Floats, Ints
 from unpooled.errors import InputError
 from unpooled.vertical.binning import Binning
 from unpooled.vertical.ground import LEAF, Growing
-from unpooled.vertical.parameters import AnyTrees
+from unpooled.vertical.parameters import AnyTrees, ForestParameters, outputs_of
 from unpooled.vertical.splits import SplitTable
 
 _Frozen = ConfigDict(frozen=True, extra="forbid")
@@ -27,7 +27,8 @@ _Frozen = ConfigDict(frozen=True, extra="forbid")
 class Part(BaseModel):
     """What one party keeps: the model's name, how its values become bins, its splits and how often each was used.
 
-    A split is the feature's place in the binning, the last bin on the left, and whether missing values go left.
+    A split is the feature's place in the binning, the last bin on the left, and whether missing values go left. With
+    `hide_nodes` the active party does not say which rows reach which split, and is told the sides of all.
     """
 
     model_config = _Frozen
@@ -35,6 +36,7 @@ class Part(BaseModel):
     format: Literal[1] = 1
     name: str = Field(pattern="^[0-9a-f]{32}$")
     party: str
+    hide_nodes: bool = False
     binning: Binning
     splits: tuple[tuple[int, int, bool], ...]
     uses: tuple[int, ...]
@@ -47,6 +49,8 @@ class Part(BaseModel):
             raise ValueError("splits: not as many as uses and rows")
         if any(not (0 <= f < len(features) and 0 <= place < features[f].values) for f, place, _ in self.splits):
             raise ValueError("splits: one is of a column or bin that is not there")
+        if min((*self.uses, *self.rows), default=0) < 0:
+            raise ValueError("uses and rows: there cannot be fewer than none")
         return self
 
     @property
@@ -104,16 +108,26 @@ class Model(BaseModel):
     owners: tuple[str, ...]
     parameters: Annotated[AnyTrees, Field(discriminator="learner")]
     classes: tuple[str, ...]
-    ensembles: tuple[Ensemble, ...]
+    ensembles: Annotated[tuple[Ensemble, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.part.party not in self.owners:
             raise ValueError("owners: the active party is not among them")
-        mine, outputs = self.owners.index(self.part.party), {len(ensemble.base) for ensemble in self.ensembles}
-        if len(outputs) > 1:
-            raise ValueError("ensembles: they do not have the same outputs")
+        if len(set(self.owners)) < len(self.owners):
+            raise ValueError("owners: one is there twice")
+        if len(self.classes) != self.parameters.classes:
+            raise ValueError("classes: not as many as the parameters say")
+        mine, outputs = self.own_place, self.parameters.classes if self.parameters.classes > 2 else 1
+        width = outputs if isinstance(self.parameters, ForestParameters) else 1
+        for ensemble in self.ensembles:
+            if len(ensemble.base) != outputs or len(ensemble.gains) != len(self.owners):
+                raise ValueError("ensembles: outputs or gains are not as many as the parameters and owners say")
+            if not ensemble.trees or len(ensemble.trees) % outputs_of(self.parameters):
+                raise ValueError("ensembles: a round of trees is not complete")
         for tree in (tree for ensemble in self.ensembles for tree in ensemble.trees):
+            if any(len(values) != width for values in tree.values):
+                raise ValueError("a node does not have as many values as the parameters say")
             for first, owner, split in zip(tree.first, tree.owner, tree.split, strict=True):
                 known = (
                     0 <= owner < len(self.owners) and split >= 0 and (owner != mine or split < len(self.part.splits))
@@ -143,14 +157,16 @@ def load(path: Path, kind: type[M]) -> M:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InputError(f"{path}: is no {kind.__name__.lower()} of a model: {where}: {first['msg']}") from None
+        what = "part of a model with its trees" if kind is Model else "part of a model"
+        fault = ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]]))
+        raise InputError(f"{path}: is no {what}: {fault}") from None
 
 
-def part_of(name: bytes, party: str, binning: Binning, table: SplitTable) -> Part:
+def part_of(name: bytes, party: str, binning: Binning, table: SplitTable, *, hide_nodes: bool) -> Part:
     return Part(
         name=name.hex(),
         party=party,
+        hide_nodes=hide_nodes,
         binning=binning,
         splits=tuple(table.splits),
         uses=tuple(table.uses),

@@ -108,7 +108,7 @@ def _take(
     parts: Mapping[int, Sequence[Bools]],
 ) -> None:
     """A passive party's sides of the rows of its nodes."""
-    if len(answer.numbers) != len(splits) or (answer.numbers < 0).any():
+    if answer.numbers.shape != (len(splits),) or (answer.numbers < 0).any():
         raise ProtocolError(f"{lender} Opened other splits than were asked for")
     lengths = [len(parts[split.tree][split.place]) for split in splits]
     right = unpacked(answer.sides, sum(lengths), lender)
@@ -126,7 +126,7 @@ def _ask_for_all(ground: Ground, lender: str, splits: Sequence[_Split]) -> None:
     session, rows = ground.team.session, len(ground.own.columns)
     session.send(lender, messages.OpenForAll(*np.array([key[1:] for key in new], np.int32).T.copy()))
     answer = session.recv(lender, messages.OpenedForAll)
-    if len(answer.numbers) != len(new) or (answer.numbers < 0).any():
+    if answer.numbers.shape != (len(new),) or (answer.numbers < 0).any():
         raise ProtocolError(f"{lender} OpenedForAll other splits than were asked for")
     right = unpacked(answer.sides, rows * len(new), lender).reshape(len(new), rows)
     for key, number, sides in zip(new, answer.numbers.tolist(), right, strict=True):

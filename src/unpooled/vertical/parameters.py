@@ -24,7 +24,9 @@ class TreeParameters(Section):
     depth: int = Field(6, description="the most splits between a root and a leaf", ge=1, le=30)
     bins: int = Field(32, description="the most bins that a column's values are sorted into", ge=2, le=256)
     minimum_gain: float = Field(0.0, description="a split must save more loss than this", ge=0)
-    minimum_child_weight: float = Field(1.0, description="the smallest sum of H (see above) on each side", ge=0)
+    minimum_child_weight: float = Field(
+        1.0, description="the smallest sum of weights (gbdt, rf) or second derivatives (xgb, lgb) on each side", ge=0
+    )
     l1: float = Field(0.0, description="taken off the absolute sum of gradients", ge=0)
     l2: float = Field(0.0, description="added to the sum of second derivatives or weights", ge=0)
     balanced: bool = Field(False, description="weigh rows so that all classes weigh the same")

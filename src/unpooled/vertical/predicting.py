@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +28,13 @@ from unpooled.vertical.team import Team
 _MOST_AT_ONCE = 4_000_000  # rows × trees
 
 
-def predict(team: Team, model: Model, matrix: Floats) -> NDArray[Any]:
+def predict(team: Team, model: Model, matrix: Floats) -> NDArray[np.str_] | Floats:
     """At the active party: for each new row the most probable class, by name, or the number."""
     if not model.parameters.classes:
-        return _mean(scores(team, model, matrix))[:, 0]
-    return np.array(model.classes)[predict_proba(team, model, matrix).argmax(axis=1)]
+        numbers: Floats = _mean(scores(team, model, matrix))[:, 0]
+        return numbers
+    names: NDArray[np.str_] = np.array(model.classes)[predict_proba(team, model, matrix).argmax(axis=1)]
+    return names
 
 
 def predict_proba(team: Team, model: Model, matrix: Floats) -> Floats:
@@ -81,9 +82,12 @@ def help_predict(team: Team, part: Part, matrix: Floats) -> None:
         request = session.recv(active, messages.Reached, messages.Needed, messages.Sorted)
         if isinstance(request, messages.Sorted):
             return
-        fits = 0 <= request.begin <= request.begin + request.count <= len(features) and request.numbers.size
-        if not fits or request.numbers.min() < 0 or request.numbers.max() >= len(table.splits):
-            raise ProtocolError(f"{active} asks about rows or splits that are not there")
+        if isinstance(request, messages.Needed) != part.hide_nodes:
+            raise ProtocolError(f"{active} asks for sides in another way than the model was grown with (hide_nodes)")
+        known = 0 <= request.begin <= request.begin + request.count <= len(features) and request.numbers.size > 0
+        known = known and request.numbers.min() >= 0 and request.numbers.max() < len(table.splits)
+        if not known or request.numbers.ndim != 1 or len(np.unique(request.numbers)) < request.numbers.size:
+            raise ProtocolError(f"{active} asks about rows or splits that are not there, or twice")
         shape = len(request.numbers), request.count
         if isinstance(request, messages.Reached):
             reach = unpacked(request.reach, shape[0] * shape[1], active).reshape(shape)
@@ -175,16 +179,18 @@ def _scores(model: Model, nodes: _Nodes, leaves: NDArray[np.int32]) -> Iterator[
     """Add up the leaves' values tree by tree, in the order of growing, as it was done in training."""
     parameters, tree = model.parameters, 0
     outputs = outputs_of(parameters)
+    forest = isinstance(parameters, ForestParameters)
     for ensemble in model.ensembles:
-        total = np.tile(np.array(ensemble.base), (len(leaves), 1))
+        base = np.array(ensemble.base)
+        total = np.tile(np.zeros_like(base) if forest else base, (len(leaves), 1))
         for number in range(len(ensemble.trees)):
             values = nodes.values[leaves[:, tree]]
-            if isinstance(parameters, ForestParameters):
+            if forest:
                 total += values
             else:
                 total[:, number % outputs] += values[:, 0]
             tree += 1
         if isinstance(parameters, ForestParameters):
-            yield total / len(ensemble.trees)
+            yield base + total / len(ensemble.trees)
         else:
             yield probabilities(parameters, total)

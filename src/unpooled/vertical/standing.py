@@ -125,14 +125,16 @@ def shown_places(layout: Layout, columns: Bins, nodes: Ints32) -> Ints32:
     return places
 
 
-def check_open(standing: Standing, node: int, feature: int, place: int, missing_left: bool) -> None:
-    """Refuse a split that goes through a group of bins, or of a node of which nothing was shown."""
+def check_open(standing: Standing, node: int, feature: int, place: int, missing_left: bool, sender: str) -> None:
+    """Refuse a split of a node of which nothing was shown, or one that goes through a group of bins."""
+    known = standing.groups if standing.min_rows > 1 else range(int(standing.where.max(initial=0)) + 1)
+    if node not in known:
+        raise ProtocolError(f"{sender} asks to Open a node that it was shown nothing of")
     if standing.min_rows > 1:
-        if node not in standing.groups:
-            raise ProtocolError("a node is split that nothing was shown of")
         ends, joined = standing.groups[node]
-        if not ends[standing.layout.starts[feature] + place] or (missing_left and joined[feature]):
-            raise ProtocolError("a split goes through a group of bins that were shown as one")
+        parts_missing = missing_left or place == standing.layout.features[feature].values - 1
+        if not ends[standing.layout.starts[feature] + place] or (joined[feature] and parts_missing):
+            raise ProtocolError(f"{sender} asks for a split that goes through a group of bins that were shown as one")
 
 
 def packed(sides: Bools) -> Bytes:

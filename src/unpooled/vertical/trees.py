@@ -30,7 +30,7 @@ from unpooled.vertical.boosting import boost, probabilities
 from unpooled.vertical.forest import plant
 from unpooled.vertical.ground import Ground, Growing
 from unpooled.vertical.layout import Layout
-from unpooled.vertical.lending import layout_of, lend
+from unpooled.vertical.lending import NAME_BYTES, layout_of, lend
 from unpooled.vertical.model import Ensemble, Model, Part, gains_of, part_of, tree_of
 from unpooled.vertical.parameters import AnyTrees, ForestParameters, XgbParameters, outputs_of
 from unpooled.vertical.splitting import Space
@@ -38,8 +38,6 @@ from unpooled.vertical.targets import Target, checked_weights
 from unpooled.vertical.team import Team
 
 __all__ = ["Columns", "Fitted", "Target", "XgbParameters", "fit", "help_fit"]
-
-_NAME_BYTES = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +76,7 @@ def fit(
     space = Space(tuple(own.layout if owner == party else _lent(team, owner, rows) for owner in team.owners))
     if not space.features:
         raise InputError("columns: no party has any, so there is nothing to learn from")
-    name = secrets.token_bytes(_NAME_BYTES)
+    name = secrets.token_bytes(NAME_BYTES)
     ground = Ground(team, parameters, space, own)
     groups = ceil(len(targets) * outputs_of(parameters) / parameters.lockstep) * parameters.trees
     if isinstance(parameters, ForestParameters):
@@ -88,8 +86,8 @@ def fit(
     progress = _Progress(team.session if team.passive else None, groups)
     if isinstance(parameters, ForestParameters):
         forests = plant(ground, parameters, weighed, progress.step)
-        fitted = [(np.zeros(forest.truth.shape[1]), forest.trees) for forest in forests]
-        scores = [_means(forest.scores, forest.seen) for forest in forests]
+        fitted = [(forest.base, forest.trees) for forest in forests]
+        scores = [forest.base + _means(forest.scores, forest.seen) for forest in forests]
     else:
         boosters = boost(ground, parameters, weighed, progress.step)
         fitted = [(booster.base, booster.trees) for booster in boosters]
@@ -97,7 +95,7 @@ def fit(
     for owner in team.passive:
         team.session.send(owner, messages.Finished())
     model = Model(
-        part=part_of(name, party, binning, ground.table),
+        part=part_of(name, party, binning, ground.table, hide_nodes=parameters.hide_nodes),
         owners=team.owners,
         parameters=parameters,
         classes=tuple(classes) or tuple(map(str, range(parameters.classes))),
@@ -114,7 +112,7 @@ def help_fit(team: Team, parameters: AnyTrees, columns: Columns, most_thresholds
     session, party = team.session, team.session.party
     binning = lent_binning(session, parameters, columns, most_thresholds)
     name, table = lend(team, parameters, binned(binning, columns.matrix, party))
-    return part_of(name, party, binning, table)
+    return part_of(name, party, binning, table, hide_nodes=parameters.hide_nodes)
 
 
 def lent_binning(session: Session, parameters: AnyTrees, columns: Columns, most_thresholds: int | None) -> Binning:
