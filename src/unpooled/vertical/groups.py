@@ -94,7 +94,7 @@ def merged(layout: Layout, parents: Groups, counts: Ints, k: int) -> Groups:
     that has too few rows, it is merged with the one before it. Where all values together are too few, missing ones are
     joined as well, and there is nothing to split.
     """
-    if k <= 1 or not counts.size:
+    if k <= 1 or not ((counts > 0) & (counts < k)).any():
         return parents
     steps = _steps(layout)
     # A sum of counts cut at k is 0, below k or not exactly when that of whole counts is, and small numbers are faster.

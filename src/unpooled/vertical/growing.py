@@ -18,7 +18,7 @@ from unpooled.codec import Bools
 from unpooled.secure.product import forget
 from unpooled.vertical import messages
 from unpooled.vertical.ground import LEAF, Ground, Growing, Node, Seedling, can_split
-from unpooled.vertical.looking import look, new_nodes
+from unpooled.vertical.looking import look
 from unpooled.vertical.opening import Opened, open_splits
 from unpooled.vertical.parameters import LgbParameters
 from unpooled.vertical.standing import OUTSIDE, ROOT, Families, packed, root_family, standing_in_bag
@@ -65,9 +65,10 @@ def _choose(ground: Ground, growing: Sequence[Growing], families: Mapping[int, F
     """By tree, which nodes are split now: level by level all that gain, leaf by leaf the one that gains most."""
     chosen: dict[int, list[int]] = {}
     if not isinstance(ground.parameters, LgbParameters):
-        for number, node in new_nodes(ground, growing, families):
-            if growing[number].nodes[node].best >= 0:
-                chosen.setdefault(number, []).append(node)
+        for number, of_tree in families.items():
+            children = [child for first in of_tree.firsts.tolist() for child in range(first, first + of_tree.siblings)]
+            if splittable := [child for child in children if growing[number].nodes[child].best >= 0]:
+                chosen[number] = splittable
         return chosen
     for number, tree in enumerate(growing):
         open_leaves = [place for place, node in enumerate(tree.nodes) if node.first == LEAF and node.best >= 0]

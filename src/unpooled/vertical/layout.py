@@ -91,6 +91,11 @@ class Layout:
         return sum(feature.size for feature in self.features)
 
     @cached_property
+    def values(self) -> Ints:
+        """How many bins each feature has for values."""
+        return _fixed([feature.values for feature in self.features])
+
+    @cached_property
     def starts(self) -> Ints:
         """The first logical bin of each feature."""
         return _fixed([0, *accumulate(feature.size for feature in self.features)][:-1])
@@ -138,6 +143,11 @@ class Layout:
         for bundle, end, size in zip(self.bundles, accumulate(self.sizes), self.sizes, strict=True):
             first[list(bundle)] = end - size
         return _fixed(first[self.owner] + self.inside)
+
+    @cached_property
+    def as_it_is(self) -> Bins:
+        """For each bin of all columns its own place within its column."""
+        return np.concatenate([np.arange(size, dtype=np.uint16) for size in self.sizes])
 
 
 def physical_of(layout: Layout) -> Ints:

@@ -178,7 +178,7 @@ def _families(team: Team, standing: Standing, level: messages.TreeLevel) -> Fami
     if fits and families.siblings == 1:
         fits = parents == [OUTSIDE] and firsts == [0] and level.asked.tolist() == [0]
     elif fits:
-        known = set(standing.groups) if standing.min_rows > 1 else set(np.unique(standing.where).tolist())
+        known = set(standing.counts) if standing.min_rows > 1 else set(np.unique(standing.where).tolist())
         fits = (
             len(set(parents)) == len(parents)
             and set(parents) <= known - {OUTSIDE}
@@ -221,6 +221,7 @@ def _open(
         for _, node, feature, place, missing_left in of_tree:
             _check_split(team, standing.layout, feature, place)
             check_open(standing, node, feature, place, bool(missing_left), team.active)
+            standing.opened.add(node)
             numbers.append(table.number(feature, place, bool(missing_left)))
         rows, counts = members(standing.where, np.array([split[1] for split in of_tree], np.int32))
         of_rows = np.repeat(numbers[-len(of_tree) :], counts)
@@ -235,7 +236,7 @@ def _open(
 def _check_counts(team: Team, min_rows: int, right: Bools, counts: Ints) -> None:
     """Refuse splits that leave too few rows on a side."""
     if not counts.all():
-        raise ProtocolError(f"{team.active} asks to Open a node that has no rows, or one twice")
+        raise ProtocolError(f"{team.active} asks to Open a node that has no rows")
     to_the_right = np.add.reduceat(right, np.cumsum([0, *counts[:-1]]), dtype=np.int64)
     if min(int(to_the_right.min()), int((counts - to_the_right).min())) < min_rows:
         raise RefusedError(f"{team.session.party} opens no split that leaves fewer than {min_rows} rows on a side")

@@ -15,7 +15,7 @@ from unpooled.vertical.groups import Groups
 from unpooled.vertical.layout import to_logical
 from unpooled.vertical.lending import tree_call
 from unpooled.vertical.splitting import best_splits
-from unpooled.vertical.standing import OUTSIDE, Families, bin_sums, packed, shown, shown_places, unpacked
+from unpooled.vertical.standing import OUTSIDE, Families, bin_sums, look_at, packed, unpacked
 
 
 def look(
@@ -80,13 +80,12 @@ def _own_sums(
     ground: Ground, growing: Sequence[Growing], families: Mapping[int, Families]
 ) -> tuple[dict[int, Ints32], Ints]:
     """By tree the family that asks about each row, and the sums over the active party's own bins."""
-    looks = shown([growing[number].standing for number in families], list(families.values()))
-    sums = []
-    for (number, of_tree), (columns, nodes) in zip(families.items(), looks, strict=True):
-        asked = np.flatnonzero(nodes != OUTSIDE)
-        places = shown_places(ground.own.layout, columns[asked], nodes[asked])
-        sums.append(bin_sums(ground.own.layout, places, len(of_tree), growing[number].y[asked]))
-    return {number: nodes for number, (_, nodes) in zip(families, looks, strict=True)}, np.concatenate(sums)
+    looks = look_at([growing[number].standing for number in families], list(families.values()))
+    sums = [
+        bin_sums(ground.own.layout, seen.places, len(of_tree), growing[number].y[seen.rows])
+        for (number, of_tree), seen in zip(families.items(), looks, strict=True)
+    ]
+    return {number: seen.nodes for number, seen in zip(families, looks, strict=True)}, np.concatenate(sums)
 
 
 def _keep_groups(ground: Ground, growing: Sequence[Growing], families: Mapping[int, Families]) -> None:

@@ -43,11 +43,7 @@ class _Split:
 
 def open_splits(ground: Ground, growing: Sequence[Growing], chosen: Mapping[int, Sequence[int]]) -> dict[int, Opened]:
     """Step 4 of growing, by tree; the nodes learn by whose column and which split of that party they are split."""
-    splits = [
-        _split_of(ground, growing[number], number, place, node)
-        for number, nodes in chosen.items()
-        for place, node in enumerate(nodes)
-    ]
+    splits = _splits_of(ground, growing, chosen)
     opened = {}
     for number, nodes in chosen.items():
         rows, counts = members(growing[number].where, np.array(nodes, np.int32))
@@ -78,10 +74,16 @@ def open_splits(ground: Ground, growing: Sequence[Growing], chosen: Mapping[int,
     return opened
 
 
-def _split_of(ground: Ground, tree: Growing, number: int, place: int, node: int) -> _Split:
-    at = tree.nodes[node]
-    at.owner, feature, bin_ = ground.space.place_of(at.best)
-    return _Split(number, place, node, at.owner, feature, bin_, at.missing_left)
+def _splits_of(ground: Ground, growing: Sequence[Growing], chosen: Mapping[int, Sequence[int]]) -> list[_Split]:
+    each = [(number, place, node) for number, nodes in chosen.items() for place, node in enumerate(nodes)]
+    at = [growing[number].nodes[node] for number, _, node in each]
+    splits = []
+    for of_node, where, (owner, feature, bin_) in zip(
+        at, each, ground.space.places_of([n.best for n in at]), strict=True
+    ):
+        of_node.owner = owner
+        splits.append(_Split(*where, owner, feature, bin_, of_node.missing_left))
+    return splits
 
 
 def _open_own(ground: Ground, tree: Growing, splits: Sequence[_Split], parts: Sequence[Bools], opened: Opened) -> None:

@@ -21,6 +21,7 @@ class SplitTable:
     uses: list[int] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     _numbers: dict[tuple[int, int, bool], int] = field(default_factory=dict, repr=False)
+    _fields: Ints = field(default_factory=lambda: np.empty((3, 0), np.int64), repr=False)
 
     def __post_init__(self) -> None:
         self._numbers = {split: number for number, split in enumerate(self.splits)}
@@ -35,6 +36,14 @@ class SplitTable:
             self.rows.append(0)
         return self._numbers[split]
 
+    @property
+    def fields(self) -> Ints:
+        """Features, last bins on the left and whether missing values go left, of all splits."""
+        if self._fields.shape[1] < len(self.splits):
+            new = np.array(self.splits[self._fields.shape[1] :], np.int64)
+            self._fields = np.concatenate([self._fields, new.T], axis=1)
+        return self._fields
+
     def used(self, number: int, rows: int) -> None:
         self.uses[number] += 1
         self.rows[number] += rows
@@ -42,8 +51,9 @@ class SplitTable:
 
 def right_of(table: SplitTable, layout: Layout, features: Bins, rows: Ints, numbers: Ints) -> Bools:
     """Whether rows fall to the right of splits, for pairs of a row and a split's number."""
-    splits = np.array(table.splits, np.int64).reshape(-1, 3)[numbers]
-    bins = features[rows, splits[:, 0]]
-    values = np.array([feature.values for feature in layout.features], np.int64)[splits[:, 0]]
-    right: Bools = (bins > splits[:, 1]) & ~((splits[:, 2] == 1) & (bins >= values))
+    feature, place, missing_left = table.fields[:, numbers]
+    bins = features[rows, feature]
+    right: Bools = bins > place
+    if missing_left.any():
+        right &= ~((missing_left == 1) & (bins >= layout.values[feature]))
     return right

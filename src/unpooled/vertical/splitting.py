@@ -80,11 +80,12 @@ class Space:
     def _missing(self) -> Ints:
         return np.array([feature.missing for layout in self.layouts for feature in layout.features], np.int64)
 
-    def place_of(self, logical: int) -> tuple[int, int, int]:
-        """The owner's number, its feature and the bin within that, of a logical bin."""
-        owner = int(np.searchsorted(self.first_bins, logical, side="right")) - 1
-        feature = int(self.owner_of_bin[logical])
-        return owner, feature - int(self.first_features[owner]), logical - int(self.starts[feature])
+    def places_of(self, logical: Sequence[int]) -> list[tuple[int, int, int]]:
+        """The owners' numbers, their features and the bins within those, of some logical bins."""
+        bins = np.array(logical)
+        owners, features = np.searchsorted(self.first_bins, bins, side="right") - 1, self.owner_of_bin[bins]
+        fields = owners, features - self.first_features[owners], bins - self.starts[features]
+        return list(zip(*(of.tolist() for of in fields), strict=True))
 
 
 @dataclass(frozen=True, eq=False)

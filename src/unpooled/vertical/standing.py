@@ -19,15 +19,17 @@ ROOT = 0
 
 @dataclass(eq=False)
 class Standing:
-    """One tree: its rows' bins, each row's node, and the groups of bins by node.
+    """One tree: its rows' bins, each row's node, and by node the groups of bins and how many rows each bin has.
 
-    `min_rows` is the rule for bins that are shown; 1 shows them as they are.
+    `min_rows` is the rule for bins that are shown; 1 shows them as they are. `opened` are nodes that were split.
     """
 
     own: Binned
     where: Ints32
     min_rows: int
     groups: dict[int, tuple[Bools, Bools]] = field(default_factory=dict)
+    counts: dict[int, Ints] = field(default_factory=dict)
+    opened: set[int] = field(default_factory=set)
 
     @property
     def layout(self) -> Layout:
@@ -73,33 +75,53 @@ def members(where: Ints32, nodes: Ints32) -> tuple[Ints, Ints]:
     return inside[np.argsort(narrow, kind="stable")], np.bincount(found, minlength=len(nodes))
 
 
-def shown(standings: Sequence[Standing], families: Sequence[Families]) -> list[tuple[Bins, Ints32]]:
-    """For each tree the columns as they may be shown for its families, and which family asks about each row, or -1.
+@dataclass(frozen=True, eq=False)
+class Look:
+    """For a tree's families: which of them asks about each row, or -1; the rows asked about, and their bins' places."""
+
+    nodes: Ints32
+    rows: Ints
+    places: Ints32
+
+
+def look_at(standings: Sequence[Standing], families: Sequence[Families]) -> list[Look]:
+    """Look at the families of each tree, and find out how their bins are grouped.
 
     The groups of bins of all trees are found together, which costs little more than those of one.
     """
     looks = [_look(standing, of) for standing, of in zip(standings, families, strict=True)]
+    if standings[0].min_rows > 1:
+        layout = standings[0].layout
+        counts = np.concatenate([_counts(*each) for each in zip(standings, families, looks, strict=True)])
+        groups = merged(layout, _parents_groups(standings, families), counts, standings[0].min_rows)
+        each = [
+            (standing, first) for standing, of in zip(standings, families, strict=True) for first in of.firsts.tolist()
+        ]
+        for (standing, first), ends, joined in zip(each, groups.ends, groups.missing_joined, strict=True):
+            for child in range(first, first + families[0].siblings):
+                standing.groups[child] = ends, joined
+    return looks
+
+
+def shown(standings: Sequence[Standing], families: Sequence[Families]) -> list[tuple[Bins, Ints32]]:
+    """For each tree the columns as they may be shown for its families, and which family asks about each row, or -1."""
+    looks = look_at(standings, families)
     if standings[0].min_rows <= 1:
-        return [(standing.own.columns, nodes) for standing, (_, nodes) in zip(standings, looks, strict=True)]
-    layout, siblings = standings[0].layout, families[0].siblings
-    counted = [
-        _counts(standing, slots, len(of) * siblings)
-        for standing, (slots, _), of in zip(standings, looks, families, strict=True)
+        return [(standing.own.columns, look.nodes) for standing, look in zip(standings, looks, strict=True)]
+    layout = standings[0].layout
+    kept = [
+        standing.groups[first] for standing, of in zip(standings, families, strict=True) for first in of.firsts.tolist()
     ]
-    counts, totals = np.concatenate([counts for counts, _ in counted]), np.concatenate([total for _, total in counted])
-    by_feature = to_logical(layout, counts, totals).reshape(len(counts) // siblings, siblings, layout.logical)
-    groups = merged(layout, _parents_groups(standings, families), by_feature, standings[0].min_rows)
-    tables = shown_bins(layout, groups)
+    tables = shown_bins(layout, _stacked(kept))
+    as_they_are = (tables == layout.as_it_is).all(axis=1)
     columns, begin = [], 0
-    for standing, of, (_, nodes) in zip(standings, families, looks, strict=True):
-        for place, first in enumerate(of.firsts.tolist(), begin):
-            for child in range(first, first + siblings):
-                standing.groups[child] = groups.ends[place], groups.missing_joined[place]
-        table = tables[begin : begin + len(of)].reshape(-1)
-        asked = np.flatnonzero(nodes != OUTSIDE)
-        as_shown = standing.own.columns.copy()
-        as_shown[asked] = table[_places(standing.own, asked, nodes[asked])]
-        columns.append((as_shown, nodes))
+    for standing, of, look in zip(standings, families, looks, strict=True):
+        mine = slice(begin, begin + len(of))
+        as_shown = standing.own.columns
+        if not as_they_are[mine].all():
+            as_shown = as_shown.copy()
+            as_shown[look.rows] = tables[mine].reshape(-1).take(look.places)
+        columns.append((as_shown, look.nodes))
         begin += len(of)
     return columns
 
@@ -118,18 +140,13 @@ def bin_sums(layout: Layout, places: Ints32, count: int, y: Ints | None) -> Ints
     return sums.reshape(count, layout.bins, y.shape[1])
 
 
-def shown_places(layout: Layout, columns: Bins, nodes: Ints32) -> Ints32:
-    """The places of shown bins among nodes × bins of all columns."""
-    places: Ints32 = np.add(columns, layout.first_bins, dtype=np.int32, casting="unsafe")
-    places += (nodes * np.int32(layout.bins))[:, np.newaxis]
-    return places
-
-
 def check_open(standing: Standing, node: int, feature: int, place: int, missing_left: bool, sender: str) -> None:
     """Refuse a split of a node of which nothing was shown, or one that goes through a group of bins."""
     known = standing.groups if standing.min_rows > 1 else range(int(standing.where.max(initial=0)) + 1)
     if node not in known:
         raise ProtocolError(f"{sender} asks to Open a node that it was shown nothing of")
+    if node in standing.opened:
+        raise ProtocolError(f"{sender} asks to Open a node that was opened before")
     if standing.min_rows > 1:
         ends, joined = standing.groups[node]
         parts_missing = missing_left or place == standing.layout.features[feature].values - 1
@@ -157,33 +174,38 @@ def _slots(where: Ints32, firsts: Ints32, siblings: int) -> Ints:
     return slot_of_node[where]
 
 
-def _look(standing: Standing, families: Families) -> tuple[Ints, Ints32]:
-    """For each row its place among the nodes of the families, and the family that asks about it; -1 for neither."""
-    siblings = families.siblings
-    slots = _slots(standing.where, families.firsts, siblings)
-    asked = np.full(len(families) * siblings + 1, OUTSIDE, np.int32)  # the last is for rows in no family
-    asked[np.arange(len(families)) * siblings + families.asked] = np.arange(len(families))
-    return slots, asked[slots]
+def _look(standing: Standing, families: Families) -> Look:
+    size = max(int(standing.where.max(initial=0)), int(families.firsts.max(initial=0)) + 1) + 1
+    family_of_node = np.full(size + 1, OUTSIDE, np.int32)  # the last is for rows outside, whose node is -1
+    family_of_node[families.firsts + families.asked] = np.arange(len(families))
+    nodes = family_of_node[standing.where]
+    rows = np.flatnonzero(nodes != OUTSIDE)
+    places = standing.own.places.take(rows, axis=0)
+    places += (nodes[rows] * np.int32(standing.layout.bins))[:, np.newaxis]
+    return Look(nodes, rows, places)
 
 
-def _counts(standing: Standing, slots: Ints, nodes: int) -> tuple[Ints, Ints]:
-    """How many rows each node has in each bin, and in all."""
-    inside = np.flatnonzero(slots >= 0)
-    found = slots[inside]
-    counts = bin_sums(standing.layout, _places(standing.own, inside, found), nodes, None)
-    return counts, np.bincount(found, minlength=nodes)[:, np.newaxis]
-
-
-def _places(own: Binned, rows: Ints, nodes: Ints | Ints32) -> Ints32:
-    """The places of some rows' bins among nodes × bins of all columns."""
-    places = np.take(own.places, rows, axis=0)
-    places += (nodes * own.layout.bins).astype(np.int32)[:, np.newaxis]
-    return places
+def _counts(standing: Standing, families: Families, look: Look) -> Ints:
+    """How many rows each node has in each bin, families × siblings × logical bins."""
+    layout, siblings, every = standing.layout, families.siblings, np.arange(len(families))
+    totals = np.bincount(look.nodes[look.rows], minlength=len(families))
+    asked = to_logical(layout, bin_sums(layout, look.places, len(families), None), totals[:, np.newaxis])[..., 0]
+    counts = asked[:, np.newaxis]
+    if siblings == 2:
+        parents = np.stack([standing.counts.pop(parent) for parent in families.parents.tolist()])
+        counts = np.empty((len(families), 2, layout.logical), np.int64)
+        counts[every, families.asked], counts[every, 1 - families.asked] = asked, parents - asked
+    for first, of_family in zip(families.firsts.tolist(), counts, strict=True):
+        standing.counts.update(enumerate(of_family, first))
+    return counts
 
 
 def _parents_groups(standings: Sequence[Standing], families: Sequence[Families]) -> Groups:
     if families[0].siblings == 1:
         return whole(standings[0].layout, len(families))
     each = zip(standings, families, strict=True)
-    kept = [standing.groups[parent] for standing, of in each for parent in of.parents.tolist()]
+    return _stacked([standing.groups[parent] for standing, of in each for parent in of.parents.tolist()])
+
+
+def _stacked(kept: Sequence[tuple[Bools, Bools]]) -> Groups:
     return Groups(np.stack([ends for ends, _ in kept]), np.stack([joined for _, joined in kept]))
