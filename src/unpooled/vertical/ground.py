@@ -20,7 +20,10 @@ LEAF = -1
 
 @dataclass(eq=False)
 class Node:
-    """A node of a tree that grows: its sums, how its bins are grouped, and the best split that was found for it."""
+    """A node of a tree that grows: its sums, how its bins are grouped, and the best split that was found for it.
+
+    `left` are the totals on the left of that split, as the sums say.
+    """
 
     depth: int
     rows: int
@@ -30,6 +33,7 @@ class Node:
     gain: float = 0.0
     best: int = -1
     missing_left: bool = False
+    left: Ints | None = None
     first: int = LEAF
     owner: int = -1
     split: int = -1

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from unpooled.codec import Bools
+from unpooled.errors import ProtocolError
 from unpooled.secure.product import forget
 from unpooled.vertical import messages
 from unpooled.vertical.ground import LEAF, Ground, Growing, Node, Seedling, can_split
@@ -85,7 +86,7 @@ def _split(
     sides: dict[int, Bools] = {}
     for number, nodes in chosen.items():
         tree, of_tree = growing[number], opened[number]
-        _make_children(tree, nodes, of_tree)
+        _make_children(tree, nodes, of_tree, ground.team.owners)
         next_ones: list[tuple[int, int, int]] = []
         parts: list[Bools] = []
         for node, right in zip(nodes, of_tree.by_node(of_tree.sides), strict=True):
@@ -101,7 +102,7 @@ def _split(
     return families, sides
 
 
-def _make_children(tree: Growing, nodes: Sequence[int], opened: Opened) -> None:
+def _make_children(tree: Growing, nodes: Sequence[int], opened: Opened, owners: Sequence[str]) -> None:
     """Two children of each node, the rows moved into them, and their totals."""
     begins = np.cumsum([0, *opened.counts[:-1]])
     to_the_right = np.add.reduceat(tree.y[opened.rows] * opened.sides[:, np.newaxis], begins)
@@ -110,6 +111,8 @@ def _make_children(tree: Growing, nodes: Sequence[int], opened: Opened) -> None:
     tree.where[opened.rows] = np.repeat(firsts, opened.counts) + opened.sides
     for place, node in enumerate(nodes):
         parent, count = tree.nodes[node], int(rows_right[place])
+        if parent.left is None or (parent.totals - to_the_right[place] != parent.left).any():
+            raise ProtocolError(f"{owners[parent.owner]} Opened sides that do not fit the sums that it showed")
         parent.first = len(tree.nodes)
         tree.nodes.append(Node(parent.depth + 1, parent.rows - count, parent.totals - to_the_right[place]))
         tree.nodes.append(Node(parent.depth + 1, count, to_the_right[place]))

@@ -137,7 +137,7 @@ def _find(ground: Ground, growing: Sequence[Growing], families: Mapping[int, Fam
     best = best_splits(ground.space, sums, totals, exponents, ground.parameters, groups, _drawn(growing, new))
     for place, node in enumerate(nodes):
         node.gain, node.best = float(best.gains[place]), int(best.bins[place])
-        node.missing_left = bool(best.missing_left[place])
+        node.missing_left, node.left = bool(best.missing_left[place]), best.left[place]
 
 
 def _drawn(growing: Sequence[Growing], new: Sequence[tuple[int, int]]) -> Bools | None:

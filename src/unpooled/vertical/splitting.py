@@ -90,11 +90,15 @@ class Space:
 
 @dataclass(frozen=True, eq=False)
 class Best:
-    """For each node the gain, the logical bin after which it is split (-1: not at all), where missing values go."""
+    """For each node the gain, the logical bin after which it is split (-1: not at all), where missing values go.
+
+    `left` are the sums over the rows on the left.
+    """
 
     gains: Floats
     bins: Ints
     missing_left: Bools
+    left: Ints
 
 
 def best_splits(
@@ -115,7 +119,7 @@ def best_splits(
     Missing values go to the side where that gains more; where none are missing, later ones go where more weight is.
     """
     if not len(sums) or not space.thresholds.any():
-        return Best(np.zeros(len(sums)), np.full(len(sums), -1), np.zeros(len(sums), bool))
+        return Best(np.zeros(len(sums)), np.full(len(sums), -1), np.zeros(len(sums), bool), totals)
     parts = []
     for begin in range(0, len(sums), _NODES_AT_ONCE):
         some = slice(begin, begin + _NODES_AT_ONCE)
@@ -123,7 +127,7 @@ def best_splits(
         of_allowed = None if allowed is None else allowed[some]
         parts.append(_best(space, sums[some], totals[some], exponents[some], parameters, of_groups, of_allowed))
     return Best(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("gains", "bins", "missing_left"))
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("gains", "bins", "missing_left", "left"))
     )
 
 
@@ -170,7 +174,10 @@ def _best(
     if groups is not None:
         none_missing &= ~groups.missing_joined[rows, owners[choice]]
     heavier = 2 * left[-1][rows, choice] >= scaled[:, -1]
-    return Best(np.where(found, gain, 0.0), np.where(found, choice, -1), np.where(none_missing, heavier, goes_left))
+    sums_left = np.stack([running[k][rows, choice] - earlier[k][rows, choice] for k in columns], axis=1)
+    sums_left += sums[rows, bins] * goes_left[:, np.newaxis]
+    goes_left = np.where(none_missing, heavier, goes_left)
+    return Best(np.where(found, gain, 0.0), np.where(found, choice, -1), goes_left, sums_left)
 
 
 def _gains(left: Sequence[Floats], whole: Sequence[Floats], base: Floats, parameters: TreeParameters) -> Floats:
