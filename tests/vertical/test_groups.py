@@ -233,7 +233,7 @@ def test_a_histogram_of_shown_bins_is_the_whole_one_with_groups_summed_up(
     counts = histogram(np.ones(len(bins), np.int64))
     root = merged(layout, whole(layout, 1), counts.sum(axis=0)[np.newaxis, np.newaxis], k)
     pair = merged(layout, root, counts[np.newaxis], k)
-    for groups, node in ((root, np.zeros(len(bins), np.int64)), (pair, side)):
+    for of_root, groups, node in ((True, root, np.zeros(len(bins), np.int64)), (False, pair, side)):
         both = shown_bins(layout, groups).repeat(2, axis=0)
         columns, offset = to_physical_bins(layout, bins), np.cumsum([0, *layout.sizes])
         sums = np.zeros((2, layout.bins, 1), np.int64)
@@ -242,9 +242,7 @@ def test_a_histogram_of_shown_bins_is_the_whole_one_with_groups_summed_up(
             np.add.at(sums[:, :, 0], (node, offset[column] + shown), gradient)
         totals = np.array([[gradient[node == which].sum()] for which in range(2)])
         whole_one = histogram(gradient)
-        expected = (
-            np.stack([whole_one.sum(axis=0), np.zeros(layout.logical, np.int64)]) if groups is root else whole_one
-        )
+        expected = np.stack([whole_one.sum(axis=0), np.zeros(layout.logical, np.int64)]) if of_root else whole_one
         moved = summed_at(representatives(layout, groups), expected[np.newaxis])[0]
         assert (to_logical(layout, sums, totals)[:, :, 0] == moved).all()
 
