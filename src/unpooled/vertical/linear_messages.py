@@ -1,4 +1,4 @@
-"""What passes when linear models are fitted and used, besides products. `docs/privacy.md` explains what follows."""
+"""What passes when linear models are fitted and used, besides products. `docs/linear.md` explains what follows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ class Width:
     columns: int
 
 
-@message(discloses="a random name for the model, and whether rows have weights", to="a passive party")
+@message(
+    discloses="a random name for the model, whether rows have weights, and by how many powers of two the heaviest "
+    "passes the mean",
+    to="a passive party",
+)
 class BeginLinear:
     name: bytes
     weighted: bool
+    heaviest: int
 
 
 @message(discloses="how much each row counts", to="a passive party")
@@ -29,11 +34,20 @@ class NextEpoch:
     best: bool
 
 
+@message(discloses="nothing: random shares of gradients, of which the owners of the columns have the other shares")
+class GradientShares:
+    values: tuple[Ring, ...]
+
+
+@message(discloses="a party's own weights, when training has ended", to="the owner of the columns")
+class LastShare:
+    values: Ring
+
+
 @message(discloses="the random name of a model, and that new rows are to be scored by it", to="a passive party")
 class Score:
     name: bytes
     rows: int
-    tag: bytes
 
 
 @message(

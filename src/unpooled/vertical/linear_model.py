@@ -10,6 +10,19 @@ from unpooled.vertical.linear_parameters import LinearParameters, outputs_of
 
 _Frozen = ConfigDict(frozen=True, extra="forbid")
 
+Rows = tuple[tuple[FiniteFloat, ...], ...]
+
+
+class Pace(BaseModel):
+    """What an optimiser remembers, so that a descent can go on as if it had not stopped."""
+
+    model_config = _Frozen
+
+    optimiser: str
+    steps: int = Field(ge=0)
+    velocity: Rows
+    squares: Rows
+
 
 class LinearPart(BaseModel):
     """One party's columns and their weights, columns × outputs; values beyond the limit count as the limit."""
@@ -20,14 +33,25 @@ class LinearPart(BaseModel):
     name: str = Field(pattern="^[0-9a-f]{32}$")
     party: str
     columns: tuple[str, ...]
+    outputs: int = Field(ge=1)
     limit: FiniteFloat
-    weights: tuple[tuple[FiniteFloat, ...], ...]
+    weights: Rows
+    pace: Pace | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if len(self.columns) != len(self.weights) or len({len(row) for row in self.weights}) > 1:
-            raise ValueError("weights: not one row for each column, of the same length")
+        if len(self.columns) != len(self.weights) or any(len(row) != self.outputs for row in self.weights):
+            raise ValueError("weights: not one for each column and output")
         return self
+
+    @property
+    def importance(self) -> dict[str, float]:
+        """For each column how far one step of it moves the scores: the mean of |weight| over the outputs.
+
+        Columns are compared fairly if they are standardised.
+        """
+        sizes = [sum(abs(weight) for weight in row) / self.outputs for row in self.weights]
+        return dict(zip(self.columns, sizes, strict=True))
 
 
 class LinearModel(BaseModel):
@@ -46,6 +70,10 @@ class LinearModel(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.part.party not in self.owners or len(self.intercept) != outputs_of(self.parameters):
-            raise ValueError("owners or intercept do not fit the rest")
+        if self.part.party not in self.owners:
+            raise ValueError("owners: the active party is not among them")
+        if not len(self.intercept) == self.part.outputs == outputs_of(self.parameters):
+            raise ValueError("intercept: not one for each output")
+        if len(self.classes) != self.parameters.classes:
+            raise ValueError("classes: not as many names as classes")
         return self
