@@ -13,14 +13,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from unpooled.codec import Bytes, Ints
-from unpooled.errors import ProtocolError
+from unpooled.codec import Bytes, Ints, Ring
+from unpooled.errors import PlanError, ProtocolError
 from unpooled.secure import paillier, plain, shares
 from unpooled.secure.calls import Call, Inputs, check_call, check_inputs
 from unpooled.secure.engine import Engine, Protection, Rules, count_questions, next_tags, open_engine
 from unpooled.wire import message
 
-__all__ = ["Call", "Engine", "Inputs", "Rules", "announce", "finish", "forget", "open_engine", "product", "serve"]
+__all__ = [
+    "Call",
+    "Engine",
+    "Inputs",
+    "Rules",
+    "announce",
+    "finish",
+    "forget",
+    "open_engine",
+    "product",
+    "product_shares",
+    "serve",
+]
 
 _ENGINES: dict[str, Protection] = {"plain": plain, "shares": shares, "paillier": paillier}
 
@@ -52,6 +64,20 @@ def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ints |
                 own = module.from_values(engine, call, inputs.added)
                 held[place] = module.add(engine, call, [held[place], own])
         return _show(engine, module, calls, tags, held)
+
+
+def product_shares(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ring]:
+    """Steps 1 and 2 alone, mod 2^64: this party's shares, and nobody is shown anything, so nothing is asked either.
+
+    The matrices are any numbers mod 2^64, such as shares that an earlier call left, with 2^63 as their bound.
+    """
+    if engine.rules.engine == "paillier":
+        raise PlanError("engine: paillier has no shares to go on with; take shares")
+    tags = [call.tag(engine.number()) for call, _ in batch]
+    for call, inputs in batch:
+        check_inputs(call, engine.party, inputs)
+    with engine.session.scope("product", engine.calls):
+        return _ENGINES[engine.rules.engine].share(engine, batch, tags)
 
 
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:

@@ -141,10 +141,10 @@ class Model(BaseModel):
         return self.owners.index(self.part.party)
 
 
-M = TypeVar("M", Part, Model)
+M = TypeVar("M", bound=BaseModel)
 
 
-def save(part: Part | Model, path: Path) -> None:
+def save(part: BaseModel, path: Path) -> None:
     """Write a part as JSON, for its owner alone; numbers come back exactly."""
     atomic.write_text(path, part.model_dump_json() + "\n", atomic.OWNER_ONLY)
 

@@ -1,0 +1,79 @@
+"""What the linear learner can be told, and the seed's settings as presets.
+
+The mean loss over the rows plus ½ l2 |w|² is made small; the intercept is not penalised. scikit-learn's
+LogisticRegression adds ½ |w|² to C times the *sum* of the losses, so its C is 1 / (rows · l2).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from unpooled.settings import Section
+
+SAFE_ROWS = 1_000
+SAFE_ROWS_PER_COLUMN = 20
+
+
+class LinearParameters(Section):
+    """Logistic regression, or for a number linear regression, by gradient descent on fixed batches."""
+
+    learner: Literal["linear"] = Field("linear", description="logistic regression; for a number linear regression")
+    classes: int = Field(2, description="how many classes the target has; 0 for a number", ge=0)
+    several: Literal["softmax", "one-versus-rest"] = Field(
+        "softmax", description="with more than two classes: softmax, or one model for each class, normalised"
+    )
+    epochs: int = Field(100, description="the most passes over all rows", ge=1)
+    tolerance: float = Field(0.0001, description="the loss falls if it falls by this share at least", ge=0)
+    patience: int = Field(3, description="stop when the loss has not fallen for so many epochs, and 30 steps", ge=1)
+    rate: float = Field(0.1, description="the step along the gradient; for a number a quarter of it", gt=0)
+    optimiser: Literal["momentum", "adam", "plain"] = Field("momentum", description="how steps follow from gradients")
+    l2: float = Field(0.0001, description="½ l2 |w|² is added to the mean loss", ge=0)
+    batch_rows: int | None = Field(
+        None,
+        description="rows of a batch; without it 20 for each column of the party with most, and 1000 at least",
+        ge=1,
+    )
+    insecure_batch: bool = Field(
+        False, description="allow batches so small that labels can be worked out from gradients; never for real data"
+    )
+    limit: float = Field(4.0, description="values further from zero than this count as this", gt=0, le=8)
+    validation_share: float = Field(0.0, description="the share of rows that only judge the loss", ge=0, lt=1)
+    balanced: bool = Field(False, description="weigh rows so that all classes weigh the same")
+    show_weights: bool = Field(
+        False,
+        description="tell the passive parties the rows' weights: needed where there are weights and several parties",
+    )
+    reveal: Literal["gradients", "final"] = Field(
+        "gradients", description="show each party its gradients, or nothing but its weights, at the end"
+    )
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.classes == 1:
+            raise ValueError("classes: two at least, or 0 for a number")
+        if self.reveal == "final" and (self.optimiser == "adam" or self.validation_share):
+            raise ValueError("reveal: with 'final' there is neither 'adam' nor a validation share: no loss is shown")
+        return self
+
+
+SEED = {
+    "experiments 1 and 2": LinearParameters(
+        l2=0.8, rate=0.001, batch_rows=64, insecure_batch=True, optimiser="plain", epochs=100, tolerance=0
+    ),
+    "experiment 3": LinearParameters(
+        l2=0.4, rate=0.0002, batch_rows=32, insecure_batch=True, optimiser="plain", epochs=100, tolerance=0
+    ),
+}
+"""The seed's settings. Their batches are so small that gradients give labels away, so they say `insecure_batch`."""
+
+
+def outputs_of(parameters: LinearParameters) -> int:
+    """How many scores a row has."""
+    return parameters.classes if parameters.classes > 2 else 1
+
+
+def rate_of(parameters: LinearParameters) -> float:
+    """The step along the gradient: a number's loss is four times as curved as that of two classes."""
+    return parameters.rate if parameters.classes else parameters.rate / 4
