@@ -263,9 +263,7 @@ def as_pooled(run: Run) -> Fitted:
     }
     assert importance == {name: pooled.model.part.importance[name] for name in importance}
     if run.predictions:
-        for own, reference in zip(
-            run.predictions, scores(alone(), pooled.model, run.scene.new[:, order]), strict=True
-        ):
+        for own, reference in zip(run.predictions, scores(alone(), pooled.model, run.scene.new[:, order]), strict=True):
             np.testing.assert_array_equal(own, reference)
             assert np.isfinite(own).all()
         _assert_as_trained(run)

@@ -73,10 +73,11 @@ def product_shares(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list
     """
     if engine.rules.engine == "paillier":
         raise PlanError("engine: paillier has no shares to go on with; take shares")
-    tags = [call.tag(engine.number()) for call, _ in batch]
+    tags = next_tags(engine.calls, [call for call, _ in batch])
+    engine.batches += 1
     for call, inputs in batch:
         check_inputs(call, engine.party, inputs)
-    with engine.session.scope("product", engine.calls):
+    with engine.session.scope("product", engine.batches):
         return _ENGINES[engine.rules.engine].share(engine, batch, tags)
 
 

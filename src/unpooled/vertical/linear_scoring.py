@@ -51,7 +51,9 @@ def help_predict(team: Team, part: LinearPart, matrix: Floats) -> None:
         raise ProtocolError(f"{active} predicts with another model than {session.party} has a part of")
     if asked.rows != len(matrix):
         raise ProtocolError(f"{active} has {asked.rows} rows and {session.party} {len(matrix)}: align first")
-    total, number = _own(part, matrix), engine.number()
+    total = _own(part, matrix)
+    engine.calls["scores", *team.passive] += 1  # numbers that cancel out are never used twice
+    number = engine.calls["scores", *team.passive]
     for other in team.passive:  # 2
         if other != session.party:
             numbers = expand(engine.mask_seeds[other], b"scores" + number.to_bytes(8, "little"), total.shape)
@@ -64,8 +66,6 @@ def score(team: Team, model: LinearModel, matrix: Floats) -> Floats:
     if set(model.owners) != set(team.owners):
         raise InputError(f"the model is one of {', '.join(model.owners)}, and here are {', '.join(team.owners)}")
     total = _own(model.part, matrix)
-    if team.passive:
-        team.products.number()  # as the others do, so that numbers that cancel out are never used twice
     for owner in team.passive:
         team.session.send(owner, Score(bytes.fromhex(model.part.name), len(matrix)))  # 1
     for owner in team.passive:
