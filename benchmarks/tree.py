@@ -1,0 +1,389 @@
+"""What a tree costs: CPU seconds of all roles together, seconds, messages and bytes between each two parties.
+
+The bank and the telco have 12 columns of random numbers each. All columns bear upon the bank's two classes, so that
+trees are as full as `min_rows` lets them be. Trees are those of `xgb` with its defaults: depth 6, 32 bins, `min_rows`
+10. They grow one after the other, as in any boosting, with all roles as threads. Every run must give the very scores
+that pooled columns give, or else everything ends.
+
+A tree is measured from the moment at which it begins to grow to that at which the next one does, so that whatever
+happens between two trees counts. The first one pays for keys, tables, bins and worker processes and is reported by
+itself; the last one is left out. Figures are medians, and CPU seconds include worker processes. Messages, bytes and
+rounds are those of a tree on average; a round is once that the bank turns from telling somebody to hearing from them.
+
+Beside it: the same with the engine `plain`; pooled; with `min_rows` 1; with all roles as processes that talk over gRPC;
+and a tree of LightGBM of that shape from the pooled columns, once its bins are made, on one thread.
+
+In lock-step ten models for ten targets grow together and share each round; what a tree takes is a tenth of it.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from functools import cache, partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import lightgbm
+import numpy as np
+from rich.console import Console
+
+from product import Taken, cpu_seconds
+from transport import free_port
+from unpooled.codec import Floats
+from unpooled.ledger import Entry, Ledger, Record, read_ledger
+from unpooled.run.conversation import converse
+from unpooled.run.simulate import simulate_roles
+from unpooled.secure.engine import Engine, Name, Rules, open_engine
+from unpooled.secure.product import finish, serve
+from unpooled.session import Session
+from unpooled.transport.certificates import make_trial
+from unpooled.transport.grpc import Addresses, GrpcTransport
+from unpooled.transport.mailbox import Mailbox
+from unpooled.transport.trust import load_identity
+from unpooled.vertical import boosting
+from unpooled.vertical.ground import LEAF, Ground, Growing, Seedling
+from unpooled.vertical.growing import grow
+from unpooled.vertical.messages import Trees
+from unpooled.vertical.model import Part
+from unpooled.vertical.parameters import XgbParameters, questions_of
+from unpooled.vertical.team import Team, alone
+from unpooled.vertical.trees import Columns, Fitted, Target, fit, help_fit
+from unpooled.wire import kind_of
+
+COLUMNS = 12  # of each party
+SMALL, IN_LOCKSTEP, MIDDLE, LARGE = 1_000, 4_000, 25_000, 200_000
+MODELS = 10
+TIMEOUT = 1_000
+BARS = {
+    "shares_1000": 0.03,
+    "shares_25000": 0.3,
+    "shares_lockstep": 0.03,
+    "paillier_1000": 8.0,
+    "paillier_25000": 45.0,
+    "growth": 1.2,
+}
+
+
+class Work(NamedTuple):
+    """Some models to fit; rows and targets follow from their numbers alone."""
+
+    rows: int
+    trees: int
+    engine: Name = "shares"
+    models: int = 1
+    min_rows: int = XgbParameters().min_rows
+
+    @property
+    def parameters(self) -> XgbParameters:
+        return XgbParameters(trees=self.trees, min_rows=self.min_rows)
+
+
+class Run(NamedTuple):
+    """What the first tree took, what each other one took; of those the leaves, and what was said for them."""
+
+    first: Taken
+    others: list[Taken]
+    leaves: float
+    messages: dict[str, float]
+    bytes: dict[str, float]
+    rounds: dict[str, float]
+
+
+# the rows
+
+
+@cache
+def matrix_of(rows: int) -> Floats:
+    return np.random.default_rng(rows).normal(size=(rows, 2 * COLUMNS))
+
+
+def targets_of(work: Work) -> list[Target]:
+    """For each model other columns speak for class 1, and all others against it, equally loud."""
+    rng = np.random.default_rng([work.rows, 1])
+    side = np.where(matrix_of(work.rows) > 0, 1.0, -1.0)
+    scores = [0.3 * side @ rng.choice([-1.0, 1.0], 2 * COLUMNS) for _ in range(work.models)]
+    return [Target((rng.random(work.rows) < 1 / (1 + np.exp(-of_rows))).astype(float)) for of_rows in scores]
+
+
+def columns_of(work: Work, places: Sequence[int]) -> Columns:
+    return Columns(matrix_of(work.rows)[:, list(places)], tuple(str(place) for place in places))
+
+
+# the roles
+
+
+def team_of(session: Session, work: Work) -> Team:
+    return Team("bank", ("telco", "bank"), opened(session, work), "rows")
+
+
+def opened(session: Session, work: Work) -> Engine:
+    rules = Rules(work.engine, questions=questions_of(work.parameters, work.models))
+    return open_engine(session, rules, ("telco", "bank"), driver="bank", coordinator="coordinator")
+
+
+def telco(work: Work, session: Session) -> Part:
+    return help_fit(team_of(session, work), work.parameters, columns_of(work, range(COLUMNS, 2 * COLUMNS)))
+
+
+def bank(work: Work, session: Session) -> tuple[Fitted, list[Taken]]:
+    marks = [now()]
+    team = team_of(session, work)
+    fitted = marked_fit(team, work, range(COLUMNS), marks)
+    finish(team.products)
+    return fitted, between(marks, work.models)
+
+
+def coordinator(work: Work, session: Session) -> None:
+    serve(opened(session, work))
+
+
+def marked_fit(team: Team, work: Work, places: Sequence[int], marks: list[Taken]) -> Fitted:
+    """Fit, and leave a mark each time that trees begin to grow."""
+
+    def marked_grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Growing]:
+        marks.append(now())
+        return grow(ground, seedlings)
+
+    with mock.patch.object(boosting, "grow", marked_grow):
+        return fit(team, work.parameters, columns_of(work, places), targets_of(work))
+
+
+def now() -> Taken:
+    return Taken(cpu_seconds(), time.perf_counter())
+
+
+def between(marks: Sequence[Taken], models: int) -> list[Taken]:
+    """What each tree but the last took; the first one from the very beginning."""
+    moments = [marks[0], *marks[2:]]
+    return [
+        Taken((end.cpu - begin.cpu) / models, (end.seconds - begin.seconds) / models)
+        for begin, end in pairwise(moments)
+    ]
+
+
+# the runs
+
+
+def run(work: Work) -> Run:
+    """All roles as threads."""
+    roles: dict[str, Callable[[Session], Any]] = {
+        "telco": partial(telco, work),
+        "bank": partial(bank, work),
+        "coordinator": partial(coordinator, work),
+    }
+    outcome = simulate_roles(roles, timeout=TIMEOUT)
+    fitted, taken = outcome.results["bank"]
+    check(work, fitted, [feature.name for feature in outcome.results["telco"].binning.features])
+    return summed_up(work, fitted, taken, outcome.ledgers)
+
+
+def check(work: Work, fitted: Fitted, telcos_names: Sequence[str]) -> None:
+    """The telco's columns come first, in the order of which it alone knows."""
+    _, expected = pooled(work, (*map(int, telcos_names), *range(COLUMNS)))
+    if not all(np.array_equal(ours, theirs) for ours, theirs in zip(fitted.scores, expected, strict=True)):
+        raise RuntimeError(f"{work}: other scores than from pooled columns")
+
+
+def pooled(work: Work, places: tuple[int, ...]) -> tuple[list[Taken], tuple[Floats, ...]]:
+    return _pooled(work._replace(engine="plain"), places)
+
+
+@cache
+def _pooled(work: Work, places: tuple[int, ...]) -> tuple[list[Taken], tuple[Floats, ...]]:
+    marks = [now()]
+    fitted = marked_fit(alone(), work, places, marks)
+    return between(marks, work.models), fitted.scores
+
+
+def summed_up(work: Work, fitted: Fitted, taken: Sequence[Taken], ledgers: Mapping[str, Record]) -> Run:
+    """What was said is told by the ledgers of the bank and the telco, of which one has a part in each message."""
+    messages: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    rounds: Counter[str] = Counter()
+    for party in ("bank", "telco"):
+        last = {"telco": "received", "coordinator": "received"}
+        for entry in of_other_trees(ledgers[party].entries):
+            if party == "telco" and entry.peer == "bank":
+                continue
+            pair = f"{party} to {entry.peer}" if entry.way == "sent" else f"{entry.peer} to {party}"
+            messages[pair] += 1
+            sizes[pair] += entry.bytes
+            rounds[entry.peer] += party == "bank" and entry.way == "received" and last[entry.peer] == "sent"
+            last[entry.peer] = entry.way
+    trees = (work.trees - 2) * work.models
+
+    def each(counter: Counter[str]) -> dict[str, float]:
+        return {what: round(total / trees, 1) for what, total in counter.items()}
+
+    grown = [tree.first.count(LEAF) for ensemble in fitted.model.ensembles for tree in ensemble.trees[1:-1]]
+    return Run(taken[0], list(taken[1:]), statistics.mean(grown), each(messages), each(sizes), each(rounds))
+
+
+def of_other_trees(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """From where the second tree begins to where the last one does."""
+    begins = [place for place, entry in enumerate(entries) if entry.kind == kind_of(Trees)]
+    return entries[begins[1] : begins[-1]]
+
+
+def run_over_grpc(work: Work) -> Run:
+    """All roles as processes; the bank is this one."""
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        make_trial(root / "certs", ["bank", "telco", "coordinator"])
+        addresses = {"bank": f"127.0.0.1:{free_port()}", "coordinator": f"127.0.0.1:{free_port()}"}
+        names = context.SimpleQueue()
+        others = [
+            context.Process(target=take_part, args=(party, work, root, addresses, names), daemon=True)
+            for party in ("telco", "coordinator")
+        ]
+        for process in others:
+            process.start()
+        fitted, taken = conversation("bank", root, addresses, partial(bank, work))
+        check(work, fitted, names.get())
+        for process in others:
+            process.join()
+        ledgers = {party: read_ledger(root / f"{party}.jsonl") for party in ("bank", "telco")}
+    return summed_up(work, fitted, taken, ledgers)
+
+
+def take_part(party: str, work: Work, root: Path, addresses: Mapping[str, str], names: Any) -> None:
+    """The telco or the coordinator, in a process of its own."""
+    if party == "telco":
+        part = conversation(party, root, addresses, partial(telco, work))
+        names.put([feature.name for feature in part.binning.features])
+    else:
+        conversation(party, root, addresses, partial(coordinator, work))
+
+
+def conversation(party: str, root: Path, addresses: Mapping[str, str], role: Callable[[Session], Any]) -> Any:
+    """The telco dials both others, the coordinator the bank."""
+    peers = tuple(peer for peer in ("bank", "telco", "coordinator") if peer != party)
+    dialled = {"bank": (), "coordinator": ("bank",), "telco": ("bank", "coordinator")}[party]
+    places = Addresses(addresses.get(party), {peer: addresses[peer] for peer in dialled})
+    with closing(Ledger(root / f"{party}.jsonl", party, "benchmark")) as ledger:
+        identity = load_identity(root / "certs" / party, party)
+        transport = GrpcTransport(identity, Mailbox(party, peers, ledger), places, TIMEOUT)
+        return converse(Session(transport, ledger, seed=0, timeout=TIMEOUT), {}, role)
+
+
+def lightgbm_cpu(work: Work) -> float:
+    """CPU seconds of a tree like ours, after the first."""
+    settings = {
+        "objective": "binary",
+        "max_depth": work.parameters.depth,
+        "num_leaves": 2**work.parameters.depth,
+        "max_bin": work.parameters.bins,
+        "min_data_in_leaf": work.min_rows,
+        "min_sum_hessian_in_leaf": work.parameters.minimum_child_weight,
+        "lambda_l2": work.parameters.l2,
+        "num_threads": 1,
+        "verbose": -1,
+    }
+    booster = lightgbm.Booster(settings, lightgbm.Dataset(matrix_of(work.rows), targets_of(work)[0].values))
+    marks = []
+    for _ in range(max(work.trees, 3)):
+        booster.update()
+        marks.append(time.process_time())
+    return statistics.median(end - begin for begin, end in pairwise(marks))
+
+
+# the measurement
+
+
+def measured(say: Callable[[str], None]) -> dict[str, list[Run]]:
+    """Runs that can be compared take turns."""
+    runs: dict[str, list[Run]] = {}
+
+    def turns(count: int, works: Mapping[str, Work]) -> None:
+        for _ in range(count):
+            for name, work in works.items():
+                say(name)
+                runs.setdefault(name, []).append(run(work))
+
+    small, middle, large = Work(SMALL, 12), Work(MIDDLE, 5), Work(LARGE, 4)
+    turns(
+        5,
+        {
+            f"plain_{SMALL}": small._replace(engine="plain"),
+            f"shares_{SMALL}": small,
+            f"shares_{SMALL}_min_rows_1": small._replace(min_rows=1),
+        },
+    )
+    lockstep = Work(IN_LOCKSTEP, 6, models=MODELS)
+    turns(3, {"plain_lockstep": lockstep._replace(engine="plain"), "shares_lockstep": lockstep})
+    turns(3, {f"plain_{MIDDLE}": middle._replace(engine="plain"), f"shares_{MIDDLE}": middle})
+    turns(1, {f"plain_{LARGE}": large._replace(engine="plain"), f"shares_{LARGE}": large})
+    turns(1, {f"paillier_{SMALL}": Work(SMALL, 5, "paillier"), f"paillier_{MIDDLE}": Work(MIDDLE, 3, "paillier")})
+    say("gRPC")
+    runs[f"grpc_{SMALL}"] = [run_over_grpc(small)]
+    return runs
+
+
+def main() -> None:
+    if sys.platform != "linux":
+        os.environ["LOKY_MAX_CPU_COUNT"] = "1"  # no worker processes where their clocks cannot be read
+    with Console(stderr=True).status("measuring") as status:
+        runs = measured(lambda what: status.update(f"measuring {what}"))
+        status.update("measuring pooled trees")
+        works = [Work(SMALL, 12), Work(IN_LOCKSTEP, 6), Work(MIDDLE, 5), Work(LARGE, 4)]
+        beside = {
+            str(work.rows): {
+                "pooled_cpu_seconds": round(median_cpu(pooled(work, tuple(range(2 * COLUMNS)))[0][1:]), 5),
+                "lightgbm_cpu_seconds": round(lightgbm_cpu(work), 5),
+            }
+            for work in works
+        }
+    report(runs, beside)
+
+
+def median_cpu(taken: Iterable[Taken]) -> float:
+    return statistics.median(tree.cpu for tree in taken)
+
+
+def cpu_of(runs: Sequence[Run]) -> float:
+    return median_cpu(tree for run in runs for tree in run.others)
+
+
+def figures_of(runs: Sequence[Run]) -> dict[str, Any]:
+    return {
+        "cpu_seconds": round(cpu_of(runs), 4),
+        "seconds": round(statistics.median(tree.seconds for run in runs for tree in run.others), 4),
+        "first_tree_cpu_seconds": round(statistics.median(run.first.cpu for run in runs), 4),
+        "leaves": round(runs[0].leaves, 1),
+        "rounds": runs[0].rounds,
+        "messages": runs[0].messages,
+        "bytes": runs[0].bytes,
+    }
+
+
+def report(runs: Mapping[str, Sequence[Run]], beside: Mapping[str, Any]) -> None:
+    figures = {
+        "benchmark": "tree",
+        "cores": os.cpu_count(),
+        "python": sys.version.split()[0],
+        "trees": {name: figures_of(made) for name, made in runs.items()},
+        "all_in_one_place": beside,
+    }
+    values = {name: cpu_of(runs[name]) for name in BARS if name in runs}
+    values["growth"] = cpu_of(runs[f"shares_{LARGE}"]) / cpu_of(runs[f"shares_{SMALL}"]) / (LARGE / SMALL)
+    bars = [
+        {"name": name, "value": round(values[name], 4), "bar": bar, "holds": values[name] <= bar}
+        for name, bar in BARS.items()
+    ]
+    print(json.dumps(figures | {"bars": bars}))
+
+
+if __name__ == "__main__":
+    main()
