@@ -133,7 +133,8 @@ def opened(session: Session, work: Work) -> Engine:
 
 
 def telco(work: Work, session: Session) -> Part:
-    return help_fit(team_of(session, work), work.parameters, columns_of(work, range(COLUMNS, 2 * COLUMNS)))
+    columns = columns_of(work, range(COLUMNS, 2 * COLUMNS))
+    return help_fit(team_of(session, work), work.parameters, columns, models=work.models)
 
 
 def bank(work: Work, session: Session) -> tuple[Fitted, list[Taken]]:

@@ -21,13 +21,14 @@ from unpooled.jobs.private import Private
 from unpooled.jobs.train import Parameters
 from unpooled.run.simulate import Outcome, simulate_job
 from unpooled.vertical import trees
+from unpooled.vertical.linear_parameters import LinearParameters
 from unpooled.vertical.model import Model, Part, load
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import alone
 
 ROLES = {"telco": "passive", "bank": "active", "railway": "passive", "coordinator": "coordinator"}
 OWNERS = ("telco", "bank", "railway")
-COMMON = range(30, 270)
+OTHERS = 30
 SEEDS = {"telco": 1, "bank": 2, "railway": 3}
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
 
@@ -61,8 +62,8 @@ def people(rows: int = 300, seed: int = 5) -> dict[str, pl.DataFrame]:
     )
     railway = pl.DataFrame({"id": ids, "trips": x[:, 4], "card": x[:, 5] + x[:, 0] > 0})
     return {
-        "bank": bank[rng.permutation(COMMON.stop)],
-        "telco": telco[rng.permutation(np.arange(COMMON.start, rows))],
+        "bank": bank[rng.permutation(rows - OTHERS)],
+        "telco": telco[rng.permutation(np.arange(OTHERS, rows))],
         "railway": railway[rng.permutation(rows)],
     }
 
@@ -78,9 +79,12 @@ class Learning:
     frames: Mapping[str, pl.DataFrame] = field(default_factory=people)
 
     def plan(self, kind: str = "train", parties: tuple[str, ...] = tuple(ROLES), **settings: Any) -> Plan:
-        """A plan; what is not the plan's own are parameters of the kind. A model has few small trees unless told."""
+        """A plan; what is not the plan's own are parameters of the kind. A model is small unless told."""
         if kind == "train":
-            settings["model"] = {"trees": 3, "depth": 3} | settings.get("model", {})
+            model = settings.get("model", {})
+            settings["model"] = (
+                {"epochs": 12} if model.get("learner") == "linear" else {"trees": 3, "depth": 3}
+            ) | model
         own = {key: settings.pop(key) for key in list(settings) if key in Plan.model_fields}
         roles = {party: {"role": ROLES[party]} for party in parties}
         content = {"kind": kind, "parties": roles, "parameters": settings, "timeout": 60.0}
@@ -137,6 +141,7 @@ class Learning:
 def _pooled(learning: Learning, plan: Plan, target: str, weight: str | None) -> Floats:
     parameters = parameters_of(plan)
     assert isinstance(parameters, Parameters)
+    assert not isinstance(parameters.model, LinearParameters)
     blocks: list[Floats] = []
     names: list[str] = []
     tables, predictions = learning.tables(plan, target, weight), learning.predictions()
@@ -185,3 +190,9 @@ def _seed_of_draws(predictions: pl.DataFrame, parameters: Parameters) -> int:
 @pytest.fixture
 def learning(tmp_path: Path) -> Learning:
     return Learning(tmp_path)
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Learning:
+    """So many rows that a linear model takes them, 1540 of them in common."""
+    return Learning(tmp_path, people(1600))

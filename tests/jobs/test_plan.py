@@ -252,11 +252,11 @@ def test_unknown_keys_and_wrong_types_are_refused_by_name(changes: dict[str, Any
         ),
         (
             LEARNING | {"parameters": {"model": {"learner": "svm"}}},
-            "parameters.model: must be a table, its learner 'gbdt', 'xgb', 'lgb' or 'rf'",
+            "parameters.model: must be a table, its learner 'gbdt', 'xgb', 'lgb', 'rf' or 'linear'",
         ),
         (
             LEARNING | {"parameters": {"model": "xgb"}},
-            "parameters.model: must be a table, its learner 'gbdt', 'xgb', 'lgb' or 'rf'",
+            "parameters.model: must be a table, its learner 'gbdt', 'xgb', 'lgb', 'rf' or 'linear'",
         ),
         (
             LEARNING | {"parameters": {"model": {"classes": 1}}},

@@ -74,6 +74,23 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def trained_linear(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a linear model."""
+    folder = tmp_path_factory.mktemp("linear")
+    example.write(folder, rows=4_000)
+    job = example_job("align")
+    parties = {name: party for name, party in job.plan.parties.items() if name != "shop"}
+    privates = {name: job.privates[name].at(folder) for name in parties}
+    privates["bank"] = privates["bank"].model_copy(update={"target": "mortgage"})
+    plan = Plan(kind="train", parameters={"model": {"learner": "linear", "epochs": 15}}, parties=parties)
+    simulate_job(plan, privates, folder=folder / "train")
+    for name in ("telco", "bank"):
+        privates[name] = privates[name].model_copy(update={"model": folder / "train" / name})
+    simulate_job(Plan(kind="predict", parties=parties), privates, folder=folder / "predict")
+    return folder
+
+
 @pytest.fixture
 def write_run(tmp_path: Path) -> WriteRun:
     """Write a run of a lab (passive) and a clinic (active) between which three messages went; all ended well."""
@@ -114,11 +131,15 @@ def write_job(tmp_path: Path) -> WriteRun:
     """Write a run whose parties ended well; passive ones have `sent` the active one so many of each message."""
 
     def write(
-        kind: str, roles: Mapping[str, str], results: Mapping[str, Any], sent: Sequence[tuple[type, int]] = ()
+        kind: str,
+        roles: Mapping[str, str],
+        results: Mapping[str, Any],
+        sent: Sequence[tuple[type, int]] = (),
+        parameters: Mapping[str, Any] | None = None,
     ) -> Path:
         run = tmp_path / "run"
         parties = {name: {"role": role} for name, role in roles.items()}
-        plan = Plan.model_validate({"kind": kind, "parties": parties})
+        plan = Plan.model_validate({"kind": kind, "parties": parties, "parameters": parameters or {}})
         digest = digest_of(fields_of(plan, parameters_of(plan)))
         for name in roles:
             home = run / name

@@ -15,6 +15,7 @@ from unpooled.report.chart import (
     Chart,
     calibration_chart,
     histogram_chart,
+    loss_chart,
     precision_recall_chart,
     roc_chart,
 )
@@ -128,3 +129,16 @@ def test_columns_stand_beside_each_other() -> None:
 def test_counts_of_rows_are_whole() -> None:
     chart = histogram_chart([0.0, 1.0], [1], "score")
     assert [tick.text for tick in chart.y_ticks] == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("losses", [[0.5], [0.25, 0.25], [1.0, 0.4, 0.3, 0.35], list(np.linspace(0.3, 0.1, 100))])
+def test_a_loss_falls_from_left_to_right(losses: list[float]) -> None:
+    chart = loss_chart(losses)
+    check_frame(chart)
+    found = points(chart.curve)
+    assert len(found) == len(losses)
+    for (x, y), (next_x, next_y), loss, after in zip(found, found[1:], losses, losses[1:], strict=False):
+        assert chart.left <= x < next_x <= chart.right
+        assert (next_y > y) == (after < loss)
+    assert all(chart.top <= y <= chart.bottom for _, y in found)
+    assert len(chart.dots) == (len(losses) == 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -173,7 +173,7 @@ def together(
 
     def passive(session: Session) -> None:
         members, mine = Team(ACTIVE, tuple(owners), begin(session), "digest"), list(owners[session.party])
-        part = help_fit(members, parameters, data.columns(mine), most_thresholds)
+        part = help_fit(members, parameters, data.columns(mine), most_thresholds, len(targets))
         run.parts[session.party] = part
         finish(members.products)
         if predicts:
@@ -251,7 +251,8 @@ def grown(model: Model, parts: Mapping[str, Part]) -> list[Any]:
 def as_pooled(run: Run) -> Fitted:
     """Fit to the pooled columns, and find everything equal to the last bit."""
     order = pooled_order(run)
-    pooled = fit(alone(), run.parameters, run.scene.columns(order), run.targets)
+    blocks = tuple(len(columns) for columns in run.team.values())
+    pooled = fit(alone(), run.parameters, replace(run.scene.columns(order), blocks=blocks), run.targets)
     for own, reference in zip(run.fitted.scores, pooled.scores, strict=True):
         np.testing.assert_array_equal(own, reference)
     assert grown(run.model, run.parts) == grown(pooled.model, {})

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unpooled.codec import Ints
-from unpooled.vertical.groups import Groups, merged, representatives, shown_bins, whole
+from unpooled.vertical.groups import Groups, covered, merged, representatives, shown_bins, whole
 from unpooled.vertical.layout import Bins, Feature, Layout, physical_of, to_logical, to_physical_bins
 
 Cut = tuple[list[list[int]], bool]
@@ -308,3 +308,34 @@ def test_no_columns_and_no_nodes(columns: int, nodes: int) -> None:
     assert found.ends.shape == (nodes, 3 * columns)
     assert found.missing_joined.shape == (nodes, columns)
     assert representatives(layout, found).shape == shown_bins(layout, found).shape == (nodes, 3 * columns)
+
+
+# bundles
+
+
+@pytest.mark.parametrize("levels", [(180, 190, 125, 101, 4), (20, 20, 3), (40, 12, 11, 9, 8, 1), (30, 30), (5, 4)])
+@pytest.mark.parametrize("nobody", [0, 3, 50])
+def test_what_a_bundle_leaves_is_of_enough_rows_or_none(levels: tuple[int, ...], nobody: int) -> None:
+    """Levels of a category as columns of 0 and 1, and rows that have none of them."""
+    k, total = 10, sum(levels) + nobody
+    layout = Layout((Feature(2, False, 0),) * len(levels), (tuple(range(len(levels))),))
+    counts = np.array([[[number for level in levels for number in (total - level, level)]]])
+    groups = covered(layout, merged(layout, whole(layout, 1), counts, k), counts, k)
+    shown = [level for place, level in enumerate(levels) if groups.ends[0, 2 * place]]
+    assert all(level >= k for level in shown)
+    rest = total - sum(shown)
+    assert rest == 0 or rest >= min(k, total)
+    without = [level for level in levels if level >= k]
+    hidden = sorted(set(without) - set(shown))
+    assert hidden == sorted(without)[: len(hidden)]
+    if total - sum(without) == 0 or total - sum(without) >= k:
+        assert sorted(shown) == sorted(without)
+
+
+def test_a_bundle_covers_both_siblings_and_missing_values() -> None:
+    layout = Layout((Feature(2, True, 0), Feature(3, False, 1)), ((0, 1),))
+    counts = np.array([[[45, 12, 13, 15, 33, 22], [50, 20, 30, 40, 51, 9]]])  # bin 0: 8 and -, of 70 and 100 rows
+    counts[0, 1] = [60, 20, 20, 25, 65, 10]
+    groups = covered(layout, whole(layout, 1), counts, 10)
+    assert groups.missing_joined.tolist() == [[True, False]]
+    assert groups.ends.tolist() == [[False, True, False, True, True, True]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import polars as pl
@@ -10,20 +12,33 @@ from unpooled.align.rows import Places
 from unpooled.codec import Floats
 from unpooled.data.prepare import transform
 from unpooled.data.table import Table
-from unpooled.jobs import align, scores
+from unpooled.errors import InputError, ProtocolError
+from unpooled.jobs import align, scores, train_linear, train_trees
 from unpooled.jobs.labels import check_columns, known_labels
+from unpooled.jobs.learned import AnyPart, AnyWhole
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.jobs.rules import rules_of
-from unpooled.jobs.saved import check_owners, load_part
-from unpooled.jobs.train import check_owners_only, sorting_outline
+from unpooled.jobs.saved import check_owners, load_part, load_whole
+from unpooled.jobs.train import check_owners_only
 from unpooled.jobs.work import Work
-from unpooled.secure.engine import Engine
+from unpooled.secure.engine import Engine, MaskSeed
+from unpooled.secure.randomness import SEED_BYTES, new_seed
 from unpooled.session import Session
-from unpooled.vertical import predicting
-from unpooled.vertical.model import Model, Part
+from unpooled.vertical import linear_scoring, predicting
+from unpooled.vertical.linear_model import LinearModel, LinearPart
 from unpooled.vertical.team import Team
+from unpooled.vertical.trees import Columns
+from unpooled.wire import message
+
+_TREES, _LINEAR = "if the model is one of trees", "if the model is a linear one"
+_SHOWN, _HIDDEN = "if it is one of trees that hides no nodes", "if it is one of trees that hides nodes"
+
+
+@message(discloses="whether the model is a linear one or one of trees", to="a passive party")
+class ModelKind:
+    linear: bool
 
 
 class Parameters(align.Parameters):
@@ -31,7 +46,7 @@ class Parameters(align.Parameters):
 
 
 def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
-    """Every party's part: bring the model, align the new rows, sort them by the trees."""
+    """Every party's part: bring the model, align the new rows, score them together."""
     places = places_of(work.plan, work.parameters)
     if work.table is None:
         align.common_rows(session, work, places)
@@ -42,13 +57,19 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
 
 
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
-    """What a prediction says; which way of sorting rows it takes, the model says."""
+    """What a prediction says; the model says which of the ways to score rows it takes."""
     places_of(plan, parameters)
-    said = align.outline(plan, parameters)
-    for party in plan.with_role("passive"):
-        begin, *shown, end = sorting_outline(plan.active, party, False, "unless the model hides nodes")
-        hidden = sorting_outline(plan.active, party, True, "if the model hides nodes")[1:-1]
-        said += [begin, *shown, *hidden, end]
+    active, passive = plan.active, plan.with_role("passive")
+    said = [Exchange(active, party, ModelKind, 1, 60) for party in passive]
+    said += align.outline(plan, parameters)
+    for party in passive:
+        begin, *shown, end = train_trees.sorting_outline(active, party, hidden=False)
+        hidden = train_trees.sorting_outline(active, party, hidden=True)[1:-1]
+        said += [replace(begin, only_if=_TREES), *(replace(one, only_if=_SHOWN) for one in shown)]
+        said += [*(replace(one, only_if=_HIDDEN) for one in hidden), replace(end, only_if=_TREES)]
+    said += [Exchange(one, other, MaskSeed, 1, 100, only_if=_LINEAR) for one, other in combinations(passive, 2)]
+    for party in passive:
+        said += [replace(one, only_if=_LINEAR) for one in train_linear.scoring_outline(active, party)]
     return said
 
 
@@ -60,16 +81,25 @@ def places_of(plan: Plan, parameters: Parameters) -> Places:
 
 def _predict(session: Session, work: Work[Parameters], places: Places, table: Table) -> dict[str, Any]:
     """At the active party: score the new rows, and judge that if the truth is there."""
-    model, preparation = load_part(work.private, work.party, Model)
+    model, preparation = load_whole(work.private, work.party)
     check_owners(work.plan, model)
     private = _judging(work.private, table)
     check_columns(private, table.kinds, work.party, table.origin, model.parameters.classes)
+    with session.scope("score"):
+        for party in work.plan.with_role("passive"):
+            session.send(party, ModelKind(isinstance(model, LinearModel)))
     common = align.common_rows(session, work, places)
     if common is None:
         return {}
     prepared = transform(preparation, common.table)
+    if isinstance(model, LinearModel):
+        train_linear.check_complete(common.table, Columns(prepared.matrix, prepared.names))
     with session.scope("score"):
-        found = predicting.scores(_team(session, work, common), model, prepared.matrix)[0]
+        team = _team(session, work, common)
+        if isinstance(model, LinearModel):
+            found = train_linear.scores(team, model, prepared.matrix)
+        else:
+            found = predicting.scores(team, model, prepared.matrix)[0]
     truth, judged = _judged(common.table, private, model, found)
     scores.write_predictions(work.folder, common.table.ids, found, model.classes, truth)
     return {
@@ -85,22 +115,52 @@ def _predict(session: Session, work: Work[Parameters], places: Places, table: Ta
 
 
 def _help(session: Session, work: Work[Parameters], places: Places) -> dict[str, Any]:
-    """At a passive party: say on which side of its splits the new rows fall."""
-    part, preparation = load_part(work.private, work.party, Part)
+    """At a passive party: say on which side of its splits the new rows fall, or what its columns add to scores."""
+    part, preparation = load_part(work.private, work.party)
+    with session.scope("score"):
+        _check_kind(session, work, part)
     common = align.common_rows(session, work, places)
     if common is None:
         return {}
     prepared = transform(preparation, common.table)
+    if isinstance(part, LinearPart):
+        train_linear.check_complete(common.table, Columns(prepared.matrix, prepared.names))
     with session.scope("score"):
-        predicting.help_predict(_team(session, work, common), part, prepared.matrix)
+        team = _team(session, work, common)
+        if isinstance(part, LinearPart):
+            _agree_on_masks(team)
+            linear_scoring.help_predict(team, part, prepared.matrix)
+        else:
+            predicting.help_predict(team, part, prepared.matrix)
     return common.counts | {"unseen": prepared.unseen, "file": align.ALIGNED}
 
 
+def _check_kind(session: Session, work: Work[Parameters], part: AnyPart) -> None:
+    """Refuse to begin with a part of another kind of model: the two would wait for different messages."""
+    active, linear = work.plan.active, isinstance(part, LinearPart)
+    if session.recv(active, ModelKind).linear != linear:
+        mine, other = ("a linear model", "one of trees") if linear else ("a model of trees", "a linear one")
+        raise InputError(f"{work.party}: {work.private.model}: this is a part of {mine}, and {active} has {other}")
+
+
 def _team(session: Session, work: Work[Parameters], common: align.Common) -> Team:
-    """Sorting rows takes no products, so nothing is opened."""
+    """Scoring rows takes no products, so nothing is opened."""
     plan = work.plan
     engine = Engine(session, rules_of(plan), plan.owners, plan.active, None)
     return Team(plan.active, plan.owners, engine, common.digest)
+
+
+def _agree_on_masks(team: Team) -> None:
+    """Give every other passive party, or take from it, a seed for the numbers that hide their parts of scores."""
+    session, seeds = team.session, team.products.mask_seeds
+    for first, second in combinations(team.passive, 2):
+        if session.party == first:
+            seeds[second] = new_seed()
+            session.send(second, MaskSeed(seeds[second]))
+        elif session.party == second:
+            seeds[first] = session.recv(first, MaskSeed).seed
+            if len(seeds[first]) != SEED_BYTES:
+                raise ProtocolError(f"{first} sent a MaskSeed of the wrong length")
 
 
 def _judging(private: Private, table: Table) -> Private:
@@ -109,7 +169,9 @@ def _judging(private: Private, table: Table) -> Private:
     return private.model_copy(update=absent)
 
 
-def _judged(table: Table, private: Private, model: Model, found: Floats) -> tuple[dict[str, pl.Series], dict[str, Any]]:
+def _judged(
+    table: Table, private: Private, model: AnyWhole, found: Floats
+) -> tuple[dict[str, pl.Series], dict[str, Any]]:
     """The labels and how good the predictions are, if the truth is there; labels unknown to the model are counted."""
     if private.target is None:
         return {}, {}

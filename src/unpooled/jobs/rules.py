@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, permutations
 
 from unpooled.errors import InputError, PlanError, RefusedError
 from unpooled.jobs.outline import Exchange
@@ -57,5 +57,67 @@ def products_outline(plan: Plan, *, hidden_nodes: bool) -> list[Exchange]:
         *(Exchange(party, active, shares.Hidden, only_if=cheaper) for party in passive),
         *(Exchange(party, active, shares.Orders) for party in passive if counted),
         *shown,
+        stop,
+    ]
+
+
+def dense_products_outline(plan: Plan, *, shown: bool) -> list[Exchange]:
+    """What products of each owner's columns with all others' numbers say, if `shown` to that owner, or kept in shares.
+
+    The active party always has a column, that of the intercept. Where products are shown it is also shown the loss, in
+    which each owner's numbers are multiplied with those of all who stand after it.
+    """
+    owners, active, coordinator = plan.owners, plan.active, next(iter(plan.with_role("coordinator")), "")
+    pairs = list(permutations(owners, 2))
+
+    def multiplied(left: str, right: str) -> str:
+        """When the left one's numbers are multiplied with the right one's; always, where that is empty."""
+        in_loss = shown and owners.index(left) < owners.index(right)
+        return "" if left == active or in_loss else f"if {left} has columns"
+
+    seeds = [Exchange(first, second, MaskSeed, 1, 100) for first, second in combinations(owners, 2)]
+    told = [
+        Exchange(sender, owner, Contribution, only_if="" if owner == active else f"if {owner} has columns")
+        for sender, owner in pairs
+        if shown
+    ]
+    if plan.engine == "plain":
+        sent = [Exchange(one, other, plain.Shown, only_if=multiplied(one, other)) for one, other in pairs]
+        return [*seeds, *sent, *told]
+    stop = Exchange(active, coordinator, Stop, 1, 50)
+    if plan.engine == "paillier":
+        lefts = {owner: [multiplied(owner, other) for other in owners if other != owner] for owner in owners}
+        return [
+            *seeds,
+            *(Exchange(coordinator, owner, paillier_keeper.SharedKey, 1, plan.key_bits // 2) for owner in owners),
+            *(Exchange(one, other, paillier.EncryptedRows, only_if=multiplied(other, one)) for one, other in pairs),
+            Exchange(active, coordinator, paillier_keeper.Decrypt),
+            *(
+                Exchange(owner, coordinator, paillier_keeper.MaskedSums, only_if=min(conditions))
+                for owner, conditions in lefts.items()
+            ),
+            *(
+                Exchange(
+                    coordinator,
+                    owner,
+                    paillier_keeper.Decrypted,
+                    only_if="if a passive party has columns" if owner == active == owners[0] else "",
+                )
+                for owner in owners
+            ),
+            *told,
+            stop,
+        ]
+    return [
+        *seeds,
+        Exchange(active, coordinator, dealer.Deal),
+        *(Exchange(coordinator, owner, dealer.Dealt) for owner in owners),
+        *(
+            Exchange(
+                one, other, shares.Hidden, only_if="" if shown or active in (one, other) else "if either has columns"
+            )
+            for one, other in pairs
+        ),
+        *told,
         stop,
     ]

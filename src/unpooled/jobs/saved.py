@@ -2,46 +2,74 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
 from unpooled.data import prepare
 from unpooled.data.columns import Kind
 from unpooled.data.prepare import Preparation
 from unpooled.data.sources import TableSettings, read
 from unpooled.errors import InputError
+from unpooled.jobs.learned import AnyPart, AnyWhole
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.vertical import model as trees
+from unpooled.vertical.linear_model import LinearModel, LinearPart
 from unpooled.vertical.model import Model, Part
 
 MODEL, PREPARATION = "model.json", "preparation.json"
+_LINEAR_ALONE = {"intercept", "weights"}
 
-M = TypeVar("M", Part, Model)
 
-
-def save(part: Part | Model, preparation: Preparation, folder: Path) -> None:
+def save(part: AnyPart | AnyWhole, preparation: Preparation, folder: Path) -> None:
     """Keep a party's part of a model, and how its table was made ready."""
     prepare.save(preparation, folder / PREPARATION)
     trees.save(part, folder / MODEL)
 
 
-def load_part(private: Private, party: str, kind: type[M]) -> tuple[M, Preparation]:
-    """A party's part of a model, the active party's whole model, with its preparation; they must belong together."""
-    folder = private.model or Path()
+def load_whole(private: Private, party: str) -> tuple[AnyWhole, Preparation]:
+    """The active party's model, with its preparation; they must belong together."""
+    path = (private.model or Path()) / MODEL
     preparation = load_preparation(private, party)
     try:
-        found = trees.load(folder / MODEL, kind)
+        found: AnyWhole = trees.load(path, LinearModel) if _is_linear(path) else trees.load(path, Model)
     except InputError as error:
         raise InputError(f"{party}: {error}") from None
-    part = found.part if isinstance(found, Model) else found
-    if part.party != party:
-        raise InputError(f"{party}: {folder / MODEL}: this is {part.party}'s part of a model")
-    names = [feature.name for feature in sorted(part.binning.features, key=lambda feature: feature.column)]
-    if names != list(preparation.names):
-        raise InputError(f"{party}: {folder}: {MODEL} and {PREPARATION} do not belong together")
+    _check_part(found.part, preparation, party, path)
     return found, preparation
+
+
+def load_part(private: Private, party: str) -> tuple[AnyPart, Preparation]:
+    """A passive party's part of a model, with its preparation; they must belong together."""
+    path = (private.model or Path()) / MODEL
+    preparation = load_preparation(private, party)
+    try:
+        found: AnyPart = trees.load(path, LinearPart) if _is_linear(path) else trees.load(path, Part)
+    except InputError as error:
+        raise InputError(f"{party}: {error}") from None
+    _check_part(found, preparation, party, path)
+    return found, preparation
+
+
+def _is_linear(path: Path) -> bool:
+    """Whether a file is of a linear model, by keys that trees do not have; what else is wrong shows when it is read."""
+    with suppress(OSError, ValueError):
+        content = json.loads(path.read_bytes())
+        return isinstance(content, dict) and not _LINEAR_ALONE.isdisjoint(content)
+    return False
+
+
+def _check_part(part: AnyPart, preparation: Preparation, party: str, path: Path) -> None:
+    if part.party != party:
+        raise InputError(f"{party}: {path}: this is {part.party}'s part of a model")
+    if isinstance(part, LinearPart):
+        names = list(part.columns)
+    else:
+        names = [feature.name for feature in sorted(part.binning.features, key=lambda feature: feature.column)]
+    if names != list(preparation.names):
+        raise InputError(f"{party}: {path.parent}: {MODEL} and {PREPARATION} do not belong together")
 
 
 def load_preparation(private: Private, party: str) -> Preparation:
@@ -51,7 +79,7 @@ def load_preparation(private: Private, party: str) -> Preparation:
         raise InputError(f"{party}: {error}") from None
 
 
-def check_owners(plan: Plan, model: Model) -> None:
+def check_owners(plan: Plan, model: AnyWhole) -> None:
     """Refuse a model that other parties have made than take part."""
     absent = [owner for owner in model.owners if owner not in plan.owners]
     strangers = [owner for owner in plan.owners if owner not in model.owners]
@@ -64,9 +92,9 @@ def check_owners(plan: Plan, model: Model) -> None:
 def check_saved(plan: Plan, party: str, private: Private) -> None:
     """See before the start that a party has its part of a model, and that it is one of this plan's parties."""
     if party == plan.active:
-        check_owners(plan, load_part(private, party, Model)[0])
+        check_owners(plan, load_whole(private, party)[0])
     else:
-        load_part(private, party, Part)
+        load_part(private, party)
 
 
 def reading(plan: Plan, party: str, private: Private) -> TableSettings | None:

@@ -1,9 +1,8 @@
-"""Learn a column of the active party from the columns of all owners, with trees; nobody shows its table."""
+"""Learn a column of the active party from the columns of all owners; nobody shows its table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -16,32 +15,27 @@ from unpooled.data.prepare import Preparation, transform
 from unpooled.data.prepare import fit as fit_preparation
 from unpooled.data.table import Table
 from unpooled.errors import PlanError
-from unpooled.jobs import align, saved, scores
-from unpooled.jobs.labels import Labels, check_columns, drawn_for_test, features_of, labels_of
+from unpooled.jobs import align, saved, scores, train_linear, train_trees
+from unpooled.jobs.labels import Labels, check_columns, features_of, labels_of
+from unpooled.jobs.learned import Learned, Lent
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.rules import check_engine, products_outline, rules_of
+from unpooled.jobs.rules import check_engine, rules_of
 from unpooled.jobs.work import Work
 from unpooled.secure.engine import open_engine
-from unpooled.secure.product import finish, serve
+from unpooled.secure.product import serve
 from unpooled.session import Session
-from unpooled.vertical import messages, predicting, trees
-from unpooled.vertical.model import Model, Part
+from unpooled.vertical.linear_parameters import LinearParameters
 from unpooled.vertical.parameters import (
-    AnyTrees,
     ForestParameters,
     GbdtParameters,
     LgbParameters,
     XgbParameters,
-    outputs_of,
     questions_of,
 )
-from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team
+from unpooled.vertical.trees import Columns
 
-_SEEDS = 2**63
-_OF_KNOWN_NODES: tuple[type, type, type] = (messages.Level, messages.Open, messages.Opened)
-_OF_HIDDEN_NODES: tuple[type, type, type] = (messages.HiddenLevel, messages.OpenForAll, messages.OpenedForAll)
 _SETS = ("unlabelled", "weight zero", "test", "train")
 
 
@@ -55,11 +49,12 @@ AnyModel = Annotated[
     Annotated[GbdtParameters, Tag("[gbdt]")]
     | Annotated[XgbParameters, Tag("[xgb]")]
     | Annotated[LgbParameters, Tag("[lgb]")]
-    | Annotated[ForestParameters, Tag("[rf]")],
+    | Annotated[ForestParameters, Tag("[rf]")]
+    | Annotated[LinearParameters, Tag("[linear]")],
     Discriminator(
         _tag_of,
         custom_error_type="learner",
-        custom_error_message="must be a table, its learner 'gbdt', 'xgb', 'lgb' or 'rf'",
+        custom_error_message="must be a table, its learner 'gbdt', 'xgb', 'lgb', 'rf' or 'linear'",
     ),
 ]
 
@@ -69,14 +64,16 @@ class Parameters(align.Parameters):
 
     test_share: float = Field(
         0.2,
-        description="the share of labelled rows set aside to judge the model; with hide_bags nobody else knows which",
+        description="the share of labelled rows set aside to judge the model; with hide_bags nobody else knows which; "
+        "for linear a share of all rows, and everybody knows which",
         ge=0,
         lt=1,
     )
     model: AnyModel = Field(
         GbdtParameters(),
         description="the learner and its settings: gbdt, with what is below; xgb, likewise; lgb, which has leaves, "
-        "top_share and other_share besides; or rf, which has bootstrap instead of rate, patience and validation_share",
+        "top_share and other_share besides; rf, which has bootstrap instead of rate, patience and validation_share; "
+        "or linear, a logistic or linear regression, which has epochs, rate, l2 and others",
     )
 
     @model_validator(mode="after")
@@ -87,61 +84,37 @@ class Parameters(align.Parameters):
 
 
 def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
-    """Every party's part: align, make ready, then grow trees together; each owner keeps its own part of the model."""
+    """Every party's part: align, make ready, then learn together; each owner keeps its own part of the model."""
     plan, parameters, places = work.plan, work.parameters.model, places_of(work.plan, work.parameters)
     if work.table is not None and session.party == plan.active:
         check_columns(work.private, work.table.kinds, work.party, work.table.origin, parameters.classes)
     common = align.common_rows(session, work, places)
     with session.scope("fit"):
-        rules, most = rules_of(plan, questions_of(parameters)), work.private.policy.maximum_questions
+        rules, most = rules_of(plan, _questions(work.parameters)), work.private.policy.maximum_questions
         engine = open_engine(session, rules, plan.owners, plan.active, places.coordinator, most)
         if common is None:
             serve(engine)
             return {}
     team = Team(plan.active, plan.owners, engine, common.digest)
-    learned = _learn(team, work, common.table) if session.party == plan.active else _lend(team, work, common.table)
-    return common.counts | learned
+    keep = _keep_model if session.party == plan.active else _keep_part
+    return common.counts | keep(team, work, common.table) | {"questions": sum(engine.answered.values())}
 
 
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
-    """What training says; how often depends on the rows, and on how the trees grow."""
+    """What training says; how often depends on the rows, and on how learning goes."""
     places_of(plan, parameters)
-    model, active = parameters.model, plan.active
-    groups = _groups_of(model)
-    brief = groups and 150 * groups
-    said = [*align.outline(plan, parameters), *products_outline(plan, hidden_nodes=model.hide_nodes)]
-    looked, asked, opened = _OF_HIDDEN_NODES if model.hide_nodes else _OF_KNOWN_NODES
-    for party in plan.with_role("passive"):
-        said += [Exchange(party, active, messages.LentColumns, 1), Exchange(active, party, messages.Begin, 1, 100)]
-        said.append(Exchange(active, party, messages.Trees, groups, brief))
-        if not model.hide_bags:
-            said.append(Exchange(active, party, messages.Bags, groups))
-        said.append(Exchange(active, party, looked))
-        if model.min_rows > 1 and not model.hide_nodes:
-            said.append(Exchange(party, active, messages.Merged))
-        said += [Exchange(active, party, asked), Exchange(party, active, opened)]
-        said.append(Exchange(active, party, messages.Grown, groups, brief))
-        said.append(Exchange(active, party, messages.Finished, 1, 50))
-        if not model.hide_bags:
-            said += sorting_outline(active, party, model.hide_nodes)
-    return said
+    model, said = parameters.model, align.outline(plan, parameters)
+    if isinstance(model, LinearParameters):
+        return said + train_linear.outline(plan, model)
+    return said + train_trees.outline(plan, model)
 
 
-def sorting_outline(active: str, party: str, hidden: bool, only_if: str = "") -> list[Exchange]:
-    """What is said with a passive party when rows are sorted by grown trees."""
-    there, back = (messages.Needed, messages.AllSides) if hidden else (messages.Reached, messages.Sides)
-    return [
-        Exchange(active, party, messages.Sort, 1, 100),
-        Exchange(active, party, there, only_if=only_if),
-        Exchange(party, active, back, only_if=only_if),
-        Exchange(active, party, messages.Sorted, 1, 50),
-    ]
-
-
-def places_of(plan: Plan, parameters: align.Parameters) -> Places:
+def places_of(plan: Plan, parameters: Parameters) -> Places:
     """Who does what in a plan; PlanError if its parties cannot learn together."""
     check_owners_only(plan)
     check_engine(plan)
+    if isinstance(parameters.model, LinearParameters):
+        train_linear.check_plan(plan, parameters.model)
     return align.places_of(plan, parameters)
 
 
@@ -154,122 +127,77 @@ def check_owners_only(plan: Plan) -> None:
 
 
 def notes_of(parameters: Parameters) -> list[str]:
-    """Where min_rows does not protect as one might think, and what the test rows have had a part in."""
-    model, notes = parameters.model, []
-    if model.hide_nodes:
+    """Where settings do not protect as one might think, and what the test rows have had a part in."""
+    model, share = parameters.model, parameters.test_share
+    linear = isinstance(model, LinearParameters)
+    notes = train_linear.notes_of(model, share) if isinstance(model, LinearParameters) else train_trees.notes_of(model)
+    if share:
         notes.append(
-            "min_rows has no force, since with hide_nodes a passive party does not see which rows a node has: "
-            "sums may be over a single row."
-        )
-    elif model.min_rows == 1:
-        notes.append("min_rows is 1, so sums may be over a single row.")
-    else:
-        if model.hide_bags:
-            notes.append(
-                "min_rows counts all rows of a node, also those of weight zero: test rows, rows without a label, and "
-                "rows not drawn for a tree. Fewer rows may count in a sum that is shown."
-            )
-        if model.bundle:
-            notes.append(
-                "min_rows has no force for columns that share bins (bundle): the sum over the rows in which none of "
-                "them stands out is shown, however few these are."
-            )
-    if not model.hide_bags:
-        notes.append(
-            "With hide_bags = false the passive parties have seen which rows take part in each tree, and so which were "
-            "set aside as a test or have no label."
-        )
-    if parameters.test_share:
-        notes.append(
-            "Each party has made its columns ready, and chosen bins, by all common rows, test rows among them; the "
-            "labels of these have had no part in anything."
+            f"Each party has made its columns ready{'' if linear else ', and chosen bins,'} by all common rows, test "
+            "rows among them; the labels of these have had no part in anything."
         )
     return notes
 
 
-def _groups_of(model: AnyTrees) -> int | None:
-    """How many groups of trees grow one after the other; None where that shows only as they do."""
-    if isinstance(model, ForestParameters):
-        return ceil(model.trees / model.lockstep)
-    return None if model.patience is not None else ceil(outputs_of(model) / model.lockstep) * model.trees
+def _questions(parameters: Parameters) -> int | None:
+    """How many columns may be asked about the same rows; a linear learner says it later, when it knows all columns."""
+    return None if isinstance(parameters.model, LinearParameters) else questions_of(parameters.model)
 
 
-def _learn(team: Team, work: Work[Parameters], table: Table) -> dict[str, Any]:
-    """At the active party: fit, judge, and keep the model."""
-    session, parameters = team.session, work.parameters.model
+def _learn(team: Team, parameters: Parameters, columns: Columns, labels: Labels) -> Learned:
+    model, share = parameters.model, parameters.test_share
+    if isinstance(model, LinearParameters):
+        return train_linear.learn(team, model, columns, labels, share)
+    return train_trees.learn(team, model, columns, labels, share)
+
+
+def _lend(team: Team, parameters: Parameters, columns: Columns, maximum_thresholds: int | None) -> Lent:
+    model = parameters.model
+    if isinstance(model, LinearParameters):
+        return train_linear.lend(team, model, columns, parameters.test_share)
+    return train_trees.lend(team, model, columns, maximum_thresholds)
+
+
+def _keep_model(team: Team, work: Work[Parameters], table: Table) -> dict[str, Any]:
+    """At the active party: learn, judge, and keep the model."""
+    parameters = work.parameters.model
     labels = labels_of(table, work.private, parameters.classes)
-    test = drawn_for_test(labels, work.parameters.test_share, session.rng)
-    seed = int(session.rng.integers(_SEEDS))
-    target = Target(labels.values, np.where(labels.known & ~test, labels.weights, 0.0), seed)
     columns, preparation = _ready(work, table)
-    with session.scope("fit"):
-        fitted = trees.fit(team, parameters, columns, [target], labels.names)
-        finish(team.products)
-    found = fitted.scores[0]
-    if not parameters.hide_bags:  # rows of weight zero were left out, and have no scores yet
-        with session.scope("score"):
-            found = predicting.scores(team, fitted.model, columns.matrix)[0]
-    saved.save(fitted.model, preparation, work.folder)
-    sets = np.select([~labels.known, labels.weights == 0, test], _SETS[:-1], _SETS[-1])
+    learned = _learn(team, work.parameters, columns, labels)
+    saved.save(learned.model, preparation, work.folder)
+    sets = np.select([~labels.known, labels.weights == 0, learned.test], _SETS[:-1], _SETS[-1])
     more = {"set": pl.Series(sets), align.LABEL: labels.cells}
-    scores.write_predictions(work.folder, table.ids, found, labels.names, more)
+    scores.write_predictions(work.folder, table.ids, learned.scores, labels.names, more)
     return {
-        **_own(team, fitted.model.part),
-        **_grown(fitted.model),
+        "learner": parameters.learner,
+        "classes": parameters.classes,
+        "class_names": list(labels.names),
+        "parameters": parameters.model_dump(mode="json", exclude_defaults=True),
+        **learned.result,
         **{f"{name.replace(' ', '_')}_rows": int((sets == name).sum()) for name in _SETS},
-        **_judged(labels, found, sets == "test", sets == "train"),
+        **_judged(labels, learned.scores, sets == "test", sets == "train"),
         "notes": notes_of(work.parameters),
         "file": scores.PREDICTIONS,
     }
 
 
-def _lend(team: Team, work: Work[Parameters], table: Table) -> dict[str, Any]:
+def _keep_part(team: Team, work: Work[Parameters], table: Table) -> dict[str, Any]:
     """At a passive party: lend columns, and keep this party's part of the model."""
-    session, parameters = team.session, work.parameters.model
     columns, preparation = _ready(work, table)
-    with session.scope("fit"):
-        part = trees.help_fit(team, parameters, columns, work.private.policy.maximum_thresholds)
-        finish(team.products)
-    if not parameters.hide_bags:
-        with session.scope("score"):
-            predicting.help_predict(team, part, columns.matrix)
-    saved.save(part, preparation, work.folder)
-    return _own(team, part)
+    lent = _lend(team, work.parameters, columns, work.private.policy.maximum_thresholds)
+    saved.save(lent.part, preparation, work.folder)
+    return lent.result
 
 
-def _ready(work: Work[Parameters], table: Table) -> tuple[trees.Columns, Preparation]:
+def _ready(work: Work[Parameters], table: Table) -> tuple[Columns, Preparation]:
     """A party's own columns of the common rows as numbers, and how they came about."""
     features = features_of(table, work.private)
     preparation = fit_preparation(features, work.private.prepare)
     prepared = transform(preparation, features)
-    return trees.Columns(prepared.matrix, prepared.names), preparation
-
-
-def _own(team: Team, part: Part) -> dict[str, Any]:
-    """What each owner says of its own columns; those that were split most come first."""
-    importance = [{"name": name, **counts} for name, counts in part.importance.items()]
-    return {
-        "columns": len(part.binning.features),
-        "importance": sorted(importance, key=lambda column: (-column["rows"], column["name"])),
-        "thresholds": len({(feature, place) for feature, place, _ in part.splits}),
-        "questions": sum(team.products.answered.values()),
-    }
-
-
-def _grown(model: Model) -> dict[str, Any]:
-    """What the active party says of the model."""
-    parameters, ensemble = model.parameters, model.ensembles[0]
-    own = zip(model.part.binning.features, ensemble.gains[model.own_place], strict=True)
-    gains = [{"name": feature.name, "gain": gain} for feature, gain in own]
-    return {
-        "learner": parameters.learner,
-        "classes": parameters.classes,
-        "class_names": list(model.classes),
-        "trees": len(ensemble.trees),
-        "parameters": parameters.model_dump(mode="json", exclude_defaults=True),
-        "gain_by_party": {owner: sum(gains) for owner, gains in zip(model.owners, ensemble.gains, strict=True)},
-        "own_gains": sorted(gains, key=lambda column: (-column["gain"], column["name"])),
-    }
+    columns = Columns(prepared.matrix, prepared.names)
+    if isinstance(work.parameters.model, LinearParameters):
+        train_linear.check_complete(table, columns)
+    return columns, preparation
 
 
 def _judged(labels: Labels, found: Floats, test: Bools, train: Bools) -> dict[str, Any]:

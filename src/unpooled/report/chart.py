@@ -97,6 +97,15 @@ def calibration_chart(predicted: Sequence[float], observed: Sequence[float], *, 
     return replace(chart, curve=_joined(predicted, observed, x, y), dots=dots, reference=_joined(ends, ends, x, y))
 
 
+def loss_chart(losses: Sequence[float]) -> Chart:
+    """The loss after each epoch."""
+    across, up = _axis(0.0, max(len(losses), _INTERVALS)), _axis(min(losses), max(losses))
+    chart, x, y = _framed(across, up, "epoch", "loss")
+    epochs = [float(number) for number in range(1, len(losses) + 1)]
+    dots = tuple(Dot(x(across), y(up)) for across, up in zip(epochs, losses, strict=True)) if len(losses) == 1 else ()
+    return replace(chart, curve=_joined(epochs, losses, x, y), dots=dots)
+
+
 def histogram_chart(edges: Sequence[float], counts: Sequence[int], x_title: str) -> Chart:
     """How many rows there are between every two edges."""
     across, up = _axis(edges[0], edges[-1]), _axis(0.0, max(*counts, _INTERVALS))

@@ -8,12 +8,15 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, FiniteFloat, NonNegativeInt
 
+from unpooled.jobs.kinds import parameters_of
+from unpooled.jobs.train import Parameters
 from unpooled.report.align import AlignSection, align_section
-from unpooled.report.chart import Chart, calibration_chart, precision_recall_chart, roc_chart
+from unpooled.report.chart import Chart, calibration_chart, loss_chart, precision_recall_chart, roc_chart
 from unpooled.report.gather import Story
 from unpooled.report.measures import Measure, best_known, measures_of
 from unpooled.report.results import Number, Told, learnt, result_of
 from unpooled.report.words import listed, many
+from unpooled.vertical.linear_parameters import LinearParameters
 
 COLUMNS_SHOWN = 15
 SETS = ("test", "train")
@@ -72,15 +75,36 @@ class Curves:
     precision_recall: Curve | None = None
 
 
+@dataclass(frozen=True)
+class Weight:
+    """How far one step of a column moves the scores of a linear model."""
+
+    name: str
+    weight: Gain
+
+
 @dataclass(frozen=True, kw_only=True)
 class OwnerResult:
     """What a job that learns leaves in `result.json` of every owner of columns."""
 
     common: NonNegativeInt
     columns: NonNegativeInt
+    questions: NonNegativeInt = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreesOwner(OwnerResult):
+    """The same of trees."""
+
     importance: tuple[Importance, ...]
     thresholds: NonNegativeInt
-    questions: NonNegativeInt = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearOwner(OwnerResult):
+    """The same of a linear model."""
+
+    importance: tuple[Weight, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +114,6 @@ class ModelResult(OwnerResult):
     learner: str
     classes: NonNegativeInt
     class_names: tuple[str, ...] = ()
-    trees: NonNegativeInt
     train_rows: NonNegativeInt
     test_rows: NonNegativeInt
     unlabelled_rows: NonNegativeInt = 0
@@ -98,9 +121,24 @@ class ModelResult(OwnerResult):
     metrics: Mapping[str, Mapping[str, FiniteFloat]]
     curves: Curves = Curves()
     calibration: tuple[Group, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreesModel(ModelResult, TreesOwner):
+    """The same of trees."""
+
+    trees: NonNegativeInt
     gain_by_party: Mapping[str, Gain]
     own_gains: tuple[ColumnGain, ...] = ()
-    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearModelResult(ModelResult, LinearOwner):
+    """The same of a linear model; where no loss was shown, losses are empty."""
+
+    epochs: NonNegativeInt
+    losses: tuple[Number, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,44 +170,72 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class Weighed:
+    """A column of a linear model; the bars compare it with the heaviest one of the same party."""
+
+    name: str
+    weight: float
+    bar: float
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A party's columns, the heaviest first; `more` weigh less."""
+
+    shown: tuple[Weighed, ...]
+    more: int
+
+
+@dataclass(frozen=True)
 class TrainSection:
     """What the results that are here say; `model` is None where the active party's is not one of them.
 
     `lent` has the passive parties' results, `gained` the share of each party in what was gained, `told` what the active
-    party learnt from each passive one.
+    party learnt from each passive one. Of trees there is `usage`, of a linear model `weights`.
     """
 
     headline: str
+    linear: bool
     model: ModelResult | None
     measures: tuple[Measure, ...]
     charts: Mapping[str, Chart]
     gained: Mapping[str, float]
     lent: Mapping[str, OwnerResult]
     usage: Mapping[str, Usage]
+    weights: Mapping[str, Weights]
     told: Mapping[str, tuple[Told, ...]]
     alignment: AlignSection | None
 
 
 def train_section(story: Story) -> TrainSection:
-    """What the results of a job that learns say."""
+    """What the results of a job that learns say; the plan says what kind of model they are about."""
     active, passive = story.plan.active, story.plan.with_role("passive")
-    model = result_of(story.parties[active], ModelResult) if active in story.parties else None
-    results = {name: result_of(story.parties[name], OwnerResult) for name in passive if name in story.parties}
+    parameters = parameters_of(story.plan)
+    linear = isinstance(parameters, Parameters) and isinstance(parameters.model, LinearParameters)
+    whole: type[ModelResult] = LinearModelResult if linear else TreesModel
+    part: type[OwnerResult] = LinearOwner if linear else TreesOwner
+    model = result_of(story.parties[active], whole) if active in story.parties else None
+    results = {name: result_of(story.parties[name], part) for name in passive if name in story.parties}
     lent = {name: result for name, result in results.items() if result}
-    usage = {name: _usage(result, {}) for name, result in lent.items()}
+    usage = {name: _usage(result, {}) for name, result in lent.items() if isinstance(result, TreesOwner)}
+    weights = {name: _weights(result) for name, result in lent.items() if isinstance(result, LinearOwner)}
     gained: dict[str, float] = {}
-    if model:
+    if isinstance(model, TreesModel):
         total = sum(model.gain_by_party.values()) or 1.0
         gained = {name: gain / total for name, gain in model.gain_by_party.items() if any(model.gain_by_party.values())}
         usage[active] = _usage(model, {one.name: one.gain / total for one in model.own_gains})
+    if isinstance(model, LinearModelResult):
+        weights[active] = _weights(model)
     return TrainSection(
         headline=_headline(story, model, lent),
+        linear=linear,
         model=model,
         measures=measures_of(model.metrics, SETS) if model else (),
         charts=_charts(model) if model else {},
         gained=gained,
         lent=lent,
         usage=usage,
+        weights=weights,
         told=learnt(story, active, passive),
         alignment=align_section(story),
     )
@@ -178,14 +244,9 @@ def train_section(story: Story) -> TrainSection:
 def _headline(story: Story, model: ModelResult | None, lent: Mapping[str, OwnerResult]) -> str:
     """What came out, in a sentence or two."""
     if model is None:
-        return " ".join(
-            f"{name} lent {many(result.columns, 'column')} of {many(result.common, 'row')}; "
-            f"the trees go by {sum(bool(one.splits) for one in result.importance):,} of them."
-            for name, result in lent.items()
-        )
+        return " ".join(f"{name} lent {_lent(result)}" for name, result in lent.items())
     owners = [name for name, party in story.plan.parties.items() if party.role in ("active", "passive")]
-    learner = _LEARNERS.get(model.learner, model.learner)
-    made = f"{learner}: {many(model.trees, 'tree')} from {many(model.train_rows, 'row')} of {listed(owners)}."
+    made = f"{_made(model)} {many(model.train_rows, 'row')} of {listed(owners)}."
     sets = {name: best_known(model.metrics.get(name, {})) for name in SETS}
     if sets["test"]:
         return f"{made} On {many(model.test_rows, 'row')} set aside as a test it has {sets['test']}."
@@ -198,7 +259,22 @@ def _headline(story: Story, model: ModelResult | None, lent: Mapping[str, OwnerR
     return made
 
 
-def _usage(result: OwnerResult, gained: Mapping[str, float]) -> Usage:
+def _made(model: ModelResult) -> str:
+    if isinstance(model, LinearModelResult):
+        kind = "Logistic regression" if model.classes else "Linear regression"
+        return f"{kind}: {many(model.epochs, 'epoch')} over"
+    trees = model.trees if isinstance(model, TreesModel) else 0
+    return f"{_LEARNERS.get(model.learner, model.learner)}: {many(trees, 'tree')} from"
+
+
+def _lent(result: OwnerResult) -> str:
+    lent = f"{many(result.columns, 'column')} of {many(result.common, 'row')}"
+    if isinstance(result, TreesOwner):
+        return f"{lent}; the trees go by {sum(bool(one.splits) for one in result.importance):,} of them."
+    return f"{lent} to a linear model."
+
+
+def _usage(result: TreesOwner, gained: Mapping[str, float]) -> Usage:
     """Columns that were used; `gained` has the shares of a party that knows them."""
     used = [one for one in result.importance if one.splits]
     by_rows = any(one.rows for one in used)
@@ -213,6 +289,14 @@ def _usage(result: OwnerResult, gained: Mapping[str, float]) -> Usage:
     return Usage(tuple(shown), by_rows, len(used) - len(shown), len(result.importance) - len(used))
 
 
+def _weights(result: LinearOwner) -> Weights:
+    """Columns by what they weigh."""
+    ranked = sorted(result.importance, key=lambda one: -one.weight)
+    most = max((one.weight for one in ranked), default=0.0) or 1.0
+    shown = tuple(Weighed(one.name, one.weight, one.weight / most) for one in ranked[:COLUMNS_SHOWN])
+    return Weights(shown, len(ranked) - len(shown))
+
+
 def _charts(model: ModelResult) -> dict[str, Chart]:
     charts = {}
     if model.curves.roc:
@@ -225,4 +309,6 @@ def _charts(model: ModelResult) -> dict[str, Chart]:
             [group.truth for group in model.calibration],
         )
         charts["calibration"] = calibration_chart(predicted, true, shares=model.classes > 0)
+    if isinstance(model, LinearModelResult) and model.losses:
+        charts["loss"] = loss_chart(model.losses)
     return charts

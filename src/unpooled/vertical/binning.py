@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Annotated, Self
 
 import numpy as np
@@ -107,13 +107,15 @@ def fit_bins(
     bins: int,
     order: Ints | None = None,
     bundle: bool = True,
+    blocks: Sequence[int] = (),
     most_thresholds: int | None = None,
     party: str,
 ) -> Binning:
     """Learn bins from training rows.
 
     Feature i is the matrix's column `order[i]`, if an order is given: others see features in that order alone. All
-    features together get no more edges than `most_thresholds`, shared out evenly.
+    features together get no more edges than `most_thresholds`, shared out evenly. Only features of the same block are
+    bundled; `blocks` are the lengths of runs of features.
     """
     if not LEAST_BINS <= bins <= MOST_BINS:
         raise InputError(f"{party}: a column has {LEAST_BINS} to {MOST_BINS} bins")
@@ -147,8 +149,18 @@ def fit_bins(
         )
         for place, column in enumerate(columns)
     )
-    alone = tuple((place,) for place in range(len(features)))
-    return Binning(features=features, bundles=_bundles(found, features) if bundle else alone)
+    lengths = list(blocks) or [len(features)]
+    if sum(lengths) != len(features):
+        raise InputError(f"{party}: the blocks have other columns than there are")
+    if not bundle:
+        lengths = [1] * len(features)
+    ends = list(accumulate(lengths))
+    bundles = [
+        tuple(begin + place for place in together)
+        for begin, end in zip([0, *ends], ends, strict=False)
+        for together in _bundles(found[:, begin:end], features[begin:end])
+    ]
+    return Binning(features=features, bundles=tuple(bundles))
 
 
 def apply_bins(binning: Binning, matrix: Floats, party: str) -> Bins:

@@ -64,7 +64,11 @@ def boost(
             drawn = _drawn(parameters, ground.space.features, rng)
             for k in range(outputs):
                 h = hessians[:, k] * weights
-                split_weight = weights * booster.weights if isinstance(parameters, GbdtParameters) else h
+                split_weight = (
+                    weights * np.where(booster.aside, 0.0, booster.weights)
+                    if isinstance(parameters, GbdtParameters)
+                    else h
+                )
                 y, exponents = to_integers(np.stack([gradients[:, k] * weights, split_weight], 1), parameters.precision)
                 name = f"round {number} model {place} class {k}"
                 seedlings.append(Seedling(name, y, exponents, booster.taking_part, cut=True, drawn=drawn))

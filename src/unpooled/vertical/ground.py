@@ -76,13 +76,15 @@ class Growing:
 class Ground:
     """What trees grow on: the features of all owners, the active party's own bins, and the splits made by those.
 
-    `opened` remembers the sides of all rows by owner and split, where passive parties say them for all.
+    `name` goes before those of gradients, which are never used twice. `opened` remembers the sides of all rows by owner
+    and split, where passive parties say them for all.
     """
 
     team: Team
     parameters: AnyTrees
     space: Space
     own: Binned
+    name: str
     table: SplitTable = field(default_factory=SplitTable)
     opened: dict[tuple[int, int, int, bool], tuple[int, Bools]] = field(default_factory=dict)
 

@@ -128,6 +128,33 @@ def merged(layout: Layout, parents: Groups, counts: Ints, k: int) -> Groups:
     return found
 
 
+def covered(layout: Layout, groups: Groups, counts: Ints, k: int) -> Groups:
+    """Where a bundle's bin 0 would have too few rows, show less of its features, the smallest first, until it has more.
+
+    Bin 0 has the rows in which every feature is in the group of its usual bin: what a level of a category with few rows
+    is merged with, and what the other levels leave of the node's rows. `counts` are those of `merged`.
+    """
+    shared = [np.array(bundle) for bundle in layout.bundles if len(bundle) > 1]
+    if not shared or not len(counts):
+        return groups
+    at_usual = representatives(layout, groups) == layout.usual[layout.owner]
+    inside = np.add.reduceat(counts * at_usual[:, np.newaxis], layout.starts, axis=2)
+    totals = counts[:, :, layout.owner == 0].sum(axis=2)
+    ends, joined = groups.ends.copy(), groups.missing_joined.copy()
+    for bundle in shared:
+        away = totals[..., np.newaxis] - inside[:, :, bundle]
+        rest = totals - away.sum(axis=2)
+        for node in np.flatnonzero(((rest > 0) & (rest < k)).any(axis=1)).tolist():
+            while ((rest[node] > 0) & (rest[node] < k)).any() and (sizes := away[node].sum(axis=0)).any():
+                place = int(np.where(sizes > 0, sizes, np.iinfo(np.int64).max).argmin())
+                feature, start = layout.features[bundle[place]], layout.starts[bundle[place]]
+                ends[node, start : start + feature.values - 1] = False
+                joined[node, bundle[place]] = feature.missing
+                rest[node] += away[node, :, place]
+                away[node, :, place] = 0
+    return Groups(ends, joined)
+
+
 def _few(rows: NDArray[Any], k: int) -> Bools:
     """Where there are rows, but fewer than k: without a sign, none less one is the largest number."""
     return rows - 1 < k - 1

@@ -27,7 +27,8 @@ from unpooled.vertical.standing import OUTSIDE, ROOT, Families, packed, root_fam
 
 def grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Growing]:
     """Grow these trees together."""
-    trees = messages.Trees(tuple(seedling.name for seedling in seedlings), seedlings[0].y.shape[1])
+    names = [f"{ground.name} {seedling.name}" for seedling in seedlings]
+    trees = messages.Trees(tuple(names), seedlings[0].y.shape[1])
     ground.tell(trees)
     if not ground.parameters.hide_bags:
         everybody = np.ones(len(ground.own.columns), bool)
@@ -44,7 +45,7 @@ def grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Growing]:
             break
         opened = open_splits(ground, growing, chosen)  # 4
         families, sides = _split(ground, growing, chosen, opened)
-    done = tuple(seedling.name for seedling in seedlings if not seedling.serve_again)
+    done = tuple(name for name, seedling in zip(names, seedlings, strict=True) if not seedling.serve_again)
     ground.tell(messages.Grown(done))
     if ground.lenders:
         forget(ground.team.products, done)

@@ -16,7 +16,7 @@ from unpooled.secure.product import forget, product
 from unpooled.vertical import messages
 from unpooled.vertical.binning import Binned
 from unpooled.vertical.layout import Feature, Layout
-from unpooled.vertical.parameters import AnyTrees, sums_of
+from unpooled.vertical.parameters import AnyTrees, outputs_of, sums_of
 from unpooled.vertical.splits import SplitTable, right_of
 from unpooled.vertical.standing import (
     OUTSIDE,
@@ -34,8 +34,8 @@ from unpooled.vertical.team import Team
 NAME_BYTES = 16
 
 
-def lend(team: Team, parameters: AnyTrees, own: Binned) -> tuple[bytes, SplitTable]:
-    """Take part until the active party has finished; the model's name, and the splits that are this party's."""
+def lend(team: Team, parameters: AnyTrees, own: Binned, models: int) -> tuple[bytes, SplitTable]:
+    """Take part until the active party has finished; the name of its models, and the splits that are this party's."""
     session, table = team.session, SplitTable()
     session.send(team.active, lent_columns(own))
     begin = session.recv(team.active, messages.Begin)
@@ -43,8 +43,13 @@ def lend(team: Team, parameters: AnyTrees, own: Binned) -> tuple[bytes, SplitTab
         raise ProtocolError(f"{team.active} has {begin.rows} rows and {session.party} {len(own.columns)}: align first")
     if len(begin.name) != NAME_BYTES:
         raise ProtocolError(f"{team.active} sent Begin with a name that cannot be")
-    done = 0
+    done, left = 0, models * parameters.trees * outputs_of(parameters)
     while isinstance(trees := session.recv(team.active, messages.Trees, messages.Finished), messages.Trees):
+        left -= len(trees.names)
+        if left < 0:
+            raise RefusedError(
+                f"{session.party} takes part in the trees that the plan names, and {team.active} wants more"
+            )
         _grow(team, parameters, own, table, trees)
         done += 1
         session.progress(min(done, begin.groups), begin.groups)
@@ -99,7 +104,7 @@ def tree_call(
         left=OneHot(layout.sizes, nodes, hidden=hidden),
         columns=trees.sums,
         bound=2**parameters.precision - 1,
-        x="bins" if hidden and parameters.hide_bags else "",
+        x=f"bins {trees.names[tree].partition(' ')[0]}" if hidden and parameters.hide_bags else "",
         y=trees.names[tree],
         digest=team.digest,
     )

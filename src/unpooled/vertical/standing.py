@@ -10,7 +10,7 @@ import numpy as np
 from unpooled.codec import Bools, Bytes, Ints, Ints32
 from unpooled.errors import ProtocolError
 from unpooled.vertical.binning import Binned
-from unpooled.vertical.groups import Groups, merged, shown_bins, whole
+from unpooled.vertical.groups import Groups, covered, merged, shown_bins, whole
 from unpooled.vertical.layout import Bins, Layout, to_logical
 
 OUTSIDE = -1
@@ -94,6 +94,7 @@ def look_at(standings: Sequence[Standing], families: Sequence[Families]) -> list
         layout = standings[0].layout
         counts = np.concatenate([_counts(*each) for each in zip(standings, families, looks, strict=True)])
         groups = merged(layout, _parents_groups(standings, families), counts, standings[0].min_rows)
+        groups = covered(layout, groups, counts, standings[0].min_rows)
         each = [
             (standing, first) for standing, of in zip(standings, families, strict=True) for first in of.firsts.tolist()
         ]

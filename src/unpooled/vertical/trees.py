@@ -42,10 +42,15 @@ __all__ = ["Columns", "Fitted", "Target", "XgbParameters", "fit", "help_fit"]
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """One party's columns of the aligned rows, rows × columns, missing values as not-a-number."""
+    """One party's columns of the aligned rows, rows × columns, missing values as not-a-number.
+
+    Columns that never stand out together are bundled. In a pooled run `blocks` says how many columns each party has, in
+    their order, so that those of different parties are not, as they would not be if they were apart.
+    """
 
     matrix: Floats
     names: tuple[str, ...]
+    blocks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +76,20 @@ def fit(
     weighed = [
         (target, checked_weights(target, rows, parameters.classes, balanced=parameters.balanced)) for target in targets
     ]
-    binning = fit_bins(columns.matrix, columns.names, bins=parameters.bins, bundle=parameters.bundle, party=party)
+    binning = fit_bins(
+        columns.matrix,
+        columns.names,
+        bins=parameters.bins,
+        bundle=parameters.bundle,
+        blocks=columns.blocks,
+        party=party,
+    )
     own = binned(binning, columns.matrix, party)
     space = Space(tuple(own.layout if owner == party else _lent(team, owner, rows) for owner in team.owners))
     if not space.features:
         raise InputError("columns: no party has any, so there is nothing to learn from")
     name = secrets.token_bytes(NAME_BYTES)
-    ground = Ground(team, parameters, space, own)
+    ground = Ground(team, parameters, space, own, name.hex())
     groups = ceil(len(targets) * outputs_of(parameters) / parameters.lockstep) * parameters.trees
     if isinstance(parameters, ForestParameters):
         groups = ceil(len(targets) * parameters.trees / parameters.lockstep)
@@ -104,14 +116,17 @@ def fit(
     return Fitted(model, tuple(scores))
 
 
-def help_fit(team: Team, parameters: AnyTrees, columns: Columns, most_thresholds: int | None = None) -> Part:
+def help_fit(
+    team: Team, parameters: AnyTrees, columns: Columns, most_thresholds: int | None = None, models: int = 1
+) -> Part:
     """At a passive party: lend columns, in a random order and without names; what is kept is this party's part.
 
-    `most_thresholds` is how many different ones it reveals at the most, on all its columns together.
+    `most_thresholds` is how many different ones it reveals at the most, on all its columns together; `models` is how
+    many the active party fits, and their trees are all that is answered.
     """
     session, party = team.session, team.session.party
     binning = lent_binning(session, parameters, columns, most_thresholds)
-    name, table = lend(team, parameters, binned(binning, columns.matrix, party))
+    name, table = lend(team, parameters, binned(binning, columns.matrix, party), models)
     return part_of(name, party, binning, table, hide_nodes=parameters.hide_nodes)
 
 

@@ -1,0 +1,33 @@
+"""What a learner leaves at a party, whichever learner it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from unpooled.codec import Bools, Floats
+from unpooled.vertical.linear_model import LinearModel, LinearPart
+from unpooled.vertical.model import Model, Part
+
+AnyWhole = Model | LinearModel
+"""What the active party keeps of a model."""
+AnyPart = Part | LinearPart
+"""What a passive party keeps of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """At the active party: the model, the score of every common row, which were set aside, and more for the result."""
+
+    model: AnyWhole
+    scores: Floats
+    test: Bools
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Lent:
+    """At a passive party: its part of the model, and more for the result."""
+
+    part: AnyPart
+    result: dict[str, Any]

@@ -1,0 +1,144 @@
+"""The half of a train job that is about trees: what is said, what is worth knowing, and learning itself."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from unpooled.jobs.labels import Labels, drawn_for_test
+from unpooled.jobs.learned import Learned, Lent
+from unpooled.jobs.outline import Exchange
+from unpooled.jobs.plan import Plan
+from unpooled.jobs.rules import products_outline
+from unpooled.secure.product import finish
+from unpooled.vertical import messages, predicting, trees
+from unpooled.vertical.model import Model, Part
+from unpooled.vertical.parameters import AnyTrees, ForestParameters, outputs_of
+from unpooled.vertical.targets import Target
+from unpooled.vertical.team import Team
+from unpooled.vertical.trees import Columns
+
+_SEEDS = 2**63
+_OF_KNOWN_NODES: tuple[type, type, type] = (messages.Level, messages.Open, messages.Opened)
+_OF_HIDDEN_NODES: tuple[type, type, type] = (messages.HiddenLevel, messages.OpenForAll, messages.OpenedForAll)
+
+
+def outline(plan: Plan, model: AnyTrees) -> list[Exchange]:
+    """What is said after the alignment; how often depends on the rows, and on how the trees grow."""
+    active, groups = plan.active, _groups_of(model)
+    brief = groups and 150 * groups
+    said = products_outline(plan, hidden_nodes=model.hide_nodes)
+    looked, asked, opened = _OF_HIDDEN_NODES if model.hide_nodes else _OF_KNOWN_NODES
+    for party in plan.with_role("passive"):
+        said += [Exchange(party, active, messages.LentColumns, 1), Exchange(active, party, messages.Begin, 1, 100)]
+        said.append(Exchange(active, party, messages.Trees, groups, brief))
+        if not model.hide_bags:
+            said.append(Exchange(active, party, messages.Bags, groups))
+        said.append(Exchange(active, party, looked))
+        if model.min_rows > 1 and not model.hide_nodes:
+            said.append(Exchange(party, active, messages.Merged))
+        said += [Exchange(active, party, asked), Exchange(party, active, opened)]
+        said.append(Exchange(active, party, messages.Grown, groups, brief))
+        said.append(Exchange(active, party, messages.Finished, 1, 50))
+        if not model.hide_bags:
+            said += sorting_outline(active, party, model.hide_nodes)
+    return said
+
+
+def sorting_outline(active: str, party: str, hidden: bool) -> list[Exchange]:
+    """What is said with a passive party when rows are sorted by grown trees."""
+    there, back = (messages.Needed, messages.AllSides) if hidden else (messages.Reached, messages.Sides)
+    return [
+        Exchange(active, party, messages.Sort, 1, 100),
+        Exchange(active, party, there),
+        Exchange(party, active, back),
+        Exchange(active, party, messages.Sorted, 1, 50),
+    ]
+
+
+def notes_of(model: AnyTrees) -> list[str]:
+    """Where min_rows does not protect as one might think, and who has seen which rows take part."""
+    notes = []
+    if model.hide_nodes:
+        notes.append(
+            "min_rows has no force, since with hide_nodes a passive party does not see which rows a node has: "
+            "sums may be over a single row."
+        )
+    elif model.min_rows == 1:
+        notes.append("min_rows is 1, so sums may be over a single row.")
+    else:
+        if model.hide_bags:
+            notes.append(
+                "min_rows counts all rows of a node, also those of weight zero: test rows, rows without a label, and "
+                "rows not drawn for a tree. Fewer rows may count in a sum that is shown."
+            )
+        if model.bundle:
+            notes.append(
+                "min_rows has no force for columns that share bins (bundle): the sum over the rows in which none of "
+                "them stands out is shown, however few these are."
+            )
+    if not model.hide_bags:
+        notes.append(
+            "With hide_bags = false the passive parties have seen which rows take part in each tree, and so which were "
+            "set aside as a test or have no label."
+        )
+    return notes
+
+
+def learn(team: Team, parameters: AnyTrees, columns: Columns, labels: Labels, test_share: float) -> Learned:
+    """At the active party: grow trees; test rows come along with weight zero."""
+    session = team.session
+    test = drawn_for_test(labels, test_share, session.rng)
+    seed = int(session.rng.integers(_SEEDS))
+    target = Target(labels.values, np.where(labels.known & ~test, labels.weights, 0.0), seed)
+    with session.scope("fit"):
+        fitted = trees.fit(team, parameters, columns, [target], labels.names)
+        finish(team.products)
+    found = fitted.scores[0]
+    if not parameters.hide_bags:  # rows of weight zero were left out, and have no scores yet
+        with session.scope("score"):
+            found = predicting.scores(team, fitted.model, columns.matrix)[0]
+    return Learned(fitted.model, found, test, _own(fitted.model.part) | _grown(fitted.model))
+
+
+def lend(team: Team, parameters: AnyTrees, columns: Columns, maximum_thresholds: int | None) -> Lent:
+    """At a passive party: lend columns."""
+    session = team.session
+    with session.scope("fit"):
+        part = trees.help_fit(team, parameters, columns, maximum_thresholds)
+        finish(team.products)
+    if not parameters.hide_bags:
+        with session.scope("score"):
+            predicting.help_predict(team, part, columns.matrix)
+    return Lent(part, _own(part))
+
+
+def _groups_of(model: AnyTrees) -> int | None:
+    """How many groups of trees grow one after the other; None where that shows only as they do."""
+    if isinstance(model, ForestParameters):
+        return ceil(model.trees / model.lockstep)
+    return None if model.patience is not None else ceil(outputs_of(model) / model.lockstep) * model.trees
+
+
+def _own(part: Part) -> dict[str, Any]:
+    """What each owner says of its own columns; those that were split most come first."""
+    importance = [{"name": name, **counts} for name, counts in part.importance.items()]
+    return {
+        "columns": len(part.binning.features),
+        "importance": sorted(importance, key=lambda column: (-column["rows"], column["name"])),
+        "thresholds": len({(feature, place) for feature, place, _ in part.splits}),
+    }
+
+
+def _grown(model: Model) -> dict[str, Any]:
+    """What the active party says of the trees."""
+    ensemble = model.ensembles[0]
+    own = zip(model.part.binning.features, ensemble.gains[model.own_place], strict=True)
+    gains = [{"name": feature.name, "gain": gain} for feature, gain in own]
+    return {
+        "trees": len(ensemble.trees),
+        "gain_by_party": {owner: sum(gains) for owner, gains in zip(model.owners, ensemble.gains, strict=True)},
+        "own_gains": sorted(gains, key=lambda column: (-column["gain"], column["name"])),
+    }
