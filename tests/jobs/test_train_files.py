@@ -121,10 +121,10 @@ def test_where_min_rows_has_no_force_is_said(learning: Any) -> None:
         return " ".join(notes_of(parameters))
 
     assert "also those of weight zero" in notes()
-    assert "share bins (bundle)" in notes()
+    assert "without bundle" not in notes()
     assert "no force, since with hide_nodes" in notes(hide_nodes=True)
     assert "weight zero" not in notes(hide_nodes=True) + notes(hide_bags=False)
-    assert "bundle" not in notes(bundle=False)
+    assert "without bundle" in notes(bundle=False)
     assert "min_rows is 1" in notes(min_rows=1)
     assert "passive parties have seen which rows take part" in notes(hide_bags=False)
     result = learning.run(learning.plan(engine="plain", model={"hide_nodes": True})).results["bank"]

@@ -34,7 +34,9 @@ class Policy(Section):
         None, description="the most columns of sums that others may ask about the same rows in a job", ge=0
     )
     maximum_thresholds: int | None = Field(
-        None, description="the most distinct thresholds this party reveals, over all its columns", ge=0
+        None,
+        description="the most distinct thresholds this party reveals, missing values apart, over all its columns",
+        ge=0,
     )
 
 
@@ -48,7 +50,9 @@ class Private(Section):
         None, description="HOST:PORT to listen on, where it differs from the plan's address (behind a router, say)"
     )
     seed: int | None = Field(
-        None, description="for draws that are to come out the same again; without it, random", ge=0
+        None,
+        description="for draws that are to come out the same again, a secret as the data are; without it, random",
+        ge=0,
     )
     target: str | None = Field(None, description="the column to learn; only the active party has one")
     weight: str | None = Field(

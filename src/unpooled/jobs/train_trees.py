@@ -74,10 +74,10 @@ def notes_of(model: AnyTrees) -> list[str]:
                 "min_rows counts all rows of a node, also those of weight zero: test rows, rows without a label, and "
                 "rows not drawn for a tree. Fewer rows may count in a sum that is shown."
             )
-        if model.bundle:
+        if not model.bundle:
             notes.append(
-                "min_rows has no force for columns that share bins (bundle): the sum over the rows in which none of "
-                "them stands out is shown, however few these are."
+                "min_rows has less force without bundle: whoever guesses that columns are the levels of one category "
+                "can subtract those that are shown from the node, and may be left with few rows."
             )
     if not model.hide_bags:
         notes.append(

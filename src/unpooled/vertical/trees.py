@@ -37,6 +37,8 @@ from unpooled.vertical.splitting import Space
 from unpooled.vertical.targets import Target, checked_weights
 from unpooled.vertical.team import Team
 
+_EXACT = 2**53
+
 __all__ = ["Columns", "Fitted", "Target", "XgbParameters", "fit", "help_fit"]
 
 
@@ -71,6 +73,8 @@ def fit(
     rows, party = len(columns.matrix), team.active
     if not targets:
         raise InputError("target: there is none to fit to")
+    if rows * (2**parameters.precision - 1) >= _EXACT:
+        raise InputError(f"precision: sums over {rows} rows take more than 53 bits with it; take fewer bits")
     if classes and len(classes) != parameters.classes:
         raise InputError(f"target: it has {len(classes)} classes, and the parameters say {parameters.classes}")
     weighed = [
