@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from unpooled.jobs.predict import ModelKind
 from unpooled.vertical import messages
 from unpooled.wire import disclosure_of
 
@@ -12,7 +13,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "privacy.md"
 INNER = {messages.TreeLevel}
 """Parts of other messages, which never travel by themselves."""
 
-KINDS = [kind for _, kind in inspect.getmembers(messages, inspect.isclass) if kind.__module__ == messages.__name__]
+KINDS = [ModelKind] + [
+    kind for _, kind in inspect.getmembers(messages, inspect.isclass) if kind.__module__ == messages.__name__
+]
 
 
 def rows() -> dict[str, str]:
