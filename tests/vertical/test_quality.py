@@ -195,8 +195,8 @@ DEFAULTS: dict[str, type[AnyTrees]] = {
 WORSE_AT_THE_MOST = {"xgb": 0.005, "lgb": 0.005, "gbdt": 0.005, "rf": 0.01}
 TRAINING_ROWS, NEW_ROWS = 6_000, 10_000
 ROWS_FOR_TWO, ROWS_FOR_NUMBERS = 15_000, 20_000
-"""With fewer rows `lgb` and `rf` fall behind by more: LightGBM counts only rows that GOSS drew when it looks at the size
-of a leaf, and scikit-learn draws columns until one can be split, where ours may draw only those that `min_rows` closed."""
+"""With fewer rows `lgb` and `rf` fall behind by more: LightGBM counts only rows that GOSS drew when it looks at the
+size of a leaf, and scikit-learn draws columns until one can be split, where ours may draw only closed ones."""
 
 
 @cache
