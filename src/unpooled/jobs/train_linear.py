@@ -23,8 +23,9 @@ from unpooled.jobs.rules import dense_products_outline
 from unpooled.secure.product import finish
 from unpooled.vertical import linear, linear_messages, linear_scoring
 from unpooled.vertical.linear_descent import order_of
-from unpooled.vertical.linear_model import LinearModel, LinearPart
+from unpooled.vertical.linear_model import LinearModel, LinearModels, LinearPart, LinearParts
 from unpooled.vertical.linear_parameters import LinearParameters
+from unpooled.vertical.predicting import mean_of
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import Columns
@@ -48,6 +49,8 @@ def outline(plan: Plan, model: LinearParameters) -> list[Exchange]:
     said += [Exchange(one, other, linear_messages.Width, 1, 60) for one, other in permutations(plan.owners, 2)]
     for party in passive:
         said.append(Exchange(active, party, linear_messages.BeginLinear, 1, 100))
+        if not model.hide_bags:
+            said.append(Exchange(active, party, linear_messages.TakingPart, 1))
         if model.show_weights:
             said.append(Exchange(active, party, linear_messages.RowWeights, only_if=_WEIGHTED))
         if not unseen:
@@ -99,6 +102,10 @@ def notes_of(model: LinearParameters, test_share: float) -> list[str]:
         )
         if model.insecure_batch:
             notes.append("With insecure_batch batches may be so small that labels can be worked out from gradients.")
+    if not model.hide_bags:
+        notes.append(
+            "With hide_bags = false the passive parties have seen which rows take part, and so which have no label."
+        )
     if model.show_weights:
         notes.append(
             "With show_weights the passive parties have seen how much each row counts, and so which have no label."
@@ -137,7 +144,7 @@ def learn(team: Team, parameters: LinearParameters, columns: Columns, labels: La
     with session.scope("score"):
         found = scores(team, fitted.model, columns.matrix)
     course = {"epochs": len(fitted.losses) or parameters.epochs, "losses": list(fitted.losses)}
-    return Learned(fitted.model, found, test, _own(fitted.model.part) | course)
+    return Learned(fitted.model, found, test, own_importance(fitted.model.part) | course)
 
 
 def lend(team: Team, parameters: LinearParameters, columns: Columns, test_share: float) -> Lent:
@@ -148,23 +155,32 @@ def lend(team: Team, parameters: LinearParameters, columns: Columns, test_share:
         finish(team.products)
     with session.scope("score"):
         linear_scoring.help_predict(team, part, columns.matrix)
-    return Lent(part, _own(part))
+    return Lent(part, own_importance(part))
 
 
-def scores(team: Team, model: LinearModel, matrix: Floats) -> Floats:
-    """At the active party: of two classes the probability of the second, of several that of each, or the number."""
+def scores(team: Team, model: LinearModel | LinearModels, matrix: Floats) -> Floats:
+    """At the active party: of two classes the probability of the second, of several that of each, or the number.
+
+    Of several models it is the mean.
+    """
+    models = model.models if isinstance(model, LinearModels) else (model,)
+    each = zip(models, linear_scoring.score_many(team, models, matrix), strict=True)
+    return mean_of([_meaning(one, found) for one, found in each])
+
+
+def _meaning(model: LinearModel, found: Floats) -> Floats:
     if not model.parameters.classes:
-        numbers: Floats = model.centre + model.scale * linear_scoring.score(team, model, matrix)
+        numbers: Floats = model.centre + model.scale * found
         return numbers
-    found = linear_scoring.predict_proba(team, model, matrix)
-    return found[:, 1:] if model.parameters.classes == 2 else found
+    chances = linear_scoring.probabilities(model.parameters, found)
+    return chances[:, 1:] if model.parameters.classes == 2 else chances
 
 
 def _taken(columns: Columns, rows: Bools) -> Columns:
     return Columns(columns.matrix[rows], columns.names)
 
 
-def _own(part: LinearPart) -> dict[str, Any]:
+def own_importance(part: LinearPart | LinearParts) -> dict[str, Any]:
     """What each owner says of its own columns; the heaviest come first."""
     importance = [{"name": name, "weight": weight} for name, weight in part.importance.items()]
     return {

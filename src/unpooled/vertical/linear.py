@@ -2,6 +2,7 @@
 
 `fit` at the active party and `help_fit` at each passive one go together; `linear_scoring` uses what they leave. No
 party's scores are ever in clear while a model is fitted. A party alone (`team.alone()`) fits to pooled columns.
+`fit_many` and `help_fit_many` fit a model to each of several targets: the same models in as few messages as for one.
 
 >>> from unpooled.vertical.linear_scoring import predict
 >>> from unpooled.vertical.team import alone
@@ -22,11 +23,11 @@ from math import sqrt
 
 import numpy as np
 
-from unpooled.codec import Floats, Ints
-from unpooled.errors import InputError, ProtocolError
-from unpooled.vertical.linear_descent import descend, order_of
+from unpooled.codec import Bools, Floats, Ints
+from unpooled.errors import InputError, ProtocolError, RefusedError
+from unpooled.vertical.linear_descent import descend, order_of, parts_of
 from unpooled.vertical.linear_final import descend_unseen
-from unpooled.vertical.linear_messages import BeginLinear, RowWeights, Width
+from unpooled.vertical.linear_messages import BeginLinear, RowWeights, TakingPart, Width
 from unpooled.vertical.linear_model import LinearModel, LinearPart, Pace
 from unpooled.vertical.linear_parameters import LinearParameters, outputs_of
 from unpooled.vertical.linear_side import Side, State, begin_at
@@ -37,7 +38,7 @@ from unpooled.vertical.targets import Target, checked_weights
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import Columns
 
-__all__ = ["Columns", "FittedLinear", "LinearParameters", "Target", "fit", "help_fit"]
+__all__ = ["Columns", "FittedLinear", "LinearParameters", "Target", "fit", "fit_many", "help_fit", "help_fit_many"]
 
 _NAME_BYTES = 16
 
@@ -50,6 +51,19 @@ class FittedLinear:
     losses: tuple[float, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What one model is fitted to: which rows, how they count, and at the active party what holds the target."""
+
+    name: bytes
+    taking_part: Bools
+    weighing: Weighing
+    state: State
+    constant: Floats | None = None
+    centre: float = 0.0
+    scale: float = 1.0
+
+
 def fit(
     team: Team,
     parameters: LinearParameters,
@@ -59,91 +73,200 @@ def fit(
     start: LinearModel | None = None,
 ) -> FittedLinear:
     """At the active party: fit a model; `classes` are the classes' names, `start` is a model to begin with."""
+    (fitted,) = fit_many(team, parameters, columns, [target], classes, [start])
+    return fitted
+
+
+def fit_many(
+    team: Team,
+    parameters: LinearParameters,
+    columns: Columns,
+    targets: Sequence[Target],
+    classes: Sequence[str] = (),
+    starts: Sequence[LinearModel | None] = (),
+) -> list[FittedLinear]:
+    """At the active party: fit a model to each target, all in step, and each as if it were fitted alone."""
     party, rows = team.active, len(columns.matrix)
-    names = tuple(classes) or tuple(map(str, range(parameters.classes)))
+    names, starts = tuple(classes) or tuple(map(str, range(parameters.classes))), starts or [None] * len(targets)
     if len(names) != parameters.classes:
         raise InputError(f"classes: {len(names)} names for {parameters.classes} classes")
+    if not targets:
+        raise InputError("target: there is none to fit to")
+    if len(starts) != len(targets):
+        raise InputError(f"start: {len(starts)} models to begin with, and {len(targets)} targets")
     encoded = encoded_columns(columns.matrix, columns.names, parameters.limit, party)
-    weights = checked_weights(target, rows, parameters.classes, balanced=parameters.balanced)
+    each = zip(targets, starts, strict=True)
+    lessons = [_lesson(team, parameters, columns, target, start) for target, start in each]
+    widths = _widths(team, rows, len(columns.names) + 1)
+    one = np.full((rows, 1), COLUMNS.encode(np.ones(1), "one")[0])
+    sides = _sides(team, parameters, np.concatenate([encoded, one], axis=1), lessons, widths)
+    for owner in team.passive:
+        _tell(team, parameters, owner, lessons)
+    _descend(sides)
+    fitted = []
+    for side, lesson in zip(sides, lessons, strict=True):
+        model = LinearModel(
+            part=_part(side, columns.names),
+            owners=team.owners,
+            parameters=parameters,
+            classes=names,
+            intercept=side.state.weights[-1].tolist(),
+            centre=lesson.centre,
+            scale=lesson.scale,
+        )
+        fitted.append(FittedLinear(model, tuple(side.losses)))
+    return fitted
+
+
+def help_fit(team: Team, parameters: LinearParameters, columns: Columns, start: LinearPart | None = None) -> LinearPart:
+    """At a passive party: take part, and keep this party's own weights."""
+    (part,) = help_fit_many(team, parameters, columns, 1, [start])
+    return part
+
+
+def help_fit_many(
+    team: Team,
+    parameters: LinearParameters,
+    columns: Columns,
+    models: int,
+    starts: Sequence[LinearPart | None] = (),
+) -> list[LinearPart]:
+    """At a passive party: take part in the fit of so many models, and keep this party's own weights of each."""
+    party = team.session.party
+    starts = starts or [None] * models
+    if models < 1 or len(starts) != models:
+        raise InputError(f"start: {len(starts)} models to begin with, and {models} to fit")
+    encoded = encoded_columns(columns.matrix, columns.names, parameters.limit, party)
+    states = [_start(start, columns.names, parameters, party, None) for start in starts]
+    widths = _widths(team, len(encoded), len(columns.names))
+    lessons = _told(team, parameters, len(encoded), states)
+    sides = _sides(team, parameters, encoded, lessons, widths)
+    _descend(sides)
+    return [_part(side, columns.names) for side in sides]
+
+
+def _descend(sides: Sequence[Side]) -> None:
+    if sides[0].parameters.reveal == "final" and sides[0].team.passive:
+        descend_unseen(sides)
+    else:
+        descend(sides)
+
+
+def _lesson(
+    team: Team, parameters: LinearParameters, columns: Columns, target: Target, start: LinearModel | None
+) -> Lesson:
+    """What the active party makes of a target; rows of weight zero come along, or are left out."""
+    weights = checked_weights(target, len(columns.matrix), parameters.classes, balanced=parameters.balanced)
+    taking_part = np.ones(len(weights), bool) if parameters.hide_bags else weights > 0
+    weights = weights[taking_part]
     weighing = weighing_of(weights, shown=parameters.show_weights or not team.passive)
     _check_weighing(team, parameters, weighing)
-    known = np.where(weights > 0, target.values, 0.0)
+    known = np.where(weights > 0, target.values[taking_part], 0.0)
     centre, scale = (0.0, 1.0) if parameters.classes else _standard(known, weights)
     if start:
         centre, scale = start.centre, start.scale
     constant = constants(parameters, np.where(weights > 0, (known - centre) / scale, 0.0))
     intercept = start.intercept if start else (0.0,) * outputs_of(parameters)
-    begin = _start(start.part if start else None, columns.names, parameters, party, intercept)
-    name = secrets.token_bytes(_NAME_BYTES)
-    widths = _widths(team, rows, len(columns.names) + 1)
-    for owner in team.passive:
-        team.session.send(owner, BeginLinear(name, weighing.weighted, weighing.heaviest))
-        if weighing.weighted and weighing.shown and weighing.known is not None:
-            team.session.send(owner, RowWeights(weighing.known))
-    one = np.full((rows, 1), COLUMNS.encode(np.ones(1), "one")[0])
-    with_one = np.concatenate([encoded, one], axis=1)
-    side = _side(team, parameters, party, name, with_one, weighing, widths, begin, constant)
-    losses = _descended(side)
-    model = LinearModel(
-        part=_part(side, columns.names),
-        owners=team.owners,
-        parameters=parameters,
-        classes=names,
-        intercept=side.state.weights[-1].tolist(),
-        centre=centre,
-        scale=scale,
+    state = _start(start.part if start else None, columns.names, parameters, team.active, intercept)
+    return Lesson(secrets.token_bytes(_NAME_BYTES), taking_part, weighing, state, constant, centre, scale)
+
+
+def _tell(team: Team, parameters: LinearParameters, owner: str, lessons: Sequence[Lesson]) -> None:
+    """What a passive party has to know of all models."""
+    weighings = [lesson.weighing for lesson in lessons]
+    begin = BeginLinear(
+        names=tuple(lesson.name for lesson in lessons),
+        weighted=tuple(weighing.weighted for weighing in weighings),
+        heaviest=tuple(weighing.heaviest for weighing in weighings),
     )
-    return FittedLinear(model, tuple(losses))
+    team.session.send(owner, begin)
+    if not parameters.hide_bags:
+        team.session.send(owner, TakingPart(tuple(np.packbits(lesson.taking_part) for lesson in lessons)))
+    shown = tuple(weighing.known for weighing in weighings if weighing.shown and weighing.known is not None)
+    if shown:
+        team.session.send(owner, RowWeights(shown))
 
 
-def help_fit(team: Team, parameters: LinearParameters, columns: Columns, start: LinearPart | None = None) -> LinearPart:
-    """At a passive party: take part, and keep this party's own weights."""
-    session, party, active = team.session, team.session.party, team.active
-    encoded = encoded_columns(columns.matrix, columns.names, parameters.limit, party)
-    initial = _start(start, columns.names, parameters, party, None)
-    widths = _widths(team, len(encoded), len(columns.names))
+def _told(team: Team, parameters: LinearParameters, rows: int, states: Sequence[State]) -> list[Lesson]:
+    """What a passive party hears of all models, of which there are so many as it has agreed to."""
+    session, active = team.session, team.active
     begin = session.recv(active, BeginLinear)
-    if len(begin.name) != _NAME_BYTES or not 0 <= begin.heaviest <= MOST_POWERS:
-        raise ProtocolError(f"{active} sent a BeginLinear that cannot be")
-    shown = begin.weighted and parameters.show_weights
-    known = session.recv(active, RowWeights).weights if shown else None
-    weighing = Weighing(begin.weighted, shown, begin.heaviest, known)
-    if known is not None and (
-        known.shape != (len(encoded),) or not ((known >= 0) & (known <= 2.0**weighing.heaviest)).all()
+    if len(begin.names) != len(states):
+        raise RefusedError(
+            f"{session.party} takes part in the fit of {len(states)} models, and {active} wants {len(begin.names)}"
+        )
+    if (
+        not len(begin.names) == len(set(begin.names)) == len(begin.weighted) == len(begin.heaviest)
+        or any(len(name) != _NAME_BYTES for name in begin.names)
+        or not all(0 <= heaviest <= MOST_POWERS for heaviest in begin.heaviest)
     ):
+        raise ProtocolError(f"{active} sent a BeginLinear that cannot be")
+    bags = [np.ones(rows, bool)] * len(states) if parameters.hide_bags else _bags(team, rows, len(states))
+    count = sum(begin.weighted) if parameters.show_weights else 0
+    shown = session.recv(active, RowWeights).weights if count else ()
+    if len(shown) != count:
         raise ProtocolError(f"{active} sent RowWeights that cannot be")
-    _check_weighing(team, parameters, weighing)
-    side = _side(team, parameters, party, begin.name, encoded, weighing, widths, initial)
-    _descended(side)
-    return _part(side, columns.names)
+    lessons, left = [], iter(shown)
+    for name, bag, weighted, heaviest, state in zip(
+        begin.names, bags, begin.weighted, begin.heaviest, states, strict=True
+    ):
+        known = next(left) if weighted and parameters.show_weights else None
+        if known is not None and (
+            known.shape != (np.count_nonzero(bag),) or not ((known >= 0) & (known <= 2.0**heaviest)).all()
+        ):
+            raise ProtocolError(f"{active} sent RowWeights that cannot be")
+        weighing = Weighing(weighted, known is not None, heaviest, known)
+        _check_weighing(team, parameters, weighing)
+        lessons.append(Lesson(name, bag, weighing, state))
+    return lessons
 
 
-def _descended(side: Side) -> list[float]:
-    if side.parameters.reveal == "final" and side.team.passive:
-        descend_unseen(side)
-        return []
-    return descend(side)
+def _bags(team: Team, rows: int, models: int) -> list[Bools]:
+    """Which rows take part in each model, as a passive party is told."""
+    told = team.session.recv(team.active, TakingPart).rows
+    if len(told) != models or any(bits.shape != ((rows + 7) // 8,) for bits in told):
+        raise ProtocolError(f"{team.active} sent TakingPart for other rows or models than there are")
+    bags = [np.unpackbits(bits, count=rows).view(bool) for bits in told]
+    if not all(bag.any() for bag in bags):
+        raise ProtocolError(f"{team.active} sent TakingPart for a model without rows")
+    return bags
 
 
-def _side(
+def _sides(
     team: Team,
     parameters: LinearParameters,
-    party: str,
-    name: bytes,
     columns: Ints,
-    weighing: Weighing,
+    lessons: Sequence[Lesson],
     widths: dict[str, int],
-    state: State,
-    constant: Floats | None = None,
-) -> Side:
-    """One party's side, its rows in the order of the batches."""
-    order = order_of(len(columns))
-    columns, weighing = columns[order], weighing.in_order(order)
-    multiplied = columns
-    if weighing.known is not None:
-        multiplied = weighing.columns.encode(COLUMNS.decode(columns) * weighing.known[:, np.newaxis], "columns")
-    constant = None if constant is None else constant[order]
-    return Side(team, parameters, party, name.hex(), columns, multiplied, weighing, widths, state, constant)
+) -> list[Side]:
+    """One party's sides, the rows of each in the order of its batches; models of the same rows share the columns."""
+    party, taken, sides = team.session.party if team.passive else team.active, dict[bytes, Ints](), []
+    for lesson in lessons:
+        rows, bag = np.flatnonzero(lesson.taking_part), lesson.taking_part.tobytes()
+        order = order_of(len(rows))
+        if bag not in taken:
+            taken[bag] = columns[rows[order]]
+        own, weighing, constant = taken[bag], lesson.weighing.in_order(order), lesson.constant
+        multiplied = own
+        if weighing.known is not None:
+            multiplied = weighing.columns.encode(COLUMNS.decode(own) * weighing.known[:, np.newaxis], "columns")
+        cut, judged = parts_of(parameters, len(rows), widths)
+        side = Side(
+            team=team,
+            parameters=parameters,
+            party=party,
+            name=lesson.name.hex(),
+            columns=own,
+            multiplied=multiplied,
+            weighing=weighing,
+            widths=widths,
+            cut=cut,
+            judged=judged,
+            state=lesson.state,
+            constant=None if constant is None else constant[order],
+        )
+        sides.append(side)
+    return sides
 
 
 def _part(side: Side, names: tuple[str, ...]) -> LinearPart:
@@ -202,7 +325,10 @@ def _standard(values: Floats, weights: Floats) -> tuple[float, float]:
 def _check_weighing(team: Team, parameters: LinearParameters, weighing: Weighing) -> None:
     """Refuse secret weights where they would have to be known."""
     if weighing.hidden and len(team.passive) > 1:
-        raise InputError("weights: with several passive parties they must be shown (show_weights), or all be the same")
+        raise InputError(
+            "weights: with several passive parties they must be shown (show_weights), or all be the same; rows of "
+            "weight zero do not count where they are left out (hide_bags = false)"
+        )
     if weighing.hidden and parameters.reveal == "final":
         raise InputError("weights: where gradients are not (reveal), weights must be shown (show_weights)")
 

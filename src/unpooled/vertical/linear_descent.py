@@ -1,5 +1,7 @@
 """Gradient descent at one party, in step with the others: batches, gradients, steps, and when to stop.
 
+Several models are fitted at a time, each as if it were alone; what they ask and are told goes in the same messages.
+
 The seed's four steps, for each batch, all parties at once:
 1. each party computes its part of the residuals from its own columns and weights (`residuals`)
 2. and 3. the product of each party's columns with the others' residuals is computed under protection
@@ -14,19 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from math import ldexp
 
 import numpy as np
 
 from unpooled.codec import Floats, Ints
-from unpooled.errors import InputError, RefusedError
+from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.secure import mod64
 from unpooled.secure.calls import LARGEST, Call, Dense, Inputs
-from unpooled.secure.engine import Engine
 from unpooled.secure.product import forget, product
 from unpooled.secure.randomness import SEED_BYTES, shuffles
-from unpooled.vertical.linear_loss import loss
+from unpooled.vertical.linear_loss import losses
 from unpooled.vertical.linear_messages import NextEpoch
 from unpooled.vertical.linear_parameters import (
     SAFE_ROWS,
@@ -35,7 +37,7 @@ from unpooled.vertical.linear_parameters import (
     outputs_of,
     rate_of,
 )
-from unpooled.vertical.linear_side import Side, State, own_residuals
+from unpooled.vertical.linear_side import Side, State, in_one_go, own_residuals
 from unpooled.vertical.linear_weighted import stacked_bounds, stacked_columns, stacked_residuals, stacked_unit
 from unpooled.vertical.residuals import RESIDUALS, Diverged
 
@@ -68,25 +70,31 @@ def check_batches(parameters: LinearParameters, cut: Sequence[slice], width: int
         )
 
 
-def descend(side: Side) -> list[float]:
-    """Epoch after epoch, until the loss falls no more; the active party knows the losses."""
-    parameters, team, rows = side.parameters, side.team, len(side.columns)
+def parts_of(parameters: LinearParameters, rows: int, widths: dict[str, int]) -> tuple[list[slice], slice]:
+    """The batches, and the rows that judge the loss: all, or those set aside for it."""
     training = rows - round(parameters.validation_share * rows)
     if not training:
         raise InputError("validation_share: no rows are left to learn from")
-    cut = batches(parameters, training, side.widths)
     judged = slice(training, rows) if training < rows else slice(0, rows)
-    _check_sums(side, max(part.stop - part.start for part in cut))
+    return batches(parameters, training, widths), judged
+
+
+def descend(sides: Sequence[Side]) -> None:
+    """Epoch after epoch, each model until its loss falls no more; the active party knows the losses."""
+    team = sides[0].team
+    for side in sides:
+        _check_sums(side, max(part.stop - part.start for part in side.cut))
     if not team.passive:
-        return _epochs(side, cut, judged)
-    check_batches(parameters, cut, side.widths[side.party], side.party)
+        return _epochs(sides)
+    for side in sides:
+        check_batches(side.parameters, side.cut, side.widths[side.party], side.party)
     engine, rules = team.products, team.products.rules
-    engine.rules = replace(rules, questions=_questions(side, engine) if rules.questions is None else rules.questions)
+    engine.rules = replace(rules, questions=_questions(sides) if rules.questions is None else rules.questions)
     try:
-        return _epochs(side, cut, judged)
+        _epochs(sides)
     finally:
         engine.rules = rules
-        forget(engine, [_batch_name(side, number) for number in range(len(cut))])
+        forget(engine, [_batch_name(side, number) for side in sides for number in range(len(side.cut))])
 
 
 def _check_sums(side: Side, rows: int) -> None:
@@ -97,48 +105,61 @@ def _check_sums(side: Side, rows: int) -> None:
         raise InputError(f"batch_rows: {rows} rows in a batch are more than the {most} whose sums fit; take fewer")
 
 
-def _questions(side: Side, engine: Engine) -> int:
+def _questions(sides: Sequence[Side]) -> int:
     """How many columns are asked about the same rows: all gradients and losses, and what was asked before."""
-    outputs, owners = outputs_of(side.parameters), len(side.team.owners)
-    by_epoch = (sum(side.widths.values()) + 1) * outputs + owners
-    return max(engine.answered.values(), default=0) + side.parameters.epochs * by_epoch
+    side, before = sides[0], sides[0].team.products.answered
+    by_epoch = (sum(side.widths.values()) + 1) * outputs_of(side.parameters) + len(side.team.owners)
+    return max(before.values(), default=0) + len(sides) * side.parameters.epochs * by_epoch
 
 
-def _epochs(side: Side, cut: Sequence[slice], judged: slice) -> list[float]:
-    parameters, losses, best = side.parameters, list[float](), side.state
+def _epochs(sides: Sequence[Side]) -> None:
+    team, parameters, going = sides[0].team, sides[0].parameters, list(sides)
+    most = max(len(side.cut) for side in sides)
     for epoch in range(parameters.epochs):
-        for number, part in enumerate(cut):
-            side.state = step(parameters, side.state, gradient(side, part, number), side.penalised)
-            if side.team.passive:
-                side.team.session.progress(epoch * len(cut) + number + 1, parameters.epochs * len(cut))
+        for number in range(max(len(side.cut) for side in going)):
+            moving = [side for side in going if number < len(side.cut)]
+            for side, slope in zip(moving, gradients(moving, number), strict=True):
+                side.state = step(parameters, side.state, slope, side.penalised)
+            if team.passive:
+                team.session.progress(epoch * most + number + 1, parameters.epochs * most)
         if parameters.reveal == "final":  # where gradients are not shown no loss is, and here it is as there
-            best = side.state
             continue
-        said = _judge(side, losses, loss(side, judged), len(cut))
-        if said.best:
-            best = side.state
-        if not said.go_on:
+        going = _judged(going, losses(going))
+        if not going:
             break
-    side.state = best
-    return losses
+    for side in sides:
+        side.state = side.best or side.state
 
 
-def _judge(side: Side, losses: list[float], found: float | None, batches_of_epoch: int) -> NextEpoch:
-    """The active party says whether to go on, and whether these weights are the best so far."""
-    if not side.active or found is None:
-        return side.team.session.recv(side.team.active, NextEpoch)
+def _judged(going: Sequence[Side], found: Sequence[float]) -> list[Side]:
+    """The active party says which models go on, and which have the best weights so far; the ones that go on."""
+    team, party = going[0].team, going[0].party
+    if party == team.active:
+        verdicts = [_verdict(side, loss) for side, loss in zip(going, found, strict=True)]
+        said = NextEpoch(tuple(goes_on for goes_on, _ in verdicts), tuple(best for _, best in verdicts))
+        for owner in team.passive:
+            team.session.send(owner, said)
+    else:
+        said = team.session.recv(team.active, NextEpoch)
+        if not len(said.go_on) == len(said.best) == len(going):
+            raise ProtocolError(f"{team.active} sent NextEpoch for another number of models than are fitted")
+    for side, best in zip(going, said.best, strict=True):
+        if best:
+            side.best = side.state
+    return [side for side, goes_on in zip(going, said.go_on, strict=True) if goes_on]
+
+
+def _verdict(side: Side, found: float) -> tuple[bool, bool]:
+    """Whether a model goes on, and whether its loss was never lower."""
     if found > _DIVERGED:
         raise Diverged(side.party, "the loss grows")
-    parameters, lowest, steps = side.parameters, min(losses, default=float("inf")), side.state.steps
-    losses.append(found)
+    parameters, lowest, steps = side.parameters, min(side.losses, default=float("inf")), side.state.steps
+    side.losses.append(found)
     if found < lowest * (1 - parameters.tolerance):
         side.fell = steps
     waited = steps - side.fell
-    goes_on = waited < max(parameters.patience * batches_of_epoch, _SETTLING) and len(losses) < parameters.epochs
-    said = NextEpoch(goes_on, found < lowest)
-    for owner in side.team.passive:
-        side.team.session.send(owner, said)
-    return said
+    goes_on = waited < max(parameters.patience * len(side.cut), _SETTLING) and len(side.losses) < parameters.epochs
+    return goes_on, found < lowest
 
 
 # gradients
@@ -148,27 +169,56 @@ def _batch_name(side: Side, number: int) -> str:
     return f"{side.name} batch {number}"
 
 
-def gradient(side: Side, part: slice, number: int) -> Floats:
-    """Steps 1 to 4 for one batch: this party's gradient of the mean loss."""
-    residuals, columns = own_residuals(side, part), side.multiplied[part]
-    own = mod64.product(columns.view(np.uint64), residuals.view(np.uint64)).view(np.int64)
+def _step_name(side: Side) -> str:
+    return f"{side.name} step {side.state.steps}"
+
+
+def gradients(sides: Sequence[Side], number: int) -> list[Floats]:
+    """Steps 1 to 4 for a batch of each model: this party's gradients of the mean losses."""
+    team, residuals = sides[0].team, [own_residuals(side, side.cut[number]) for side in sides]
+    own = [_own_product(side, number, each) for side, each in zip(sides, residuals, strict=True)]
+    if not team.passive:
+        return [_in_units(side, number, [each]) for side, each in zip(sides, own, strict=True)]
+    asked = [_asked(side, number, *held) for side, *held in zip(sides, residuals, own, strict=True)]
+    shown = in_one_go(partial(product, team.products), asked)
+    forget(team.products, [_step_name(side) for side in sides])
+    return [
+        _in_units(side, number, [result for result in results if result is not None])
+        for side, results in zip(sides, shown, strict=True)
+    ]
+
+
+def _own_product(side: Side, number: int, residuals: Ints) -> Ints:
+    """A party's columns times its own residuals."""
+    columns = side.multiplied[side.cut[number]]
+    return mod64.product(columns.view(np.uint64), residuals.view(np.uint64)).view(np.int64)
+
+
+def _in_units(side: Side, number: int, shown: Sequence[Ints]) -> Floats:
+    """Sums of whole numbers as the gradient of the mean loss; a party without columns is shown none."""
+    if not shown:
+        return np.zeros(side.state.weights.shape)
     unit = side.scale_of(side.party).fraction_bits + RESIDUALS.fraction_bits
-    if not side.team.passive:
-        return own.astype(float) * (ldexp(1.0, -unit) / len(columns))
-    batch, name = [], f"{side.name} step {side.state.steps}"
+    if side.weighing.hidden and not side.active:
+        unit = stacked_unit(side.weighing)
+    part = side.cut[number]
+    values: Floats = np.concatenate(shown, axis=1).astype(float) * (ldexp(1.0, -unit) / (part.stop - part.start))
+    return values
+
+
+def _asked(side: Side, number: int, residuals: Ints, own: Ints) -> list[tuple[Call, Inputs]]:
+    """The products that give all owners' gradients of a batch, and what this party holds of them."""
+    part, batch = side.cut[number], []
     for owner in side.team.owners:
         if not side.widths[owner]:
             continue
         if side.weighing.hidden and owner != side.team.active:
             batch += _stacked(side, part, number, residuals)
-            unit = unit if side.active else stacked_unit(side.weighing)
         else:
-            call = _call(side, owner, len(columns), residuals.shape[1], number, name)
-            batch.append((call, Inputs(x=columns, added=own) if owner == side.party else Inputs(y=residuals)))
-    shown = [result for result in product(side.team.products, batch) if result is not None]
-    forget(side.team.products, [name])
-    scale = ldexp(1.0, -unit) / len(columns)
-    return np.concatenate(shown, axis=1).astype(float) * scale if shown else np.zeros(side.state.weights.shape)
+            call = _call(side, owner, len(residuals), residuals.shape[1], number, _step_name(side))
+            held = Inputs(x=side.multiplied[part], added=own) if owner == side.party else Inputs(y=residuals)
+            batch.append((call, held))
+    return batch
 
 
 def _call(side: Side, owner: str, rows: int, outputs: int, number: int, name: str) -> Call:

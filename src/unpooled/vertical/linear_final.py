@@ -10,13 +10,15 @@ once, and never more than shares of anything:
 4. velocity and weights move share by share; both are brought back to their number of bits (`_shortened`)
 
 At the end the partners send their shares to the owners. No loss is shown either, so all epochs are run. Which way a
-last bit is rounded depends on the shares, so that two runs differ in the last digits.
+last bit is rounded depends on the shares, so that two runs differ in the last digits. Several models are fitted in
+step, and share all messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -26,10 +28,10 @@ from unpooled.secure import mod64
 from unpooled.secure.calls import Call, Dense, Inputs
 from unpooled.secure.fixedpoint import FixedPoint
 from unpooled.secure.product import forget, product_shares
-from unpooled.vertical.linear_descent import MOMENTUM, batches
+from unpooled.vertical.linear_descent import MOMENTUM
 from unpooled.vertical.linear_messages import GradientShares, LastShare
 from unpooled.vertical.linear_parameters import LinearParameters, outputs_of, rate_of
-from unpooled.vertical.linear_side import Side, begin_at
+from unpooled.vertical.linear_side import Side, begin_at, in_one_go
 from unpooled.vertical.residuals import COLUMNS, WEIGHTS, Diverged
 from unpooled.vertical.team import Team
 
@@ -46,34 +48,53 @@ Shares = dict[str, Ring]
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """One batch at one party: its columns as they give scores, and as they are multiplied with residuals."""
+    """One batch at one party: its columns turned, as they give scores, and as they are multiplied with residuals."""
 
     number: int
-    columns: Ring
+    turned: Ring
     multiplied: Ring
     constant: Ring | None
 
 
-def descend_unseen(side: Side) -> None:
-    """Go through all epochs; at the end the side has its weights."""
-    parameters, team = side.parameters, side.team
-    cut = batches(parameters, len(side.columns), side.widths)
-    divisor, rows = _divisor(parameters), len(side.columns) // len(cut)
+@dataclass(eq=False)
+class Descent:
+    """One model's descent at one party; each gradient is `scale` times that of the mean loss."""
+
+    side: Side
+    batches: list[Batch]
+    scale: int
+    weights: Shares
+    velocity: Shares
+
+
+def descend_unseen(sides: Sequence[Side]) -> None:
+    """Go through all epochs, all models in step; at the end the sides have their weights."""
+    parameters, team = sides[0].parameters, sides[0].team
+    descents = [_begun(side) for side in sides]
+    steps = max(len(each.batches) for each in descents)
+    for epoch in range(parameters.epochs):
+        for number in range(steps):
+            moving = [each for each in descents if number < len(each.batches)]
+            _step(moving, _gradients(moving, number, _residuals(moving, number)))
+            team.session.progress(epoch * steps + number + 1, parameters.epochs * steps)
+    forget(team.products, [name for each in descents for batch in each.batches for name in _names(each.side, batch)])
+    for side, weights in zip(sides, _opened(descents), strict=True):
+        side.state = begin_at(weights)
+
+
+def _begun(side: Side) -> Descent:
+    parameters = side.parameters
+    divisor, rows = _divisor(parameters), len(side.columns) // len(side.cut)
     if divisor * rows > _MOST_ROWS:
         raise InputError(f"batch_rows: with reveal = 'final' a batch has at most {_MOST_ROWS // divisor} rows")
-    made = [_batch(side, number, part) for number, part in enumerate(cut)]
     weights: Shares = {
-        owner: np.zeros((side.widths[owner], outputs_of(parameters)), np.uint64) for owner in _mine(team, side.party)
+        owner: np.zeros((side.widths[owner], outputs_of(parameters)), np.uint64)
+        for owner in _mine(side.team, side.party)
     }
     weights[side.party] = WEIGHTS.encode(side.state.weights, "weights").view(np.uint64)
     velocity = {owner: np.zeros_like(share) for owner, share in weights.items()}
-    for epoch in range(parameters.epochs):
-        for batch in made:
-            gradients = _gradients(side, batch, _residuals(side, batch, weights))
-            _step(side, gradients, weights, velocity, divisor * rows)
-            team.session.progress(epoch * len(cut) + batch.number + 1, parameters.epochs * len(cut))
-    forget(team.products, [name for batch in made for name in _names(side, batch)])
-    side.state = begin_at(_opened(side, weights))
+    made = [_batch(side, number, part) for number, part in enumerate(side.cut)]
+    return Descent(side, made, divisor * rows, weights, velocity)
 
 
 def _partner(team: Team, owner: str) -> str:
@@ -105,9 +126,8 @@ def _batch(side: Side, number: int, part: slice) -> Batch:
         bits = _COLUMNS.fraction_bits + WEIGHTS.fraction_bits
         times = side.constant[part] * _divisor(side.parameters)
         constant = np.rint(np.ldexp(times, bits)).astype(np.int64).view(np.uint64)
-    return Batch(
-        number, _ring(_COLUMNS.encode(columns, "columns")), _ring(heavy.encode(multiplied, "columns")), constant
-    )
+    turned = np.ascontiguousarray(_COLUMNS.encode(columns, "columns").T)
+    return Batch(number, _ring(turned), _ring(heavy.encode(multiplied, "columns")), constant)
 
 
 def _ring(numbers: Ints) -> Ring:
@@ -123,29 +143,52 @@ def _names(side: Side, batch: Batch) -> tuple[str, str]:
     return f"{side.name} turned {batch.number}", f"{side.name} batch {batch.number}"
 
 
-def _residuals(side: Side, batch: Batch, weights: Shares) -> Ring:
-    """1 and 2: this party's share of the residuals, rows × outputs."""
-    team, me, outputs = side.team, side.party, outputs_of(side.parameters)
-    turned, rows = np.ascontiguousarray(batch.columns.T), len(batch.columns)
+def _residuals(moving: Sequence[Descent], number: int) -> list[Ring]:
+    """1 and 2: this party's shares of the residuals, rows × outputs."""
+    asked = [_scores_asked(each, each.batches[number]) for each in moving]
+    held = in_one_go(partial(product_shares, moving[0].side.team.products), asked)
+    found = []
+    for each, shares in zip(moving, held, strict=True):
+        side, batch = each.side, each.batches[number]
+        total, outputs = sum(shares, mod64.product(batch.turned, each.weights[side.party])), outputs_of(side.parameters)
+        if side.parameters.several == "softmax" and outputs > 1:
+            total = np.uint64(outputs) * total - total.sum(axis=1, keepdims=True, dtype=np.uint64)
+        found.append(total if batch.constant is None else total + batch.constant)
+    return found
+
+
+def _scores_asked(descent: Descent, batch: Batch) -> list[tuple[Call, Inputs]]:
+    """All owners' columns times the shares of their weights that their partners have."""
+    side, asked = descent.side, []
+    (_, rows), outputs, me = batch.turned.shape, outputs_of(side.parameters), side.party
+    for owner in _with_columns(side):
+        partner, width = _partner(side.team, owner), side.widths[owner]
+        call = Call(((owner, partner),), owner, width, Dense(rows, _RING), outputs, _RING, x=_names(side, batch)[0])
+        held = Inputs(x=_signed(batch.turned)) if me == owner else Inputs()
+        asked.append((call, Inputs(y=_signed(descent.weights[owner])) if me == partner else held))
+    return asked
+
+
+def _gradients(moving: Sequence[Descent], number: int, residuals: Sequence[Ring]) -> list[Shares]:
+    """3: this party's shares of the gradients, its own and those of the owners whose partner it is."""
+    side = moving[0].side
+    owners, me = _with_columns(side), side.party
+    asked = [_slopes_asked(each.side, each.batches[number], r) for each, r in zip(moving, residuals, strict=True)]
+    shares = in_one_go(partial(product_shares, side.team.products), asked)
+    held = [dict(zip(owners, each, strict=True)) for each in shares]
+    for each, ours, r in zip(moving, held, residuals, strict=True):
+        if me in ours:
+            ours[me] = ours[me] + mod64.product(each.batches[number].multiplied, r)
+    _pass_on(side, held)
+    return [{owner: share for owner, share in ours.items() if owner in _mine(side.team, me)} for ours in held]
+
+
+def _slopes_asked(side: Side, batch: Batch, residuals: Ring) -> list[tuple[Call, Inputs]]:
+    """All owners' columns times everybody else's shares of the residuals."""
     asked = []
     for owner in _with_columns(side):
-        partner, width = _partner(team, owner), side.widths[owner]
-        call = Call(((owner, partner),), owner, width, Dense(rows, _RING), outputs, _RING, x=_names(side, batch)[0])
-        held = Inputs(x=_signed(turned)) if me == owner else Inputs()
-        asked.append((call, Inputs(y=_signed(weights[owner])) if me == partner else held))
-    total = sum(product_shares(team.products, asked), mod64.product(turned, weights[me]))
-    if side.parameters.several == "softmax" and outputs > 1:
-        total = np.uint64(outputs) * total - total.sum(axis=1, keepdims=True, dtype=np.uint64)
-    return total if batch.constant is None else total + batch.constant
-
-
-def _gradients(side: Side, batch: Batch, residuals: Ring) -> Shares:
-    """3: this party's shares of the gradients, its own and those of the owners whose partner it is."""
-    team, me, owners = side.team, side.party, _with_columns(side)
-    asked = []
-    for owner in owners:
         call = Call(
-            terms=tuple((owner, other) for other in team.owners if other != owner),
+            terms=tuple((owner, other) for other in side.team.owners if other != owner),
             receiver=owner,
             rows=len(residuals),
             left=Dense(side.widths[owner], _RING),
@@ -153,23 +196,27 @@ def _gradients(side: Side, batch: Batch, residuals: Ring) -> Shares:
             bound=_RING,
             x=_names(side, batch)[1],
         )
-        asked.append((call, Inputs(x=_signed(batch.multiplied)) if owner == me else Inputs(y=_signed(residuals))))
-    held = dict(zip(owners, product_shares(team.products, asked), strict=True))
-    if me in held:
-        held[me] = held[me] + mod64.product(batch.multiplied, residuals)
-    for partner in dict.fromkeys(_partner(team, owner) for owner in owners):
+        held = Inputs(x=_signed(batch.multiplied)) if owner == side.party else Inputs(y=_signed(residuals))
+        asked.append((call, held))
+    return asked
+
+
+def _pass_on(side: Side, held: Sequence[Shares]) -> None:
+    """What others than owner and partner hold of each model's gradients goes to the partner, who adds it to its own."""
+    team, me = side.team, side.party
+    for partner in dict.fromkeys(_partner(team, owner) for owner in _with_columns(side)):
         passed = _passed(side, me, partner)
         if passed:
-            team.session.send(partner, GradientShares(tuple(held[owner] for owner in passed)))
+            team.session.send(partner, GradientShares(tuple(ours[owner] for ours in held for owner in passed)))
     for other in team.owners:
         passed = _passed(side, other, me)
-        if passed:
-            values = team.session.recv(other, GradientShares).values
-            if [share.shape for share in values] != [held[owner].shape for owner in passed]:
-                raise ProtocolError(f"{other} sent GradientShares of other columns than {me} has shares of")
-            for owner, share in zip(passed, values, strict=True):
-                held[owner] = held[owner] + share
-    return {owner: share for owner, share in held.items() if owner in _mine(team, me)}
+        if not passed:
+            continue
+        values, places = team.session.recv(other, GradientShares).values, [(o, owner) for o in held for owner in passed]
+        if [share.shape for share in values] != [ours[owner].shape for ours, owner in places]:
+            raise ProtocolError(f"{other} sent GradientShares of other columns than {me} has shares of")
+        for (ours, owner), share in zip(places, values, strict=True):
+            ours[owner] = ours[owner] + share
 
 
 def _passed(side: Side, sender: str, partner: str) -> list[str]:
@@ -181,37 +228,46 @@ def _passed(side: Side, sender: str, partner: str) -> list[str]:
     ]
 
 
-def _step(side: Side, gradients: Shares, weights: Shares, velocity: Shares, scale: int) -> None:
-    """4: velocity counts in gradients as they are, of which each is `scale` times that of the mean loss."""
-    parameters = side.parameters
+def _step(moving: Sequence[Descent], gradients: Sequence[Shares]) -> None:
+    """4: velocity counts in gradients as they are."""
+    side = moving[0].side
+    parameters, active = side.parameters, side.team.active
     keep = _factor(MOMENTUM, _FACTOR_BITS) if parameters.optimiser == "momentum" else _factor(0.0, 0)
-    shrink, rate = _factor(parameters.l2 * scale, _FACTOR_BITS), _factor(rate_of(parameters) / scale, _RATE_BITS)
-    moved = {}
-    for owner, slope in gradients.items():
-        penalised = weights[owner].copy()
-        if owner == side.team.active:
-            penalised[-1] = 0  # the intercept
-        moved[owner] = keep * velocity[owner] + slope + shrink * penalised
-    velocity |= _shortened(side, moved, _FACTOR_BITS)
-    moved = {owner: (weights[owner] << np.uint64(_RATE_BITS)) - rate * velocity[owner] for owner in gradients}
-    weights |= _shortened(side, moved, _RATE_BITS)
+    pushed = []
+    for each, slopes in zip(moving, gradients, strict=True):
+        shrink, moved = _factor(parameters.l2 * each.scale, _FACTOR_BITS), {}
+        for owner, slope in slopes.items():
+            penalised = each.weights[owner].copy()
+            if owner == active:
+                penalised[-1] = 0  # the intercept
+            moved[owner] = keep * each.velocity[owner] + slope + shrink * penalised
+        pushed.append(moved)
+    for each, velocity in zip(moving, _shortened(side, pushed, _FACTOR_BITS), strict=True):
+        each.velocity |= velocity
+    pushed = []
+    for each, slopes in zip(moving, gradients, strict=True):
+        rate, up = _factor(rate_of(parameters) / each.scale, _RATE_BITS), np.uint64(_RATE_BITS)
+        pushed.append({owner: (each.weights[owner] << up) - rate * each.velocity[owner] for owner in slopes})
+    for each, weights in zip(moving, _shortened(side, pushed, _RATE_BITS), strict=True):
+        each.weights |= weights
 
 
 def _factor(value: float, bits: int) -> np.uint64:
     return np.uint64(round(value * 2.0**bits))
 
 
-def _shortened(side: Side, values: Shares, bits: int) -> Shares:
+def _shortened(side: Side, models: Sequence[Shares], bits: int) -> list[Shares]:
     """Shares of numbers below 2^62, without their last bits; a result is off by one at most.
 
     A number x, lifted above zero, is a + b - 2^64 o, where a and b are its shares and o says whether they wrapped
     around. Since x is below 2^63, they did if the top bit of either is set: o = a' + b' - a'b', and a'b' is a product.
     """
     team, me = side.team, side.party
+    values = {owner: np.concatenate([shares[owner] for shares in models]) for owner in models[0]}
     tops = {owner: (share + _LIFT if me != owner else share) for owner, share in values.items()}
     asked, places = [], []
     for owner in _with_columns(side):
-        count = side.widths[owner] * outputs_of(side.parameters)
+        count = len(models) * side.widths[owner] * outputs_of(side.parameters)
         for begin in range(0, count, _AT_ONCE):  # of a product of all with all only the diagonal is needed
             place = slice(begin, min(begin + _AT_ONCE, count))
             size, partner = place.stop - begin, _partner(team, owner)
@@ -229,19 +285,21 @@ def _shortened(side: Side, values: Shares, bits: int) -> Shares:
         found[owner] = (share >> short) - (wrapped << np.uint64(64 - bits))
         if me != owner:
             found[owner] = found[owner] - (_LIFT >> short) + np.uint64(1)  # what both shares lose, in the mean
-    return found
+    by_model = {owner: np.split(share, len(models)) for owner, share in found.items()}
+    return [{owner: shares[place] for owner, shares in by_model.items()} for place in range(len(models))]
 
 
-def _opened(side: Side, weights: Mapping[str, Ring]) -> Floats:
+def _opened(descents: Sequence[Descent]) -> list[Floats]:
     """The end: each owner is sent what its partner has."""
-    team, me = side.team, side.party
+    team, me = descents[0].side.team, descents[0].side.party
     for owner in _mine(team, me):
         if owner != me:
-            team.session.send(owner, LastShare(weights[owner]))
-    values = team.session.recv(_partner(team, me), LastShare).values
-    if values.shape != weights[me].shape:
+            team.session.send(owner, LastShare(tuple(each.weights[owner] for each in descents)))
+    values, own = team.session.recv(_partner(team, me), LastShare).values, [each.weights[me] for each in descents]
+    if [share.shape for share in values] != [share.shape for share in own]:
         raise ProtocolError(f"{_partner(team, me)} sent a LastShare of other columns than {me} has")
-    opened = (weights[me] + values).view(np.int64)
-    if opened.size and (int(opened.max()) > WEIGHTS.bound or int(opened.min()) < -WEIGHTS.bound):
-        raise Diverged(me, f"a weight has grown beyond {WEIGHTS.largest:g}")
-    return WEIGHTS.decode(opened)
+    opened = [(ours + theirs).view(np.int64) for ours, theirs in zip(own, values, strict=True)]
+    for weights in opened:
+        if weights.size and (int(weights.max()) > WEIGHTS.bound or int(weights.min()) < -WEIGHTS.bound):
+            raise Diverged(me, f"a weight has grown beyond {WEIGHTS.largest:g}")
+    return [WEIGHTS.decode(weights) for weights in opened]

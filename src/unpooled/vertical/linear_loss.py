@@ -6,6 +6,7 @@ that of the training rows what l2 adds. Sums are of whole numbers; the more rows
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ldexp
 
@@ -26,35 +27,44 @@ _LOSS_BITS, _LEAST_LOSS_BITS = 10, 4
 _HIDDEN_BITS, _LEAST_HIDDEN_BITS = 16, MOST_POWERS + 1
 
 
-def loss(side: Side, part: slice) -> float | None:
-    """At the active party the loss of some rows, at the others nothing."""
-    own = RESIDUALS.decode(own_residuals(side, part))
-    rows, team = len(own), side.team
-    penalty = 0.0 if side.parameters.validation_share else _penalty(side)
-    if side.weighing.hidden:
-        unit, call, inputs = _hidden_loss(side, own.reshape(-1), part, penalty * rows)
+def losses(sides: Sequence[Side]) -> list[float]:
+    """At the active party each model's loss, at the others none."""
+    team, asked = sides[0].team, [_asked(side) for side in sides]
+    if team.passive:
+        totals = product(team.products, [(call, inputs) for _, call, inputs in asked])
     else:
-        if side.weighing.known is not None:
-            own = own * np.sqrt(side.weighing.known[part, np.newaxis])
-        scale = _loss_scale(own.size, len(team.owners), side.weighing.heaviest)
-        numbers = scale.encode(own.reshape(-1), "residuals")
-        unit, bound = 2 * scale.fraction_bits, own.size * scale.bound**2
-        added = int(numbers @ numbers) + min(round(ldexp(penalty * rows, unit)), bound)
-        if not team.passive:
-            return ldexp(float(added), -unit) / rows
-        call = Call(
-            terms=tuple((one, other) for place, one in enumerate(team.owners) for other in team.owners[place + 1 :]),
-            receiver=team.active,
-            rows=own.size,
-            left=Dense(1, scale.bound),
-            columns=1,
-            bound=2 * scale.bound,
-            added=tuple((owner, 2 * bound) for owner in team.owners),
-            digest=f"{team.digest} loss",
-        )
-        inputs = Inputs(x=numbers[:, np.newaxis], y=2 * numbers[:, np.newaxis], added=np.array([[added]]))
-    (total,) = product(team.products, [(call, inputs)])
-    return None if total is None else ldexp(float(total[0, 0]), -unit) / rows
+        totals = [inputs.added for _, _, inputs in asked]
+    return [
+        ldexp(float(total[0, 0]), -unit) / (side.judged.stop - side.judged.start)
+        for side, (unit, *_), total in zip(sides, asked, totals, strict=True)
+        if total is not None
+    ]
+
+
+def _asked(side: Side) -> tuple[int, Call, Inputs]:
+    """The sum's fraction bits, the product, and what this party holds of it."""
+    part, team = side.judged, side.team
+    own = RESIDUALS.decode(own_residuals(side, part))
+    penalty = 0.0 if side.parameters.validation_share else _penalty(side) * len(own)
+    if side.weighing.hidden:
+        return _hidden_loss(side, own.reshape(-1), part, penalty)
+    if side.weighing.known is not None:
+        own = own * np.sqrt(side.weighing.known[part, np.newaxis])
+    scale = _loss_scale(own.size, len(team.owners), side.weighing.heaviest)
+    numbers = scale.encode(own.reshape(-1), "residuals")
+    unit, bound = 2 * scale.fraction_bits, own.size * scale.bound**2
+    added = int(numbers @ numbers) + min(round(ldexp(penalty, unit)), bound)
+    call = Call(
+        terms=tuple((one, other) for place, one in enumerate(team.owners) for other in team.owners[place + 1 :]),
+        receiver=team.active,
+        rows=own.size,
+        left=Dense(1, scale.bound),
+        columns=1,
+        bound=2 * scale.bound,
+        added=tuple((owner, 2 * bound) for owner in team.owners),
+        digest=f"{team.digest} loss",
+    )
+    return unit, call, Inputs(x=numbers[:, np.newaxis], y=2 * numbers[:, np.newaxis], added=np.array([[added]]))
 
 
 def _penalty(side: Side) -> float:

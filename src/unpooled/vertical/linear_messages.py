@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unpooled.codec import Floats, Ring
+from unpooled.codec import Bytes, Floats, Ring
 from unpooled.wire import message
 
 
@@ -13,25 +13,37 @@ class Width:
 
 
 @message(
-    discloses="a random name for the model, whether rows have weights, and by how many powers of two the heaviest "
+    discloses="for each model a random name, whether rows have weights, and by how many powers of two the heaviest "
     "passes the mean",
     to="a passive party",
 )
 class BeginLinear:
-    name: bytes
-    weighted: bool
-    heaviest: int
+    names: tuple[bytes, ...]
+    weighted: tuple[bool, ...]
+    heaviest: tuple[int, ...]
 
 
-@message(discloses="how much each row counts", to="a passive party")
+@message(discloses="which rows take part in each model", to="a passive party")
+class TakingPart:
+    """For each model a bit for each row; the others are left out of its products altogether."""
+
+    rows: tuple[Bytes, ...]
+
+
+@message(discloses="for each model that has weights how much each row counts", to="a passive party")
 class RowWeights:
-    weights: Floats
+    weights: tuple[Floats, ...]
 
 
-@message(discloses="whether the loss still falls, and whether it was never lower", to="a passive party")
+@message(
+    discloses="for each model whether its loss still falls, and whether it was never lower",
+    to="a passive party",
+)
 class NextEpoch:
-    go_on: bool
-    best: bool
+    """Of the models that were still fitted, in their order."""
+
+    go_on: tuple[bool, ...]
+    best: tuple[bool, ...]
 
 
 @message(discloses="nothing: random shares of gradients, of which the owners of the columns have the other shares")
@@ -41,18 +53,22 @@ class GradientShares:
 
 @message(discloses="a party's own weights, when training has ended", to="the owner of the columns")
 class LastShare:
-    values: Ring
+    """For each model the weights' other share."""
+
+    values: tuple[Ring, ...]
 
 
-@message(discloses="the random name of a model, and that new rows are to be scored by it", to="a passive party")
+@message(discloses="the random names of models, and that new rows are to be scored by them", to="a passive party")
 class Score:
-    name: bytes
+    names: tuple[bytes, ...]
     rows: int
 
 
 @message(
-    discloses="the sum of the passive parties' scores of each row, together with what the others send",
+    discloses="for each model the sum of the passive parties' scores of each row, together with what the others send",
     to="the active party",
 )
 class PartialScores:
+    """Rows × the outputs of all models."""
+
     values: Ring

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
@@ -77,3 +77,64 @@ class LinearModel(BaseModel):
         if len(self.classes) != self.parameters.classes:
             raise ValueError("classes: not as many names as classes")
         return self
+
+
+class LinearParts(BaseModel):
+    """One party's weights of several models of the same columns, whose mean counts."""
+
+    model_config = _Frozen
+
+    format: Literal[1] = 1
+    parts: Annotated[tuple[LinearPart, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len({(part.party, part.columns, part.outputs, part.limit) for part in self.parts}) > 1:
+            raise ValueError("parts: they are of different parties, columns or limits")
+        return self
+
+    @property
+    def party(self) -> str:
+        return self.parts[0].party
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.parts[0].columns
+
+    @property
+    def importance(self) -> dict[str, float]:
+        """For each column the mean over the models."""
+        each = [part.importance for part in self.parts]
+        return {name: sum(one[name] for one in each) / len(each) for name in self.columns}
+
+
+class LinearModels(BaseModel):
+    """The active party's part of several models, whose mean counts."""
+
+    model_config = _Frozen
+
+    format: Literal[1] = 1
+    models: Annotated[tuple[LinearModel, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len({(model.owners, model.parameters, model.classes) for model in self.models}) > 1:
+            raise ValueError("models: they are of different owners, parameters or classes")
+        LinearParts(parts=tuple(model.part for model in self.models))
+        return self
+
+    @property
+    def part(self) -> LinearParts:
+        return LinearParts(parts=tuple(model.part for model in self.models))
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        return self.models[0].owners
+
+    @property
+    def parameters(self) -> LinearParameters:
+        return self.models[0].parameters
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.models[0].classes

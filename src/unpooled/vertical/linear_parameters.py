@@ -41,6 +41,9 @@ class LinearParameters(Section):
     limit: float = Field(4.0, description="values further from zero than this count as this", gt=0, le=8)
     validation_share: float = Field(0.0, description="the share of rows that only judge the loss", ge=0, lt=1)
     balanced: bool = Field(False, description="weigh rows so that all classes weigh the same")
+    hide_bags: bool = Field(
+        True, description="let rows of weight zero come along, so that nobody sees which; if not, they are left out"
+    )
     show_weights: bool = Field(
         False,
         description="tell the passive parties the rows' weights: needed where there are weights and several parties",

@@ -1,17 +1,26 @@
-"""One party's side of a descent: its columns, how rows count, and where its weights are."""
+"""One party's side of a descent: its columns, how rows count, and where its weights are.
+
+Several descents go in step: what all of them need at a time is asked in one go.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 
 from unpooled.codec import Floats, Ints
+from unpooled.secure.calls import Call, Inputs
 from unpooled.secure.fixedpoint import FixedPoint
 from unpooled.vertical.linear_parameters import LinearParameters
 from unpooled.vertical.linear_weighted import Weighing
 from unpooled.vertical.residuals import COLUMNS, partial_residuals, scores
 from unpooled.vertical.team import Team
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +39,11 @@ def begin_at(weights: Floats) -> State:
 
 @dataclass(eq=False)
 class Side:
-    """One party's side: its columns as whole numbers, in the order of the batches, and where its descent is.
+    """One party's side of one model: its columns as whole numbers, in the order of the batches, and its descent.
 
-    `multiplied` are the columns times the rows' weights, where this party knows them. Names of matrices begin with that
-    of the model, so that no mask serves two models. `fell` is the step after which the loss last fell.
+    `multiplied` are the columns times the rows' weights, where this party knows them. `cut` are the batches, `judged`
+    the rows that the loss is of. Names of matrices begin with that of the model, so that no mask serves two models.
+    `best` is where the loss was lowest, and `fell` the step after which it last fell.
     """
 
     team: Team
@@ -44,8 +54,12 @@ class Side:
     multiplied: Ints
     weighing: Weighing
     widths: dict[str, int]
+    cut: Sequence[slice]
+    judged: slice
     state: State
     constant: Floats | None = None
+    best: State | None = None
+    losses: list[float] = field(default_factory=list)
     fell: int = 0
 
     @property
@@ -69,3 +83,11 @@ def own_residuals(side: Side, part: slice) -> Ints:
     own = scores(side.columns[part], side.state.weights, side.party)
     constant = None if side.constant is None else side.constant[part]
     return partial_residuals(side.parameters, own, constant, side.party)
+
+
+def in_one_go(
+    ask: Callable[[list[tuple[Call, Inputs]]], list[R]], asked: Sequence[Sequence[tuple[Call, Inputs]]]
+) -> list[list[R]]:
+    """What several descents ask, asked at once; the answers of each."""
+    answers = iter(ask([one for each in asked for one in each]))
+    return [list(islice(answers, len(each))) for each in asked]

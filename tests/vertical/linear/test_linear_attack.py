@@ -22,7 +22,7 @@ from unpooled.data import datasets, prepare
 from unpooled.data.table import table_from_frame
 from unpooled.evaluate.metrics import auc
 from unpooled.vertical import linear_descent
-from unpooled.vertical.linear import Columns, LinearParameters, Target, fit, help_fit
+from unpooled.vertical.linear import Columns, LinearParameters, Target, fit, fit_many, help_fit, help_fit_many
 from unpooled.vertical.linear_descent import batches, order_of
 from unpooled.vertical.linear_parameters import SEED
 from unpooled.vertical.team import Team
@@ -76,13 +76,6 @@ def watched(
     orders: Sequence[Ints],
 ) -> list[Seen]:
     """Fit, and go on with the rows in another order, as often as there are orders: all that the telco sees."""
-    shown: list[tuple[Floats, Floats]] = []
-    step = linear_descent.step
-
-    def noting(settings: LinearParameters, state: Any, gradient: Floats, penalised: slice) -> Any:
-        if penalised.stop == len(state.weights):  # the telco: it has no intercept
-            shown.append((state.weights[:, 0], gradient[:, 0]))
-        return step(settings, state, gradient, penalised)
 
     def active(team: Team, _: Any) -> None:
         model = None
@@ -95,14 +88,34 @@ def watched(
         for order in orders:
             part = help_fit(team, parameters, cut(credit, order).telco, part)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(linear_descent, "step", noting)
-        together(parameters, "two", "plain", own={"bank": active, "telco": passive})
+    shown = noted(together, monkeypatch, parameters, active, passive)
     rows = len(credit.labels)
     parts = batches(parameters, rows, {"telco": len(credit.telco.names), "bank": len(credit.bank.names) + 1})
     epochs = len(shown) // len(parts) // len(orders)
     places = [order[order_of(rows)][part] for order in orders for _ in range(epochs) for part in parts]
     return [Seen(where, *what) for where, what in zip(places, shown, strict=True)]
+
+
+def noted(
+    together: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    parameters: LinearParameters,
+    active: Callable[[Team, Any], Any],
+    passive: Callable[[Team, Any], Any],
+) -> list[tuple[Floats, Floats]]:
+    """The telco's weights before each step, and its gradients."""
+    shown: list[tuple[Floats, Floats]] = []
+    step = linear_descent.step
+
+    def noting(settings: LinearParameters, state: Any, gradient: Floats, penalised: slice) -> Any:
+        if penalised.stop == len(state.weights):  # the telco: it has no intercept
+            shown.append((state.weights[:, 0], gradient[:, 0]))
+        return step(settings, state, gradient, penalised)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(linear_descent, "step", noting)
+        together(parameters, "two", "plain", own={"bank": active, "telco": passive})
+    return shown
 
 
 def guesses(columns: Floats, seen: Sequence[Seen]) -> Floats:
@@ -172,6 +185,41 @@ def test_many_fits_in_other_orders_add_up(together: Make, monkeypatch: pytest.Mo
         reached[fits] = auc(some.labels, guesses(some.telco.matrix, steps))
         print(f"\ndefaults, {fits} fits in other orders: AUC {reached[fits]:.4f}")
     assert reached[5] < 0.8 < 0.9 < reached[40]
+
+
+def test_bags_that_are_shown_add_up_and_hidden_ones_do_not(
+    together: Make, monkeypatch: pytest.MonkeyPatch, credit: Credit
+) -> None:
+    """Every bag is cut into batches of its own, another reshuffle; hidden in weights, all are cut in the same way."""
+    rng = np.random.default_rng(4)
+    some, reached = cut(credit, rng.permutation(30_000)[:ROWS]), {}
+    bags = [rng.random(ROWS) < 0.6 for _ in range(80)]
+    targets = [Target(some.labels, bag.astype(float)) for bag in bags]
+    for hide_bags in (True, False):
+        parameters = LinearParameters(epochs=1, hide_bags=hide_bags)
+        shown = noted(
+            together,
+            monkeypatch,
+            parameters,
+            lambda team, _, p=parameters: fit_many(team, p, some.bank, targets),
+            lambda team, _, p=parameters: help_fit_many(team, p, some.telco, len(targets)),
+        )
+        rows = [np.arange(ROWS) if hide_bags else np.flatnonzero(bag) for bag in bags]
+        parts = [batches(parameters, len(each), {"telco": len(some.telco.names)}) for each in rows]
+        assert {len(each) for each in parts} == {4 if hide_bags else 2}
+        places = [
+            (bag, part) for number in range(len(parts[0])) for bag, part in enumerate(each[number] for each in parts)
+        ]
+        for count in (1, 80) if hide_bags else (1, 20, 80):
+            seen = [
+                Seen(rows[bag][order_of(len(rows[bag]))][part], *what)
+                for (bag, part), what in zip(places, shown, strict=True)
+                if bag < count
+            ]
+            reached[hide_bags, count] = auc(some.labels, guesses(some.telco.matrix, seen))
+            print(f"\ndefaults, {count} bags, hide_bags = {hide_bags}: AUC {reached[hide_bags, count]:.4f}")
+    assert reached[True, 80] < 0.8
+    assert reached[False, 1] < 0.8 < 0.9 < reached[False, 80]
 
 
 def test_a_row_that_alone_has_a_level_is_exposed(credit: Credit) -> None:

@@ -104,8 +104,8 @@ def test_the_best_weights_are_kept_and_patience_ends(together: Make, scene: Make
     again = together(parameters.model_copy(update={"epochs": best + 1}), data=data)
     assert again.weights() == run.weights()
     told = run.messages("telco", NextEpoch)
-    assert [message.go_on for message in told] == [True] * (len(told) - 1) + [False]
-    assert [place for place, message in enumerate(told) if message.best][-1] == best
+    assert [message.go_on for message in told] == [(True,)] * (len(told) - 1) + [(False,)]
+    assert [place for place, message in enumerate(told) if message.best == (True,)][-1] == best
 
 
 def test_tolerance_ends_a_descent_that_hardly_falls(scene: Make) -> None:

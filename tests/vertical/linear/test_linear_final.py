@@ -99,11 +99,10 @@ def shortened(values: Ring, shares: Ring, bits: int, engine: str) -> Any:
         blank = np.zeros((0, 0), np.int64)
         parameters = LinearParameters(reveal="final")
         widths = {"telco": width, "bank": 0}
-        side = Side(
-            team, parameters, session.party, "", blank, blank, Weighing(), widths, begin_at(np.zeros((width, 1)))
-        )
+        state = begin_at(np.zeros((width, 1)))
+        side = Side(team, parameters, session.party, "", blank, blank, Weighing(), widths, [], slice(0, 0), state)
         share = shares if session.party == "telco" else values - shares
-        found = linear_final._shortened(side, {"telco": share[:, np.newaxis]}, bits)
+        (found,) = linear_final._shortened(side, [{"telco": share[:, np.newaxis]}], bits)
         finish(opened)
         return found["telco"][:, 0]
 

@@ -91,7 +91,7 @@ def test_few_rows_may_weigh_much(together: Make, scene: Make) -> None:
     parameters = LinearParameters(batch_rows=4000, epochs=40)
     run = together(parameters, data=data, target=Target(data.truth[2], weights))
     (begin,) = run.messages("telco", BeginLinear)
-    assert (begin.weighted, begin.heaviest) == (True, 6), "40 times the mean is more than 2^5 and less than 2^6"
+    assert (begin.weighted, begin.heaviest) == ((True,), (6,)), "40 times the mean is more than 2^5 and less than 2^6"
     bag = data.__class__(data.matrix[chosen], {2: data.truth[2][chosen]}, weights[chosen])
     reference = fit(alone(), parameters, bag.columns(), bag.target()).model
     np.testing.assert_allclose(run.scores, score(alone(), reference, data.matrix), atol=0.02)
@@ -114,7 +114,7 @@ def test_equal_weights_are_none(together: Make, scene: Make) -> None:
     data, parameters = scene(), LinearParameters(**SMALL)
     run = together(parameters, "three", data=data, target=Target(data.truth[2], np.full(1200, 2.5)))
     assert run.weights() == together(parameters, "three", data=data).weights()
-    assert [message.weighted for message in run.messages("telco", BeginLinear)] == [False]
+    assert [message.weighted for message in run.messages("telco", BeginLinear)] == [(False,)]
 
 
 def test_weights_that_would_have_to_be_known_are_refused(together: Make, scene: Make) -> None:
@@ -130,7 +130,7 @@ def test_a_passive_party_refuses_what_it_could_not_do(together: Make, scene: Mak
     """The active party says that there are weights, where it must not."""
 
     def weighted(_: str, message: Any) -> Any:
-        return replace(message, weighted=True) if isinstance(message, BeginLinear) else message
+        return replace(message, weighted=(True,)) if isinstance(message, BeginLinear) else message
 
     with pytest.raises(InputError, match="weights: with several passive parties they must be shown"):
         together(LinearParameters(**SMALL), "three", tamper={"bank": weighted})
@@ -148,7 +148,7 @@ def test_a_passive_party_refuses_what_it_could_not_do(together: Make, scene: Mak
 )
 def test_row_weights_that_cannot_be(together: Make, scene: Make, change: Callable[[Floats], Floats]) -> None:
     def tamper(_: str, message: Any) -> Any:
-        return RowWeights(change(message.weights)) if isinstance(message, RowWeights) else message
+        return RowWeights(tuple(map(change, message.weights))) if isinstance(message, RowWeights) else message
 
     with pytest.raises(ProtocolError, match="bank sent RowWeights that cannot be"):
         together(
@@ -156,7 +156,10 @@ def test_row_weights_that_cannot_be(together: Make, scene: Make, change: Callabl
         )
 
 
-@pytest.mark.parametrize("change", [{"name": b"short"}, {"heaviest": 11}, {"heaviest": -1}])
+@pytest.mark.parametrize(
+    "change",
+    [{"names": (b"short",)}, {"heaviest": (11,)}, {"heaviest": (-1,)}, {"heaviest": ()}, {"weighted": (True, False)}],
+)
 def test_a_beginning_that_cannot_be(together: Make, change: dict[str, Any]) -> None:
     def tamper(_: str, message: Any) -> Any:
         return replace(message, **change) if isinstance(message, BeginLinear) else message
