@@ -346,3 +346,43 @@ def test_a_frame_that_one_side_does_not_have_is_a_difference() -> None:
     ]
     shifted = reconcile(BANK, replace(TELCO, entries=TELCO.entries[1:]))
     assert shifted[0] == "frame 1 from bank to telco: scope differs: 'round 1' at bank, 'round 2' at telco"
+
+
+def test_a_resumed_run_goes_on_in_its_ledger(path: Path) -> None:
+    for number in (1, 2):
+        ledger = Ledger(path, "bank", "abc", resume=True)
+        ledger.record("sent", "telco", "demo.Sum", f"again {number}", 10 * number, SUM)
+        if number == 1:
+            ledger._file.close()  # as if it had been killed
+        ledger.close()
+    record = read_ledger(path)
+    assert record.resumed == (3, 4)
+    assert [entry.scope for entry in record.last] == ["again 2"]
+    assert sum(line.bytes for line in summarise(record)) == 150 + 2000 + 30
+    assert record.closed
+
+
+def test_frames_lost_before_a_run_was_resumed_are_no_difference(path: Path, tmp_path: Path) -> None:
+    resumed = Ledger(path, "bank", "abc", resume=True)
+    resumed.record("sent", "telco", "demo.Sum", "again", 10, SUM)
+    other = Ledger(tmp_path / "telco.jsonl", "telco", "abc")
+    other.close()
+    other = Ledger(tmp_path / "telco.jsonl", "telco", "abc", resume=True)
+    other.record("received", "bank", "demo.Sum", "again", 10, SUM)
+    assert reconcile(read_ledger(path), read_ledger(other.path)) == []
+    other.record("received", "bank", "demo.Sum", "never sent", 10, SUM)
+    assert len(reconcile(read_ledger(path), read_ledger(other.path))) == 1
+    resumed.close()
+    other.close()
+
+
+@pytest.mark.parametrize(("party", "plan"), [("telco", "abc"), ("bank", "xyz")])
+def test_a_ledger_goes_on_only_for_its_own_party_and_plan(path: Path, party: str, plan: str) -> None:
+    with pytest.raises(LedgerError, match="another party or plan"):
+        Ledger(path, party, plan, resume=True)
+
+
+def test_a_changed_ledger_does_not_go_on(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"fit/tree 1", b"fit/tree 9"))
+    with pytest.raises(LedgerError, match="chain is broken"):
+        Ledger(path, "bank", "abc", resume=True)

@@ -6,19 +6,21 @@ breaks the chain. Lines cut from the end, or a ledger written anew from the firs
 ledger shows those. A line has the peer, the kind, the scope, the size and the disclosure; never an id or a value.
 
 A frame is recorded before it leaves, so a ledger may name a frame that a crash kept from arriving, never the reverse.
+A run that is resumed goes on in the same ledger, after a line that says so.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, zip_longest
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -28,6 +30,7 @@ from unpooled.wire import Disclosure
 LEDGER_FORMAT = 1
 _START = "0" * 64
 _CHAIN_KEY = ', "chain": "'
+_CHAIN_END = 64 + len('"}\n')
 
 Way = Literal["sent", "received"]
 
@@ -39,18 +42,21 @@ def _chained(previous: str, text: str) -> str:
 class Ledger:
     """Appends to one party's ledger; safe to use from several threads."""
 
-    def __init__(self, path: Path, party: str, plan_digest: str) -> None:
+    def __init__(self, path: Path, party: str, plan_digest: str, *, resume: bool = False) -> None:
         self.path = path
         self._lock = threading.Lock()
-        self._last = _START
+        self._last = _last_chain(path, party, plan_digest) if resume else _START
         self._whole = True
         try:
-            self._file = path.open("xb", buffering=0)
+            self._file = path.open("ab" if resume else "xb", buffering=0)
         except FileExistsError:
             raise LedgerError(f"{path} exists already: a ledger is never overwritten, take a new run folder") from None
         except OSError as error:
             raise LedgerError(f"{path} cannot be written: {error.strerror}") from error
-        self._append(f'"ledger": {LEDGER_FORMAT}, "party": {_json(party)}, "plan": {_json(plan_digest)}')
+        if resume:
+            self._append('"resumed": true')
+        else:
+            self._append(f'"ledger": {LEDGER_FORMAT}, "party": {_json(party)}, "plan": {_json(plan_digest)}')
 
     def record(self, way: Way, peer: str, kind: str, scope: str, size: int, disclosure: Disclosure) -> None:
         """Add a frame; for one that leaves, call this before it does."""
@@ -112,13 +118,22 @@ class Entry:
 
 @dataclass(frozen=True)
 class Record:
-    """A ledger that was read back: whose it is, for which plan, its frames, and whether it was closed in order."""
+    """A ledger that was read back: whose it is, for which plan, its frames, and whether it was closed in order.
+
+    `resumed` are the numbers of frames that there were each time the run was resumed.
+    """
 
     path: Path
     party: str
     plan: str
     entries: tuple[Entry, ...]
     closed: bool
+    resumed: tuple[int, ...] = ()
+
+    @property
+    def last(self) -> tuple[Entry, ...]:
+        """The frames since the run was last resumed: what went before may have been lost on its way."""
+        return self.entries[self.resumed[-1] :] if self.resumed else self.entries
 
 
 @dataclass(frozen=True)
@@ -134,6 +149,7 @@ class Line:
 
 
 _OPENING_TYPES: dict[str, type] = {"at": float, "ledger": int, "party": str, "plan": str}
+_RESUMED, _CLOSED = {"at", "resumed"}, {"at", "closed"}
 _ENTRY_TYPES: dict[str, type] = get_type_hints(Entry) | {"way": str}
 
 
@@ -147,13 +163,27 @@ def read_ledger(path: Path) -> Record:
     opening = contents[0]
     if opening.get("ledger") != LEDGER_FORMAT or not _has_types(opening, _OPENING_TYPES):
         raise LedgerError(f"{path} line 1: not the opening of a ledger of format {LEDGER_FORMAT}")
-    closed = contents[-1].keys() == {"at", "closed"}
-    frames = contents[1:-1] if closed else contents[1:]
-    for number, content in enumerate(frames, start=2):
-        if not _has_types(content, _ENTRY_TYPES) or content["way"] not in get_args(Way):
-            raise LedgerError(f"{path} line {number}: not a frame's entry")
-    entries = tuple(Entry(**content) for content in frames)
-    return Record(path, opening["party"], opening["plan"], entries, closed)
+    resumed, entries = list[int](), list[Entry]()
+    for number, (content, following) in enumerate(zip_longest(contents[1:], contents[2:]), start=2):
+        ended = following is None or following.keys() == _RESUMED
+        if content.keys() == _RESUMED:
+            resumed.append(len(entries))
+        elif not (content.keys() == _CLOSED and ended):
+            if not _has_types(content, _ENTRY_TYPES) or content["way"] not in get_args(Way):
+                raise LedgerError(f"{path} line {number}: not a frame's entry")
+            entries.append(Entry(**content))
+    closed = contents[-1].keys() == _CLOSED
+    return Record(path, opening["party"], opening["plan"], tuple(entries), closed, tuple(resumed))
+
+
+def _last_chain(path: Path, party: str, plan_digest: str) -> str:
+    """The end of the chain of a ledger that goes on; it must be whole, and that of the same party and plan."""
+    record = read_ledger(path)
+    if (record.party, record.plan) != (party, plan_digest):
+        raise LedgerError(f"{path} is that of another party or plan, so it cannot go on")
+    with path.open("rb") as file:
+        file.seek(-_CHAIN_END, os.SEEK_END)
+        return file.read()[:-3].decode()
 
 
 def _has_types(content: dict[str, Any], types: dict[str, type]) -> bool:
@@ -195,7 +225,10 @@ def summarise(record: Record) -> list[Line]:
 
 
 def reconcile(first: Record, second: Record) -> list[str]:
-    """Compare what each says of the frames between them; returns the differences in plain words, none if they agree."""
+    """Compare what each says of the frames between them; returns the differences in plain words, none if they agree.
+
+    Of a run that was resumed the frames since then are compared.
+    """
     differences = []
     if first.plan != second.plan:
         differences.append(f"{first.party} and {second.party} recorded different plans")
@@ -216,8 +249,8 @@ def reconcile_all(records: Iterable[Record]) -> tuple[Pair, ...]:
 
 
 def _one_way(sender: Record, receiver: Record) -> Iterator[str]:
-    sent = [e for e in sender.entries if e.way == "sent" and e.peer == receiver.party]
-    received = [e for e in receiver.entries if e.way == "received" and e.peer == sender.party]
+    sent = [e for e in sender.last if e.way == "sent" and e.peer == receiver.party]
+    received = [e for e in receiver.last if e.way == "received" and e.peer == sender.party]
     between = f"from {sender.party} to {receiver.party}"
     for number, (out, arrived) in enumerate(zip(sent, received, strict=False), start=1):
         for name in ("kind", "scope", "bytes", "discloses", "to"):

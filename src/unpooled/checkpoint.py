@@ -1,0 +1,99 @@
+"""Checkpoints: what a party keeps on its own disk, so that a job that was interrupted can go on where it stood.
+
+A notebook has numbered pages of arrays; a page is written whole or not at all, and never changed. What may be kept in
+one are results. Keys, masks and seeds may not: a job that goes on makes new keys and masks, and its seed is where the
+party's private settings are.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     notebook = Notebook(Path(folder) / "trees")
+...     notebook.write(first=np.arange(3))
+...     notebook.write(first=np.arange(2))
+...     notebook.keep_first(1)
+...     [page["first"].tolist() for page in notebook.pages()]
+[[0, 1, 2]]
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from collections.abc import Iterator, Mapping
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unpooled import atomic
+from unpooled.errors import InputError
+
+FORMAT = 1
+_HEADER = "header.json"
+
+Page = dict[str, NDArray[np.generic]]
+
+
+class Notebook:
+    """The pages in a folder, which is made with the first one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._length = next(number for number in count() if not self._path(number).exists())
+
+    def __len__(self) -> int:
+        return self._length
+
+    def write(self, **arrays: NDArray[np.generic]) -> None:
+        """Add a page."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with atomic.replacing(self._path(len(self)), atomic.OWNER_ONLY) as temporary, temporary.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+        self._length += 1
+
+    def read(self, number: int) -> Page:
+        """One page, from 0 on."""
+        path = self._path(number)
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as page:
+                return dict(page)
+        except (OSError, ValueError, zipfile.BadZipFile, KeyError, EOFError) as error:
+            raise InputError(f"{path}: this page of a checkpoint cannot be read: {error}") from None
+
+    def pages(self) -> Iterator[Page]:
+        return map(self.read, range(len(self)))
+
+    def keep_first(self, length: int) -> None:
+        """Take out all pages but the first so many, the last one first."""
+        while len(self) > length:
+            self._length -= 1
+            self._path(len(self)).unlink()
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"page-{number:05}.npz"
+
+
+def open_checkpoint(folder: Path, party: str, about: Mapping[str, str], *, resume: bool) -> Path:
+    """The folder of a party's checkpoint, a new one, or to resume the one that is there if it is about the same.
+
+    `about` are digests and versions by name; if one has changed, the error says which.
+    """
+    header = {"format": str(FORMAT), **about}
+    if resume and (folder / _HEADER).exists():
+        try:
+            written = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            written = None
+        if not isinstance(written, dict):
+            raise InputError(f"{party}: {folder / _HEADER}: cannot be read, so the run cannot be resumed")
+        if changed := [name for name in {**header, **written} if header.get(name) != written.get(name)]:
+            raise InputError(
+                f"{party}: the run cannot be resumed: since then there is another {' and another '.join(changed)}; "
+                "begin a new run"
+            )
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700, parents=True)
+    atomic.write_text(folder / _HEADER, json.dumps(header) + "\n", atomic.OWNER_ONLY)
+    return folder
