@@ -52,7 +52,7 @@ from unpooled.transport.grpc import Addresses, GrpcTransport
 from unpooled.transport.mailbox import Mailbox
 from unpooled.transport.trust import load_identity
 from unpooled.vertical import boosting
-from unpooled.vertical.ground import LEAF, Ground, Growing, Seedling
+from unpooled.vertical.ground import LEAF, Ground, Grown, Seedling
 from unpooled.vertical.growing import grow
 from unpooled.vertical.messages import Trees
 from unpooled.vertical.model import Part
@@ -152,7 +152,7 @@ def coordinator(work: Work, session: Session) -> None:
 def marked_fit(team: Team, work: Work, places: Sequence[int], marks: list[Taken]) -> Fitted:
     """Fit, and leave a mark each time that trees begin to grow."""
 
-    def marked_grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Growing]:
+    def marked_grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Grown]:
         marks.append(now())
         return grow(ground, seedlings)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +18,8 @@ from unpooled.run.simulate import simulate_roles
 from unpooled.secure.engine import Engine, Rules, open_engine
 from unpooled.secure.product import finish, serve
 from unpooled.session import Session
+from unpooled.vertical import boosting, forest
+from unpooled.vertical.ground import LEAF, Grown, Seedling
 from unpooled.vertical.model import Model, Part
 from unpooled.vertical.parameters import (
     AnyTrees,
@@ -283,14 +288,84 @@ def _assert_as_trained(run: Run) -> None:
             np.testing.assert_array_equal(own[came_along], trained[came_along])
 
 
+def splits_of(model: Model, tree: int = 0) -> list[tuple[int, tuple[int, int, bool] | None]]:
+    """For each node its first child and its split."""
+    grown, part = model.ensembles[0].trees[tree], model.part
+    each = zip(grown.first, grown.split, strict=True)
+    return [(first, None if first == -1 else part.splits[split]) for first, split in each]
+
+
+def digest_without_extensions(file: str) -> str:
+    """What `digest` in a file of tests says in a process where numpy uses none of the processor's extensions."""
+    program = (
+        "import runpy, sys; names = runpy.run_path(sys.argv[1]); "
+        "import numpy as np; "
+        "print(names['digest'](), *np.show_config(mode='dicts').get('SIMD Extensions', {}).get('found', []))"
+    )
+    found = np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", [])
+    environment = os.environ | {"NPY_DISABLE_CPU_FEATURES": " ".join(found)}
+    call = [sys.executable, "-c", program, file]
+    words = subprocess.run(call, env=environment, capture_output=True, text=True, check=True).stdout.split()
+    assert len(words) == 1, "nothing found: the extensions were indeed off"
+    return words[0]
+
+
 def _fixture(function: Callable[..., Any]) -> Any:
     return pytest.fixture(scope="session", name=function.__name__)(lambda: function)
 
 
 _scene, _parameters_for, _together = _fixture(scene), _fixture(parameters_for), _fixture(together)
 _pooled_order, _grown, _as_pooled = _fixture(pooled_order), _fixture(grown), _fixture(as_pooled)
+_splits_of, _digest_without_extensions = _fixture(splits_of), _fixture(digest_without_extensions)
 
 
 @pytest.fixture
 def new_run() -> Run:
     return Run()
+
+
+@dataclass(frozen=True)
+class NodeSeen:
+    """A node of a grown tree."""
+
+    first: int
+    depth: int
+    rows: int
+    gain: float
+    totals: Any
+
+
+@dataclass(frozen=True, eq=False)
+class TreeSeen:
+    """A grown tree, node by node; `where` is the leaf of each row."""
+
+    nodes: list[NodeSeen]
+    where: Any
+
+
+def _seen(tree: Grown) -> TreeSeen:
+    depths, rows = [0] * len(tree.first), np.bincount(tree.where[tree.where >= 0], minlength=len(tree.first)).tolist()
+    for node, first in enumerate(tree.first.tolist()):
+        if first != LEAF:
+            depths[first] = depths[first + 1] = depths[node] + 1
+    for node, first in reversed(list(enumerate(tree.first.tolist()))):
+        if first != LEAF:
+            rows[node] = rows[first] + rows[first + 1]
+    each = zip(tree.first.tolist(), depths, rows, tree.gains.tolist(), tree.totals, strict=True)
+    return TreeSeen([NodeSeen(*node) for node in each], tree.where)
+
+
+@pytest.fixture
+def trees(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Seedling, TreeSeen]]:
+    """What was grown, in the order of growing."""
+    found: list[tuple[Seedling, TreeSeen]] = []
+    grow = boosting.grow
+
+    def watched(ground: Any, seedlings: Any) -> Any:
+        grown = grow(ground, seedlings)
+        found.extend(zip(seedlings, map(_seen, grown), strict=True))
+        return grown
+
+    monkeypatch.setattr(boosting, "grow", watched)
+    monkeypatch.setattr(forest, "grow", watched)
+    return found

@@ -75,8 +75,9 @@ CASES = [
     for learner in LEARNERS
     for option in options_of(learner)
     for classes in TASKS
-    if option not in GROWING or classes == turn(learner, option)
+    if option in {"default"} | LEAFWISE.keys() | FOREST.keys() or classes == turn(learner, option)
 ]
+"""Every learner has every task and every option; every option that several learners have, every task."""
 
 
 def weighed(truth: np.ndarray, seed: int = 5) -> list[Target]:
@@ -104,12 +105,12 @@ def test_every_option_of_every_learner(
     assert option not in TALKING or len(used) == 2, "both parties' columns should count, or the test shows little"
 
 
-@pytest.mark.parametrize("option", ["default", "neither"])
-@pytest.mark.parametrize(("learner", "classes"), [(learner, classes) for learner in LEARNERS for classes in TASKS])
+@pytest.mark.parametrize("classes", TASKS)
+@pytest.mark.parametrize("learner", LEARNERS)
 def test_under_encryption(
-    learner: str, classes: int, option: str, scene: Make, parameters_for: Make, together: Make, as_pooled: Make
+    learner: str, classes: int, scene: Make, parameters_for: Make, together: Make, as_pooled: Make
 ) -> None:
-    data = scene(rows=60, new=10)
+    data, option = scene(rows=60, new=10), ("default", "neither")[(LEARNERS.index(learner) + classes) % 2]
     parameters = parameters_for(learner, classes, trees=1, depth=2, bins=5, **TALKING[option])
     as_pooled(together(parameters, engine="paillier", data=data, targets=weighed(data.truth[classes])[:1]))
 
@@ -170,7 +171,7 @@ def test_targets_learned_together_are_as_if_learned_one_by_one(
     data = scene()
     more = {} if learner == "rf" else {"trees": 6, "patience": 1, "rate": 0.6, "validation_share": 0.3}
     parameters = parameters_for(learner, 3, **TALKING[option] | more | {"lockstep": 4})
-    targets = [*weighed(data.truth[3]), Target(np.random.default_rng(6).permutation(data.truth[3]))]
+    targets = [*weighed(data.truth[3]), Target(np.random.default_rng(6).permutation(data.truth[3]), seed=2)]
     at_once = together(parameters, data=data, targets=targets)
     assert learner == "rf" or len({len(ensemble.trees) for ensemble in at_once.model.ensembles}) > 1
     for place, target in enumerate(targets):

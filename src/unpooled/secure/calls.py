@@ -58,7 +58,7 @@ class Call:
     `terms` are pairs: the holder of X, the holder of Y. Y has `columns` of whole numbers between -bound and bound. The
     parties in `added` add a matrix of their own, with the bound given there, before anything is shown. Under the names
     `x` and `y` a party says that its X or Y is the one it used under that name before, so that what was prepared serves
-    again. `digest` is that of the aligned rows.
+    again. `digest` is that of the aligned rows; `among` says how many these are where a call is about some of them.
     """
 
     terms: tuple[tuple[str, str], ...]
@@ -71,6 +71,7 @@ class Call:
     x: str = ""
     y: str = ""
     digest: str = ""
+    among: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -101,7 +102,11 @@ class Call:
 
         Whoever takes part must make the same call, after as many others of the same participants.
         """
-        return hashlib.sha256(f"unpooled product {number} {self!r}".encode()).digest()[:16]
+        return hashlib.sha256(f"unpooled product {number} {self._text}".encode()).digest()[:16]
+
+    @cached_property
+    def _text(self) -> str:
+        return repr(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +129,7 @@ def check_call(call: Call, parties: Sequence[str]) -> None:
         raise InputError(f"a product names {', '.join(strangers)}, who takes no part")
     if any(name.startswith("#") or not name.isprintable() for name in (call.x, call.y)):
         raise InputError("the names of matrices are printable, and do not begin with #")
-    numbers = [call.rows, call.columns, call.bound, *(bound for _, bound in call.added)]
+    numbers = [call.rows, call.columns, call.bound, call.among, *(bound for _, bound in call.added)]
     numbers += (
         [call.left.width, call.left.bound] if isinstance(call.left, Dense) else [*call.left.sizes, call.left.nodes]
     )

@@ -173,12 +173,12 @@ def count_questions(engine: Engine, call: Call) -> None:
             asked += call.left.width if isinstance(call.left, Dense) else call.left.bins * call.left.nodes
     if not asked:
         return
-    limit = engine.rules.questions
-    most = int(ANSWERED_SHARE * call.rows) if limit is None else limit
+    limit, rows = engine.rules.questions, max(call.rows, call.among)
+    most = int(ANSWERED_SHARE * rows) if limit is None else limit
     most = most if engine.most_answered is None else min(most, engine.most_answered)
     if engine.answered[call.digest] + asked > most:
         raise RefusedError(
-            f"{me} answers at most {most} columns about the same {call.rows} rows, and would have been asked "
+            f"{me} answers at most {most} columns about the same {rows} rows, and would have been asked "
             f"{engine.answered[call.digest] + asked}"
         )
     engine.answered[call.digest] += asked

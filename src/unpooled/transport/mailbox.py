@@ -30,6 +30,8 @@ from unpooled.wire import Buffer, Disclosure, Header, disclosure_named, kind_of,
 ROOM_BYTES = 64 * 2**20
 _MOST_NEWS = 10_000
 """How many messages about the conversation itself a peer may send; they are not held back, so they are counted."""
+TURN_SECONDS = 0.01
+"""How long a party waits for its turn, at most."""
 FRAME_BYTES = 1024
 """What a queued frame takes in memory besides its content, about: a queue of tiny frames must fill up too."""
 
@@ -44,12 +46,15 @@ class Mailbox:
         ledger: Ledger,
         waiting_room: WaitingRoom | None = None,
         room: int = ROOM_BYTES,
+        turn: threading.Lock | None = None,
     ) -> None:
         self.party = party
         self.peers = peers
         self._ledger = ledger
         self._room = room
         self._waiting_room = waiting_room
+        self._turn = turn
+        self._has_turn = False
         self._changed = waiting_room.changed if waiting_room else threading.Condition()
         # None in a queue means: look again, something happened. These queues wake a thread faster than a condition.
         self._queues: dict[str, queue.SimpleQueue[tuple[Header, int] | None]] = {p: queue.SimpleQueue() for p in peers}
@@ -88,6 +93,11 @@ class Mailbox:
         while True:
             if self._trouble is not None:
                 raise self._trouble(f"while {self.party} waited for {what} from {peer}")
+            if not self._queues[peer].empty():  # this thread alone takes anything out
+                arrived = self._queues[peer].get()
+                if arrived is not None:
+                    return self._taken(peer, *arrived)
+                continue
             if peer in self._finished and not self._queued[peer]:
                 raise PeerLost(f"{peer} has finished, but {self.party} still waits for {what} from it", peer)
             deadline, now = self._last_at_work(peer, start) + timeout, time.monotonic()
@@ -100,7 +110,7 @@ class Mailbox:
             else:
                 arrived = self._next(peer, what, deadline if told else start + timeout / 2)
                 if arrived is not None:
-                    return arrived
+                    return self._taken(peer, *arrived)
 
     def take_goodbye(self, peer: str, timeout: float, halfway: Callable[[], None] | None = None) -> None:
         """Wait for a peer's goodbye; a message of it that nobody took has no place in the protocol."""
@@ -124,7 +134,18 @@ class Mailbox:
         if self._trouble is not None:
             raise self._trouble(f"while {self.party} {doing.format(*details)}")
 
+    def take_turn(self) -> None:
+        """Where parties take turns, wait until it is this one's; nobody waits for one that is at work for long."""
+        if self._turn is not None and not self._has_turn:
+            self._has_turn = self._turn.acquire(timeout=TURN_SECONDS)
+
+    def _end_turn(self) -> None:
+        if self._turn is not None and self._has_turn:
+            self._has_turn = False
+            self._turn.release()
+
     def close(self) -> None:
+        self._end_turn()
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -180,25 +201,29 @@ class Mailbox:
                 self._finished.add(peer)
                 self._queues[peer].put(None)
 
-    def _next(self, peer: str, what: str, deadline: float) -> Header | None:
+    def _taken(self, peer: str, header: Header, size: int) -> Header:
+        """Make room for as much as was taken out of a peer's queue."""
+        with self._changed:
+            self._queued[peer] -= size
+            if self._waiting_for_room:
+                self._changed.notify_all()
+        return header
+
+    def _next(self, peer: str, what: str, deadline: float) -> tuple[Header, int] | None:
         """Wait for the next thing in a peer's queue; None if it is no frame, or the deadline passes."""
         if self._waiting_room:
             with self._changed:
                 self._waiting_room.enter(self.party, Wait(peer, what, lambda: self._has_news(peer)))
-        arrived = None
+        self._end_turn()
         try:
-            arrived = self._queues[peer].get(timeout=max(0.0, deadline - time.monotonic()))
+            return self._queues[peer].get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
             return None
         finally:
-            with self._changed:
-                if self._waiting_room:
+            if self._waiting_room:
+                with self._changed:
                     self._waiting_room.leave(self.party)
-                if arrived is not None:
-                    self._queued[peer] -= arrived[1]
-                    if self._waiting_for_room:
-                        self._changed.notify_all()
-        return arrived[0] if arrived else None
+            self.take_turn()
 
     def _has_news(self, peer: str) -> bool:
         return self._queued[peer] > 0 or self._trouble is not None or peer in self._finished

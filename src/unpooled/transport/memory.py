@@ -1,7 +1,13 @@
-"""Parties as threads of one process. Messages still go through bytes, and a deadlock is noticed when it begins."""
+"""Parties as threads of one process. Messages still go through bytes, and a deadlock is noticed when it begins.
+
+Parties take turns: threads that all work in small steps get in one another's way, since numpy lets another one in at
+every call. Whoever waits for a message ends its turn. The others do not wait for a step that takes long, so that large
+steps still go on side by side.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 
 from unpooled.errors import PeerLost
@@ -13,9 +19,9 @@ from unpooled.wire import Frame
 
 def mailboxes(ledgers: Mapping[str, Ledger], room: int = ROOM_BYTES) -> dict[str, Mailbox]:
     """A mailbox for each party that has a ledger, all in one waiting room."""
-    shared = WaitingRoom()
+    shared, turn = WaitingRoom(), threading.Lock()
     return {
-        party: Mailbox(party, tuple(peer for peer in ledgers if peer != party), ledger, shared, room)
+        party: Mailbox(party, tuple(peer for peer in ledgers if peer != party), ledger, shared, room, turn)
         for party, ledger in ledgers.items()
     }
 
@@ -31,7 +37,8 @@ class MemoryTransport:
         self._timeout = timeout
 
     def open(self) -> None:
-        """Nothing to do: the others' mailboxes are there."""
+        """Nothing to link up with: the others' mailboxes are there."""
+        self.mailbox.take_turn()
 
     def send(self, peer: str, frame: Frame) -> None:
         try:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unpooled.codec import Bools, Floats, Ints
-from unpooled.vertical.ground import Ground, Growing, Seedling
+from unpooled.vertical.ground import Ground, Grown, Seedling
 from unpooled.vertical.growing import grow
 from unpooled.vertical.numbers import exact_sum, log, mean_of, sigmoid, softmax, to_integers
 from unpooled.vertical.parameters import AnyBoosting, GbdtParameters, LgbParameters, XgbParameters, outputs_of
@@ -40,7 +40,7 @@ class Booster:
     base: Floats
     scores: Floats
     taking_part: Bools | None
-    trees: list[list[tuple[Growing, Floats]]] = field(default_factory=list)
+    trees: list[list[tuple[Grown, Floats]]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     stopped: bool = False
 
@@ -61,6 +61,7 @@ def boost(
             rng = np.random.default_rng([booster.seed, number + 1])
             gradients, hessians = _derivatives(parameters, booster)
             weights = _sampled(parameters, booster, gradients, number, rng)
+            sampled = bool((weights[(booster.weights > 0) & ~booster.aside] == 0).any())
             drawn = _drawn(parameters, ground.space.features, rng)
             for k in range(outputs):
                 h = hessians[:, k] * weights
@@ -71,7 +72,9 @@ def boost(
                 )
                 y, exponents = to_integers(np.stack([gradients[:, k] * weights, split_weight], 1), parameters.precision)
                 name = f"round {number} model {place} class {k}"
-                seedlings.append(Seedling(name, y, exponents, booster.taking_part, cut=True, drawn=drawn))
+                seedlings.append(
+                    Seedling(name, y, exponents, booster.taking_part, cut=True, drawn=drawn, sampled=sampled)
+                )
                 second.append(h)
         grown = []
         for begin in range(0, len(seedlings), parameters.lockstep):
@@ -79,7 +82,7 @@ def boost(
             grown += grow(ground, seedlings[begin : begin + parameters.lockstep])
         for place, booster in enumerate(alive):
             mine = slice(place * outputs, (place + 1) * outputs)
-            _add(parameters, booster, grown[mine], second[mine])
+            _add(parameters, booster, seedlings[mine], grown[mine], second[mine])
             _judge(parameters, booster)
     for booster in boosters:
         if parameters.patience is not None:
@@ -156,36 +159,42 @@ def _sampled(
     return factors
 
 
-def _drawn(parameters: AnyBoosting, features: int, rng: np.random.Generator) -> Callable[[int], Bools] | None:
+def _drawn(parameters: AnyBoosting, features: int, rng: np.random.Generator) -> Callable[[Bools], Bools] | None:
     """The same columns for all nodes of the tree."""
     if parameters.column_share >= 1:
         return None
     allowed = np.zeros(features, bool)
     allowed[rng.choice(features, max(round(parameters.column_share * features), 1), replace=False)] = True
-    return lambda nodes: np.tile(allowed, (nodes, 1))
+    return lambda can_be: np.tile(allowed, (len(can_be), 1))
 
 
-def _add(parameters: AnyBoosting, booster: Booster, grown: Sequence[Growing], second: Sequence[Floats]) -> None:
+def _add(
+    parameters: AnyBoosting,
+    booster: Booster,
+    seedlings: Sequence[Seedling],
+    grown: Sequence[Grown],
+    second: Sequence[Floats],
+) -> None:
     """Give the leaves their values, and add those to the scores of the rows that came along."""
-    trees = [(tree, _leaf_values(parameters, booster, tree, h)) for tree, h in zip(grown, second, strict=True)]
+    each = zip(seedlings, grown, second, strict=True)
+    trees = [(tree, _leaf_values(parameters, booster, seedling, tree, h)) for seedling, tree, h in each]
     booster.trees.append(trees)
     _add_to_scores(booster, trees)
 
 
-def _add_to_scores(booster: Booster, trees: Sequence[tuple[Growing, Floats]]) -> None:
+def _add_to_scores(booster: Booster, trees: Sequence[tuple[Grown, Floats]]) -> None:
     rows = slice(None) if booster.taking_part is None else booster.taking_part
     for k, (tree, values) in enumerate(trees):
         booster.scores[rows, k] += values[tree.where]
 
 
-def _leaf_values(parameters: AnyBoosting, booster: Booster, tree: Growing, h: Floats) -> Floats:
-    totals = np.stack([node.totals for node in tree.nodes])
-    g = np.ldexp(totals[:, 0].astype(float), -tree.seedling.exponents[0])
+def _leaf_values(parameters: AnyBoosting, booster: Booster, seedling: Seedling, tree: Grown, h: Floats) -> Floats:
+    g = np.ldexp(tree.totals[:, 0].astype(float), -seedling.exponents[0])
     if isinstance(parameters, GbdtParameters):
         whole, exponents = to_integers(h[:, np.newaxis], parameters.precision)
         curvature = np.ldexp(_node_sums(tree, _of_part(whole[:, 0], booster)).astype(float), -exponents[0])
     else:
-        curvature = np.ldexp(totals[:, 1].astype(float), -tree.seedling.exponents[1])
+        curvature = np.ldexp(tree.totals[:, 1].astype(float), -seedling.exponents[1])
     steps = shrunk(g, parameters.l1)
     weight = curvature + parameters.l2
     values: Floats = -parameters.rate * np.divide(steps, weight, out=np.zeros(len(g)), where=weight > 0)
@@ -196,10 +205,10 @@ def _of_part(values: Ints, booster: Booster) -> Ints:
     return values if booster.taking_part is None else values[booster.taking_part]
 
 
-def _node_sums(tree: Growing, values: Ints) -> Ints:
+def _node_sums(tree: Grown, values: Ints) -> Ints:
     """Sums by leaf; inner nodes have zero, and need none."""
     inside = tree.where != OUTSIDE
-    sums = np.zeros(len(tree.nodes), np.int64)
+    sums = np.zeros(len(tree.first), np.int64)
     np.add.at(sums, tree.where[inside], values[inside])
     return sums
 

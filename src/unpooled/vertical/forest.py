@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unpooled.codec import Bools, Floats
-from unpooled.vertical.ground import Ground, Growing, Seedling
+from unpooled.vertical.ground import Ground, Grown, Seedling
 from unpooled.vertical.growing import grow
 from unpooled.vertical.numbers import mean_of, to_integers
 from unpooled.vertical.parameters import ForestParameters
@@ -38,7 +38,7 @@ class Forest:
     seed: int
     scores: Floats
     seen: Floats
-    trees: list[list[tuple[Growing, Floats]]] = field(default_factory=list)
+    trees: list[list[tuple[Grown, Floats]]] = field(default_factory=list)
 
 
 def plant(
@@ -54,8 +54,8 @@ def plant(
         group = waiting[begin : begin + parameters.lockstep]
         begin_group()
         seedlings = [_seedling(ground, parameters, forests[place], place, number) for place, number in group]
-        for (place, _), tree in zip(group, grow(ground, seedlings), strict=True):
-            _add(forests[place], tree, parameters.classes)
+        for (place, _), seedling, tree in zip(group, seedlings, grow(ground, seedlings), strict=True):
+            _add(forests[place], seedling, tree, parameters.classes)
     return forests
 
 
@@ -84,26 +84,25 @@ def _seedling(ground: Ground, parameters: ForestParameters, forest: Forest, plac
     return Seedling(name, y, exponents, part, drawn=drawn_features, serve_again=same)
 
 
-def _drawn(parameters: ForestParameters, rng: np.random.Generator, features: int) -> Callable[[int], Bools]:
-    """Other columns at each node."""
+def _drawn(parameters: ForestParameters, rng: np.random.Generator, features: int) -> Callable[[Bools], Bools]:
+    """Other columns at each node, of those that it can be split by: small nodes have few, if `min_rows` is large."""
     if parameters.column_share is not None:
         count = round(parameters.column_share * features)
     else:
         count = round(features**0.5) if parameters.classes else features // 3
     count = min(max(count, 1), features)
 
-    def draw(nodes: int) -> Bools:
-        allowed = np.zeros((nodes, features), bool)
-        for row in allowed:
-            row[rng.choice(features, count, replace=False)] = True
+    def draw(can_be: Bools) -> Bools:
+        allowed = np.zeros(can_be.shape, bool)
+        for row, candidates in zip(allowed, map(np.flatnonzero, can_be), strict=True):
+            row[rng.choice(candidates, min(count, len(candidates)), replace=False)] = True
         return allowed
 
     return draw
 
 
-def _add(forest: Forest, tree: Growing, classes: int) -> None:
-    totals, exponents = np.stack([node.totals for node in tree.nodes]), tree.seedling.exponents
-    sums = np.ldexp(totals.astype(float), -np.array(exponents))
+def _add(forest: Forest, seedling: Seedling, tree: Grown, classes: int) -> None:
+    sums = np.ldexp(tree.totals.astype(float), -np.array(seedling.exponents))
     weight = sums[:, -1:]
     if sums.shape[1] > 2:  # shares of several classes are to add up to one, whatever rounding did to the weights
         weight = sums[:, :1].copy()

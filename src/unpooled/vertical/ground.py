@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from unpooled.codec import Bools, Ints, Ints32
+from unpooled.checkpoint import Notebook
+from unpooled.codec import Bools, Floats, Ints, Ints32
 from unpooled.vertical.binning import Binned
 from unpooled.vertical.parameters import AnyTrees, LgbParameters
 from unpooled.vertical.splits import SplitTable
@@ -43,8 +45,9 @@ class Node:
 class Seedling:
     """A tree to be grown: gradients and, last, weights as whole numbers, the power of two by which each was scaled.
 
-    `taking_part` says which rows do, where that is no secret; the others are cut out if `cut`. `drawn` gives for a
-    number of nodes the features that each may be split by. Gradients that `serve_again` keep their name afterwards.
+    `taking_part` says which rows do, where that is no secret; the others are cut out if `cut`. `drawn` gives the
+    features that nodes may be split by, nodes × features, out of those that they can be split by. `sampled` says that
+    few rows stand for many. Gradients that `serve_again` keep their name afterwards.
     """
 
     name: str
@@ -52,7 +55,8 @@ class Seedling:
     exponents: Sequence[int]
     taking_part: Bools | None = None
     cut: bool = False
-    drawn: Callable[[int], Bools] | None = None
+    drawn: Callable[[Bools], Bools] | None = None
+    sampled: bool = False
     serve_again: bool = False
 
 
@@ -66,10 +70,38 @@ class Growing:
     nodes: list[Node] = field(default_factory=list)
     leaves: int = 1
 
+    @cached_property
+    def weighing(self) -> Ints:
+        """The rows that have any weight: those that were drawn, where rows are."""
+        return np.flatnonzero(self.y[:, -1])
+
     @property
     def where(self) -> Ints32:
         """The leaf of each row that came along, outside those that did not."""
         return self.standing.where
+
+
+@dataclass(frozen=True, eq=False)
+class Grown:
+    """A grown tree. For each node: its first child or LEAF, by whom and by which of their splits and bins it is split,
+    what that gained, and its totals. For each row that came along: its leaf, or outside.
+    """
+
+    first: Ints
+    owner: Ints
+    split: Ints
+    best: Ints
+    gains: Floats
+    totals: Ints
+    where: Ints
+
+    @classmethod
+    def of(cls, tree: Growing) -> Grown:
+        fields = np.array([(node.first, node.owner, node.split, node.best) for node in tree.nodes], np.int64)
+        first, owner, split, best = fields.T.copy()
+        gains, totals = np.array([node.gain for node in tree.nodes]), np.stack([node.totals for node in tree.nodes])
+        where = tree.where.astype(np.min_scalar_type(-len(tree.nodes)))  # narrow, since every row has one in every tree
+        return cls(first, owner, split, best, gains, totals, where)
 
 
 @dataclass(eq=False)
@@ -77,7 +109,8 @@ class Ground:
     """What trees grow on: the features of all owners, the active party's own bins, and the splits made by those.
 
     `name` goes before those of gradients, which are never used twice. `opened` remembers the sides of all rows by owner
-    and split, where passive parties say them for all.
+    and split, where passive parties say them for all. `notebook` keeps each group of trees, `known` of them from before
+    an interruption; `groups` counts those that were grown or known.
     """
 
     team: Team
@@ -87,6 +120,9 @@ class Ground:
     name: str
     table: SplitTable = field(default_factory=SplitTable)
     opened: dict[tuple[int, int, int, bool], tuple[int, Bools]] = field(default_factory=dict)
+    notebook: Notebook | None = None
+    known: int = 0
+    groups: int = 0
 
     @property
     def me(self) -> int:

@@ -18,15 +18,28 @@ from unpooled.codec import Bools
 from unpooled.errors import ProtocolError
 from unpooled.secure.product import forget
 from unpooled.vertical import messages
-from unpooled.vertical.ground import LEAF, Ground, Growing, Node, Seedling, can_split
+from unpooled.vertical.ground import LEAF, Ground, Growing, Grown, Node, Seedling, can_split
 from unpooled.vertical.looking import look
 from unpooled.vertical.opening import Opened, open_splits
 from unpooled.vertical.parameters import LgbParameters
+from unpooled.vertical.remembering import grown_from, page_of, splits_from
 from unpooled.vertical.standing import OUTSIDE, ROOT, Families, packed, root_family, standing_in_bag
 
 
-def grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Growing]:
-    """Grow these trees together."""
+def grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Grown]:
+    """Grow these trees together; or take them from the notebook, where they are known from before an interruption."""
+    ground.groups += 1
+    if ground.notebook is not None and ground.groups <= ground.known:
+        page = ground.notebook.read(ground.groups - 1)
+        ground.table = splits_from(page)
+        return grown_from(page)
+    grown = _grow(ground, seedlings)
+    if ground.notebook is not None:
+        ground.notebook.write(**page_of(grown, ground.table))
+    return grown
+
+
+def _grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Grown]:
     names = [f"{ground.name} {seedling.name}" for seedling in seedlings]
     trees = messages.Trees(tuple(names), seedlings[0].y.shape[1])
     ground.tell(trees)
@@ -49,9 +62,7 @@ def grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Growing]:
     ground.tell(messages.Grown(done))
     if ground.lenders:
         forget(ground.team.products, done)
-    for node in (node for tree in growing for node in tree.nodes):
-        node.sums = node.groups = None
-    return growing
+    return [Grown.of(tree) for tree in growing]
 
 
 def _planted(ground: Ground, seedling: Seedling) -> Growing:
@@ -92,10 +103,9 @@ def _split(
         parts: list[Bools] = []
         for node, right in zip(nodes, of_tree.by_node(of_tree.sides), strict=True):
             first = tree.nodes[node].first
-            worth = [can_split(ground, tree, child) for child in (first, first + 1)]
-            if any(worth):
+            if can_split(ground, tree, first) or can_split(ground, tree, first + 1):
                 smaller = int(tree.nodes[first + 1].rows < tree.nodes[first].rows)
-                next_ones.append((node, first, smaller if all(worth) else int(worth[1])))
+                next_ones.append((node, first, smaller))
                 parts.append(right)
         if next_ones:
             families[number] = Families(*np.array(next_ones, np.int32).T.copy())

@@ -144,11 +144,6 @@ class Layout:
             first[list(bundle)] = end - size
         return _fixed(first[self.owner] + self.inside)
 
-    @cached_property
-    def as_it_is(self) -> Bins:
-        """For each bin of all columns its own place within its column."""
-        return np.concatenate([np.arange(size, dtype=np.uint16) for size in self.sizes])
-
 
 def physical_of(layout: Layout) -> Ints:
     """For each logical bin its place among the bins of all columns; usual bins in a bundle are at its bin 0."""

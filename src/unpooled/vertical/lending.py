@@ -5,10 +5,11 @@ It keeps its thresholds. Unless nodes are hidden it sees which rows a node has, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from unpooled.checkpoint import Notebook
 from unpooled.codec import Bools, Ints, Ints32
 from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.secure.calls import Call, Inputs, OneHot
@@ -17,6 +18,7 @@ from unpooled.vertical import messages
 from unpooled.vertical.binning import Binned
 from unpooled.vertical.layout import Feature, Layout
 from unpooled.vertical.parameters import AnyTrees, outputs_of, sums_of
+from unpooled.vertical.remembering import page_of_splits, splits_from
 from unpooled.vertical.splits import SplitTable, right_of
 from unpooled.vertical.standing import (
     OUTSIDE,
@@ -34,8 +36,13 @@ from unpooled.vertical.team import Team
 NAME_BYTES = 16
 
 
-def lend(team: Team, parameters: AnyTrees, own: Binned, models: int) -> tuple[bytes, SplitTable]:
-    """Take part until the active party has finished; the name of its models, and the splits that are this party's."""
+def lend(
+    team: Team, parameters: AnyTrees, own: Binned, models: int, notebook: Notebook | None = None
+) -> tuple[bytes, SplitTable]:
+    """Take part until the active party has finished; the name of its models, and the splits that are this party's.
+
+    Groups of trees that are in the notebook are behind it already, and so is what was asked for them.
+    """
     session, table = team.session, SplitTable()
     session.send(team.active, lent_columns(own))
     begin = session.recv(team.active, messages.Begin)
@@ -44,6 +51,12 @@ def lend(team: Team, parameters: AnyTrees, own: Binned, models: int) -> tuple[by
     if len(begin.name) != NAME_BYTES:
         raise ProtocolError(f"{team.active} sent Begin with a name that cannot be")
     done, left = 0, models * parameters.trees * outputs_of(parameters)
+    if notebook:
+        done, left = len(notebook), left - sum(int(page["trees"]) for page in notebook.pages())
+        page = notebook.read(done - 1)
+        table = splits_from(page)
+        answered = team.products.answered
+        answered[team.digest] = max(answered[team.digest], int(page["answered"]))
     while isinstance(trees := session.recv(team.active, messages.Trees, messages.Finished), messages.Trees):
         left -= len(trees.names)
         if left < 0:
@@ -52,6 +65,9 @@ def lend(team: Team, parameters: AnyTrees, own: Binned, models: int) -> tuple[by
             )
         _grow(team, parameters, own, table, trees)
         done += 1
+        if notebook is not None:
+            counts = {"trees": np.array(len(trees.names)), "answered": np.array(team.products.answered[team.digest])}
+            notebook.write(**page_of_splits(table), **counts)
         session.progress(min(done, begin.groups), begin.groups)
     return begin.name, table
 
@@ -93,21 +109,37 @@ def tree_call(
     trees: messages.Trees,
     tree: int,
     shape: tuple[int, int],
+    *,
+    part: bool = False,
 ) -> Call:
-    """The product that gives the histograms of a tree's nodes; its shape is rows and nodes."""
+    """The product that gives the histograms of a tree's nodes; its shape is the tree's rows, and nodes.
+
+    If it is about a `part` of the rows, their gradients have no name: next time they are others. Of two siblings the
+    smaller one is asked about, so half of the rows are enough; how many it really has the coordinator is not told.
+    """
     rows, nodes = shape
     hidden = parameters.hide_nodes
     return Call(
         terms=((lender, team.active),),
         receiver=team.active,
-        rows=rows,
+        rows=rows // 2 if part else rows,
         left=OneHot(layout.sizes, nodes, hidden=hidden),
         columns=trees.sums,
         bound=2**parameters.precision - 1,
         x=f"bins {trees.names[tree].partition(' ')[0]}" if hidden and parameters.hide_bags else "",
-        y=trees.names[tree],
+        y="" if part else trees.names[tree],
         digest=team.digest,
+        among=rows if part else 0,
     )
+
+
+def in_part(team: Team, parameters: AnyTrees, families: Iterable[Families]) -> bool:
+    """Whether products have the rows alone that are asked about, not all of the tree.
+
+    Paillier goes on with all: they were encrypted once for the whole tree. So it is where nobody else knows the nodes.
+    """
+    split = all(of_tree.siblings == 2 for of_tree in families)
+    return split and not parameters.hide_nodes and team.products.rules.engine != "paillier"
 
 
 def _grow(team: Team, parameters: AnyTrees, own: Binned, table: SplitTable, trees: messages.Trees) -> None:
@@ -161,17 +193,20 @@ def _show(
             sides = unpacked(level_of.sides, len(rows), team.active)
             standing.where[rows] = np.repeat(of_tree.firsts, counts) + sides
     looks = shown(of_trees, families)
+    part, batch = in_part(team, parameters, families), []
+    for standing, (look, bins), level_of, of_tree in zip(of_trees, looks, level.trees, families, strict=True):
+        party, shape = team.session.party, (len(standing.where), len(of_tree))
+        call = tree_call(team, party, standing.layout, parameters, trees, level_of.tree, shape, part=part)
+        if len(look.rows) > call.rows:
+            raise ProtocolError(f"{team.active} sent a Level that asks about the larger of two siblings")
+        inputs = Inputs(x=look.laid_out(bins, call.rows, part=part), nodes=look.nodes_in(call.rows, part=part))
+        batch.append((call, inputs))
+    product(team.products, batch)
     if standings[0].min_rows > 1:
         each = zip(of_trees, families, strict=True)
         groups = [standing.groups[first] for standing, of_tree in each for first in of_tree.firsts.tolist()]
         ends, joined = (packed(np.concatenate(bits)) for bits in zip(*groups, strict=True))
         team.session.send(team.active, messages.Merged(ends, joined))
-    batch = []
-    for (columns, nodes), level_of, of_tree in zip(looks, level.trees, families, strict=True):
-        shape = len(nodes), len(of_tree)
-        call = tree_call(team, team.session.party, standings[0].layout, parameters, trees, level_of.tree, shape)
-        batch.append((call, Inputs(x=columns, nodes=nodes)))
-    product(team.products, batch)
 
 
 def _families(team: Team, standing: Standing, level: messages.TreeLevel) -> Families:

@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from unpooled.codec import Bools, Ints, Ints32
-from unpooled.secure.calls import Inputs
+from unpooled.codec import Bools, Floats, Ints
+from unpooled.secure.calls import Call, Inputs
 from unpooled.secure.product import announce, product
 from unpooled.vertical import messages
 from unpooled.vertical.ground import Ground, Growing, can_split
 from unpooled.vertical.groups import Groups
 from unpooled.vertical.layout import to_logical
-from unpooled.vertical.lending import tree_call
-from unpooled.vertical.splitting import best_splits
-from unpooled.vertical.standing import OUTSIDE, Families, bin_sums, look_at, packed, unpacked
+from unpooled.vertical.lending import in_part, tree_call
+from unpooled.vertical.parameters import LgbParameters
+from unpooled.vertical.splitting import best_splits, splittable
+from unpooled.vertical.standing import OUTSIDE, Families, Look, bin_sums, look_at, packed, unpacked
 
 
 def look(
@@ -26,24 +27,27 @@ def look(
     sides: Mapping[int, Bools],
 ) -> None:
     """Steps 1, 2 and 3 of growing for these families, by tree; `sides` are those of the splits they come from."""
-    team, layouts = ground.team, ground.space.layouts
+    team, layouts, parameters = ground.team, ground.space.layouts, ground.parameters
     calls = []
     if ground.lenders:
-        ground.tell(_level(ground.parameters.hide_nodes, families, sides))  # 1
+        ground.tell(_level(parameters.hide_nodes, families, sides))  # 1
+        part = in_part(team, parameters, families.values())
         for place, lender in ground.lenders:
             for number, of_tree in families.items():
                 shape = len(growing[number].y), len(of_tree)
-                calls.append(tree_call(team, lender, layouts[place], ground.parameters, trees, number, shape))
+                calls.append(tree_call(team, lender, layouts[place], parameters, trees, number, shape, part=part))
         announce(team.products, [calls])
-    nodes, own = _own_sums(ground, growing, families)  # while the others are at work
-    parts = {ground.me: own}
-    if ground.min_rows > 1:
-        _keep_groups(ground, growing, families)
+    looks = look_at([growing[number].standing for number in families], list(families.values()))
+    parts = {ground.me: _own_sums(ground, growing, families, looks)}  # while the others are at work
     if ground.lenders:  # 2
-        inputs = [Inputs(y=growing[number].y, nodes=nodes[number]) for number in families] * len(ground.lenders)
-        sums = [of for of in product(team.products, list(zip(calls, inputs, strict=True))) if of is not None]
+        each = zip(calls, families, looks, strict=False)  # the first lender's calls; the others' are like them
+        inputs = [_inputs(call, growing[number].y, seen, part=part) for call, number, seen in each]
+        batch = list(zip(calls, inputs * len(ground.lenders), strict=True))
+        sums = [of for of in product(team.products, batch) if of is not None]
         for order, (place, _) in enumerate(ground.lenders):
             parts[place] = np.concatenate(sums[order * len(families) : (order + 1) * len(families)])
+    if ground.min_rows > 1:
+        _keep_groups(ground, growing, families)
     totals = _asked_totals(growing, families)
     by_feature = [to_logical(layouts[place], parts[place], totals) for place in sorted(parts)]
     _keep_sums(growing, families, np.concatenate(by_feature, axis=1))
@@ -77,15 +81,21 @@ def _level(
 
 
 def _own_sums(
-    ground: Ground, growing: Sequence[Growing], families: Mapping[int, Families]
-) -> tuple[dict[int, Ints32], Ints]:
-    """By tree the family that asks about each row, and the sums over the active party's own bins."""
-    looks = look_at([growing[number].standing for number in families], list(families.values()))
+    ground: Ground, growing: Sequence[Growing], families: Mapping[int, Families], looks: Sequence[Look]
+) -> Ints:
+    """The sums over the active party's own bins."""
+    each = zip(families.items(), looks, strict=True)
     sums = [
-        bin_sums(ground.own.layout, seen.places, len(of_tree), growing[number].y[seen.rows])
-        for (number, of_tree), seen in zip(families.items(), looks, strict=True)
+        bin_sums(ground.own.layout, seen.places, len(of_tree), growing[number].y.take(seen.rows, axis=0))
+        for (number, of_tree), seen in each
     ]
-    return {number: seen.nodes for number, seen in zip(families, looks, strict=True)}, np.concatenate(sums)
+    return np.concatenate(sums)
+
+
+def _inputs(call: Call, y: Ints, seen: Look, *, part: bool) -> Inputs:
+    """The gradients of a product, and which family asks about each of its rows."""
+    y = seen.laid_out(y.take(seen.rows, axis=0), call.rows, part=True) if part else y
+    return Inputs(y=y, nodes=seen.nodes_in(call.rows, part=part))
 
 
 def _keep_groups(ground: Ground, growing: Sequence[Growing], families: Mapping[int, Families]) -> None:
@@ -134,18 +144,42 @@ def _find(ground: Ground, growing: Sequence[Growing], families: Mapping[int, Fam
     exponents = np.array([growing[number].seedling.exponents for number, _ in new], np.int64)
     kept = [node.groups for node in nodes if node.groups is not None]
     groups = Groups(np.stack([ends for ends, _ in kept]), np.stack([joined for _, joined in kept])) if kept else None
-    best = best_splits(ground.space, sums, totals, exponents, ground.parameters, groups, _drawn(growing, new))
+    allowed, least = _drawn(ground, growing, new, groups), _least(ground, growing, new)
+    best = best_splits(ground.space, sums, totals, exponents, ground.parameters, groups, allowed, least)
     for place, node in enumerate(nodes):
         node.gain, node.best = float(best.gains[place]), int(best.bins[place])
         node.missing_left, node.left = bool(best.missing_left[place]), best.left[place]
 
 
-def _drawn(growing: Sequence[Growing], new: Sequence[tuple[int, int]]) -> Bools | None:
+def _drawn(
+    ground: Ground, growing: Sequence[Growing], new: Sequence[tuple[int, int]], groups: Groups | None
+) -> Bools | None:
     """The features that each node may be split by, drawn tree by tree."""
+    if any(growing[number].seedling.drawn is None for number, _ in new):
+        return None
+    can_be, trees = splittable(ground.space, groups, len(new)), np.array([number for number, _ in new])
     parts = []
-    for number in dict.fromkeys(number for number, _ in new):
+    for number in dict.fromkeys(trees.tolist()):
         draw = growing[number].seedling.drawn
-        if draw is None:
-            return None
-        parts.append(draw(sum(other == number for other, _ in new)))
+        if draw is not None:
+            parts.append(draw(can_be[trees == number]))
     return np.concatenate(parts)
+
+
+def _least(ground: Ground, growing: Sequence[Growing], new: Sequence[tuple[int, int]]) -> Floats | None:
+    """What each side must weigh so that `min_rows` of the drawn rows are there, if they weigh the same.
+
+    LightGBM guesses their number in this way too. Few rows that stand for many would otherwise decide by chance.
+    """
+    if not isinstance(ground.parameters, LgbParameters):
+        return None
+    least = np.zeros(len(new))
+    drawn = {}
+    for place, (number, node) in enumerate(new):
+        tree = growing[number]
+        if tree.seedling.sampled:
+            if number not in drawn:
+                drawn[number] = np.bincount(tree.where[tree.weighing], minlength=len(tree.nodes))
+            weight = np.ldexp(float(tree.nodes[node].totals[-1]), -tree.seedling.exponents[-1])
+            least[place] = ground.parameters.min_rows * weight / drawn[number][node]
+    return least

@@ -17,7 +17,7 @@ from unpooled import atomic
 from unpooled.codec import Floats, Ints
 from unpooled.errors import InputError
 from unpooled.vertical.binning import Binning
-from unpooled.vertical.ground import LEAF, Growing
+from unpooled.vertical.ground import LEAF, Grown
 from unpooled.vertical.parameters import AnyTrees, ForestParameters, outputs_of
 from unpooled.vertical.splits import SplitTable
 
@@ -174,23 +174,22 @@ def part_of(name: bytes, party: str, binning: Binning, table: SplitTable, *, hid
     )
 
 
-def tree_of(growing: Growing, values: Floats) -> Tree:
+def tree_of(grown: Grown, values: Floats) -> Tree:
     """A grown tree with the values of its nodes, nodes × outputs."""
-    nodes = growing.nodes
     return Tree(
-        first=tuple(node.first for node in nodes),
-        owner=tuple(node.owner for node in nodes),
-        split=tuple(node.split for node in nodes),
+        first=tuple(grown.first.tolist()),
+        owner=tuple(grown.owner.tolist()),
+        split=tuple(grown.split.tolist()),
         values=tuple(map(tuple, values.tolist())),
     )
 
 
-def gains_of(grown: Sequence[Growing], first_bins: Ints, features: Sequence[Ints]) -> list[list[float]]:
+def gains_of(grown: Sequence[Grown], first_bins: Ints, features: Sequence[Ints]) -> list[list[float]]:
     """The gains of all splits, by owner and feature, added up in the order of growing."""
     gains: list[list[float]] = [[0.0] * (int(of.max()) + 1 if of.size else 0) for of in features]
     for tree in grown:
-        for node in tree.nodes:
-            if node.first != LEAF:
-                feature = int(features[node.owner][node.best - int(first_bins[node.owner])])
-                gains[node.owner][feature] += node.gain
+        inner = tree.first != LEAF
+        each = zip(tree.owner[inner].tolist(), tree.best[inner].tolist(), tree.gains[inner].tolist(), strict=True)
+        for owner, best, gain in each:
+            gains[owner][int(features[owner][best - int(first_bins[owner])])] += gain
     return gains

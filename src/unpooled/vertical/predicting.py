@@ -19,7 +19,7 @@ from unpooled.vertical.binning import apply_bins
 from unpooled.vertical.boosting import probabilities
 from unpooled.vertical.ground import LEAF
 from unpooled.vertical.layout import Bins
-from unpooled.vertical.model import Model, Part
+from unpooled.vertical.model import Model, Part, Tree
 from unpooled.vertical.parameters import ForestParameters, outputs_of
 from unpooled.vertical.splits import right_of
 from unpooled.vertical.standing import packed, unpacked
@@ -31,7 +31,7 @@ _MOST_AT_ONCE = 4_000_000  # rows × trees
 def predict(team: Team, model: Model, matrix: Floats) -> NDArray[np.str_] | Floats:
     """At the active party: for each new row the most probable class, by name, or the number."""
     if not model.parameters.classes:
-        numbers: Floats = _mean(scores(team, model, matrix))[:, 0]
+        numbers: Floats = mean_of(scores(team, model, matrix))[:, 0]
         return numbers
     names: NDArray[np.str_] = np.array(model.classes)[predict_proba(team, model, matrix).argmax(axis=1)]
     return names
@@ -41,7 +41,7 @@ def predict_proba(team: Team, model: Model, matrix: Floats) -> Floats:
     """At the active party: the probability of each class for new rows, rows × classes."""
     if not model.parameters.classes:
         raise InputError("a number has no probabilities")
-    found = _mean(scores(team, model, matrix))
+    found = mean_of(scores(team, model, matrix))
     return found if model.parameters.classes > 2 else np.concatenate([1.0 - found, found], axis=1)
 
 
@@ -58,10 +58,10 @@ def scores(team: Team, model: Model, matrix: Floats) -> list[Floats]:
     for owner in helpers:
         team.session.send(owner, messages.Sort(bytes.fromhex(model.part.name), len(features)))
     rows, step = len(features), max(_MOST_AT_ONCE // max(nodes.trees, 1), 1)
-    leaves = np.empty((rows, nodes.trees), np.int32)
+    leaves = np.empty((nodes.trees, rows), np.int32)
     for begin in range(0, rows, step):
         end = min(begin + step, rows)
-        leaves[begin:end] = _leaves(team, model, nodes, features, begin, end)
+        leaves[:, begin:end] = _leaves(team, model, nodes, features, begin, end)
         if helpers:
             team.session.progress(end, rows)
     for owner in helpers:
@@ -102,28 +102,37 @@ def help_predict(team: Team, part: Part, matrix: Floats) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Nodes:
-    """The nodes of all trees: the first child of each, by whom and by which split it is split, its values."""
+    """The nodes of all trees: the first child of each, by which split it is split, its values.
+
+    Splits of all owners are numbered on, those of the owner at a place from `begins[place]` on. A leaf leads to itself,
+    by split 0, of which every row is on the left.
+    """
 
     roots: Ints
+    depth: int
     first: Ints
-    owner: Ints
     split: Ints
     values: Floats
+    begins: tuple[int, ...]
 
     @classmethod
     def of(cls, model: Model) -> _Nodes:
         trees = [tree for ensemble in model.ensembles for tree in ensemble.trees]
         lengths = [len(tree.first) for tree in trees]
         roots = np.cumsum([0, *lengths])[:-1].astype(np.int64)
-        shift = np.repeat(roots, lengths)
         first = np.array([child for tree in trees for child in tree.first], np.int64)
-        values = [value for tree in trees for value in tree.values]
+        owner = np.array([owner for tree in trees for owner in tree.owner], np.int64)
+        split = np.array([split for tree in trees for split in tree.split], np.int64)
+        inner, values = first != LEAF, [value for tree in trees for value in tree.values]
+        splits = [int(split[inner & (owner == place)].max(initial=-1)) + 1 for place in range(len(model.owners))]
+        begins = np.cumsum([1, *splits])
         return cls(
             roots,
-            np.where(first == LEAF, LEAF, first + shift),
-            np.array([owner for tree in trees for owner in tree.owner], np.int64),
-            np.array([split for tree in trees for split in tree.split], np.int64),
+            max(map(_depth, trees)),
+            np.where(inner, first + np.repeat(roots, lengths), np.arange(len(first))),
+            np.where(inner, split + begins[owner], 0),
             np.array(values).reshape(len(first), -1),
+            tuple(begins.tolist()),
         )
 
     @property
@@ -131,44 +140,55 @@ class _Nodes:
         return len(self.roots)
 
 
+def _depth(tree: Tree) -> int:
+    depths = [0] * len(tree.first)
+    for node, first in enumerate(tree.first):
+        if first != LEAF:
+            depths[first] = depths[first + 1] = depths[node] + 1
+    return max(depths)
+
+
 def _leaves(team: Team, model: Model, nodes: _Nodes, features: Bins, begin: int, end: int) -> NDArray[np.int32]:
-    """For a run of rows the leaf of each in each tree."""
-    count = end - begin
-    at = np.tile(nodes.roots, (count, 1))
-    table, layout = model.part.table, model.part.binning.layout
-    while (inner := nodes.first[at] != LEAF).any():
-        right = np.zeros(at.shape, bool)
+    """For a run of rows the leaf of each in each tree, trees × rows."""
+    count, mine = end - begin, model.own_place
+    sides, known = np.zeros((nodes.begins[-1], count), bool), np.zeros((nodes.begins[-1], count), bool)
+    known[0] = True
+    own, table = slice(nodes.begins[mine], nodes.begins[mine + 1]), model.part.table
+    for number in range(own.stop - own.start):
+        of_rows = np.arange(begin, end), np.full(count, number)
+        sides[own.start + number] = right_of(table, model.part.binning.layout, features, *of_rows)
+    known[own] = True
+    at, rows = np.repeat(nodes.roots[:, np.newaxis], count, axis=1), np.arange(count)
+    for _ in range(nodes.depth):
+        met = nodes.split[at] * count + rows
+        reach = np.zeros(sides.shape, bool)
+        reach.reshape(-1)[met] = True
+        reach &= ~known
         for place, owner in enumerate(model.owners):
-            row, tree = np.nonzero(inner & (nodes.owner[at] == place))
-            if not row.size:
-                continue
-            split = nodes.split[at[row, tree]]
-            if place == model.own_place:
-                right[row, tree] = right_of(table, layout, features, row + begin, split)
-            else:
-                right[row, tree] = _asked(team, model, owner, begin, count, row, split)
-        at = np.where(inner, nodes.first[at] + right, at)
+            theirs = slice(nodes.begins[place], nodes.begins[place + 1])
+            if reach[theirs].any():
+                _ask(team, model, owner, begin, reach[theirs], sides[theirs], known[theirs])
+        at = nodes.first[at] + sides.reshape(-1)[met]
     return at.astype(np.int32)
 
 
-def _asked(team: Team, model: Model, owner: str, begin: int, count: int, row: Ints, split: Ints) -> Bools:
-    """A passive party's sides for pairs of a row and a split; each is asked about once."""
-    numbers, place = np.unique(split, return_inverse=True)
-    sides = np.zeros((len(numbers), count), bool)
+def _ask(team: Team, model: Model, owner: str, begin: int, reach: Bools, sides: Bools, known: Bools) -> None:
+    """Fill in a passive party's sides, splits × rows; nothing is asked about twice."""
+    numbers, count = np.flatnonzero(reach.any(axis=1)), reach.shape[1]
     if model.parameters.hide_nodes:
         team.session.send(owner, messages.Needed(begin, count, numbers.astype(np.int32)))
         answer = team.session.recv(owner, messages.AllSides).sides
-        sides = unpacked(answer, sides.size, owner).reshape(sides.shape)
+        sides[numbers] = unpacked(answer, len(numbers) * count, owner).reshape(len(numbers), count)
+        known[numbers] = True
     else:
-        reach = np.zeros(sides.shape, bool)
-        reach[place, row] = True
-        team.session.send(owner, messages.Reached(begin, count, numbers.astype(np.int32), packed(reach.reshape(-1))))
+        bits = packed(reach[numbers].reshape(-1))
+        team.session.send(owner, messages.Reached(begin, count, numbers.astype(np.int32), bits))
         sides[reach] = unpacked(team.session.recv(owner, messages.Sides).sides, int(reach.sum()), owner)
-    return sides[place, row]
+        known |= reach
 
 
-def _mean(each: Sequence[Floats]) -> Floats:
-    """The mean over ensembles, added up in their order."""
+def mean_of(each: Sequence[Floats]) -> Floats:
+    """The mean over models, added up in their order."""
     total = each[0]
     for found in each[1:]:
         total = total + found
@@ -182,9 +202,9 @@ def _scores(model: Model, nodes: _Nodes, leaves: NDArray[np.int32]) -> Iterator[
     forest = isinstance(parameters, ForestParameters)
     for ensemble in model.ensembles:
         base = np.array(ensemble.base)
-        total = np.tile(np.zeros_like(base) if forest else base, (len(leaves), 1))
+        total = np.tile(np.zeros_like(base) if forest else base, (leaves.shape[1], 1))
         for number in range(len(ensemble.trees)):
-            values = nodes.values[leaves[:, tree]]
+            values = nodes.values[leaves[tree]]
             if forest:
                 total += values
             else:

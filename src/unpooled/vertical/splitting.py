@@ -109,12 +109,14 @@ def best_splits(
     parameters: TreeParameters,
     groups: Groups | None = None,
     allowed: Bools | None = None,
+    least: Floats | None = None,
 ) -> Best:
     """The best split of each node.
 
     `sums` are nodes × logical bins × columns, `totals` nodes × columns, the last column the weight; `exponents` say by
     which power of two each column of a node was scaled. A split goes between `groups` of bins, for only there sums are
     known; missing values that are joined to the last group go with it. `allowed` are nodes × features.
+    `least` is what each side of a node must weigh, where that is more than `minimum_child_weight`.
 
     Missing values go to the side where that gains more; where none are missing, later ones go where more weight is.
     """
@@ -125,7 +127,10 @@ def best_splits(
         some = slice(begin, begin + _NODES_AT_ONCE)
         of_groups = None if groups is None else Groups(groups.ends[some], groups.missing_joined[some])
         of_allowed = None if allowed is None else allowed[some]
-        parts.append(_best(space, sums[some], totals[some], exponents[some], parameters, of_groups, of_allowed))
+        of_least = None if least is None else least[some]
+        parts.append(
+            _best(space, sums[some], totals[some], exponents[some], parameters, of_groups, of_allowed, of_least)
+        )
     return Best(
         *(np.concatenate([getattr(part, name) for part in parts]) for name in ("gains", "bins", "missing_left", "left"))
     )
@@ -139,48 +144,77 @@ def _best(
     parameters: TreeParameters,
     groups: Groups | None,
     allowed: Bools | None,
+    least: Floats | None,
 ) -> Best:
     columns, owners = range(sums.shape[2]), space.owner_of_bin
-    scale: Floats = np.ldexp(1.0, -exponents)[:, np.newaxis]
-    scaled: Floats = totals * scale[:, 0]  # exact, as are all sums over a node's rows: none passes 2^53
-    whole = [scaled[:, k, np.newaxis] for k in columns]
+    scale: Floats = np.ldexp(1.0, -exponents)
+    scaled: Floats = totals * scale  # exact, as are all sums over a node's rows: none passes 2^53
+    base = _score([scaled[:, k] for k in columns], parameters)
     running = [np.cumsum(sums[..., k], axis=1) for k in columns]  # over all features, which may pass it
-    earlier = [owners * totals[:, k, np.newaxis] for k in columns]  # each feature's bins add up to the node's total
-    left = [(running[k] - earlier[k]) * scale[..., k] for k in columns]
-    base = _score(whole, parameters)
-    possible = space.thresholds if groups is None else space.thresholds & groups.ends
+    possible = np.broadcast_to(space.thresholds, sums.shape[:2])
+    if groups is not None:
+        possible = possible & groups.ends & ~(groups.missing_joined[:, owners] & space.last_value)
     if allowed is not None:
         possible = possible & allowed[:, owners]
-    if groups is not None:
-        possible = possible & ~(groups.missing_joined[:, owners] & space.last_value)
-    gains = np.where(possible, _gains(left, whole, base, parameters), -np.inf)
-    missing_left = np.zeros(gains.shape, bool)
-    if (before := space.before_missing).size:
-        missing = space.missing_bin[owners[before]]
-        with_missing = [left[k][:, before] + sums[:, missing, k] * scale[..., k] for k in columns]
+    # From here on node by node the bins that a split may go after: of small nodes these are few.
+    at, counts = np.flatnonzero(possible), np.count_nonzero(possible, axis=1)
+    nodes = np.arange(len(sums)).repeat(counts)
+    features = owners.take(at - nodes * sums.shape[1])
+    left: list[Floats] = []
+    for k in columns:
+        earlier = features * totals[:, k].repeat(counts)  # each feature's bins add up to the node's total
+        left.append((running[k].reshape(-1).take(at) - earlier) * scale[:, k].repeat(counts))
+    whole, bases = [scaled[:, k].repeat(counts) for k in columns], base.repeat(counts)
+    least = None if least is None else least.repeat(counts)
+    found_gains = _gains(left, whole, bases, parameters, least)
+    missing_left = np.zeros(sums.shape[:2], bool)
+    if space.before_missing.size:
+        missing = space.missing_bin.take(features)
         # Missing values alone on the left are the same as all others there, which the last value's threshold says.
-        possible = np.broadcast_to(possible, gains.shape)[:, before] & (left[-1][:, before] > 0)
+        with_missing = (missing >= 0) & (left[-1] > 0)
         if groups is not None:
-            possible &= ~groups.missing_joined[:, owners[before]]
-        other = np.where(possible, _gains(with_missing, whole, base, parameters), -np.inf)
-        missing_left[:, before] = other > gains[:, before]
-        gains[:, before] = np.maximum(other, gains[:, before])
+            with_missing &= ~groups.missing_joined[nodes, features]
+        (some,) = with_missing.nonzero()
+        moved = sums[nodes[some], missing[some]] * scale[nodes[some]]
+        other = _gains(
+            [left[k][some] + moved[:, k] for k in columns],
+            [whole[k][some] for k in columns],
+            bases[some],
+            parameters,
+            None if least is None else least[some],
+        )
+        missing_left.reshape(-1)[at[some]] = other > found_gains[some]
+        found_gains[some] = np.maximum(other, found_gains[some])
+    gains = np.full(sums.shape[:2], -np.inf)
+    gains.reshape(-1)[at] = found_gains
     rows, choice = np.arange(len(sums)), gains.argmax(axis=1)
     gain = gains[rows, choice]
-    found = gain > np.maximum(parameters.minimum_gain, _ROUNDING * base[:, 0])
+    found = gain > np.maximum(parameters.minimum_gain, _ROUNDING * base)
     bins = space.missing_bin[owners[choice]]
     goes_left = missing_left[rows, choice]
     none_missing = (bins < 0) | ~(sums[rows, bins] != 0).any(axis=1)
     if groups is not None:
         none_missing &= ~groups.missing_joined[rows, owners[choice]]
-    heavier = 2 * left[-1][rows, choice] >= scaled[:, -1]
-    sums_left = np.stack([running[k][rows, choice] - earlier[k][rows, choice] for k in columns], axis=1)
+    sums_left = np.stack([running[k][rows, choice] for k in columns], axis=1)
+    sums_left -= owners[choice, np.newaxis] * totals
+    heavier = 2 * sums_left[:, -1] * scale[:, -1] >= scaled[:, -1]
     sums_left += sums[rows, bins] * goes_left[:, np.newaxis]
     goes_left = np.where(none_missing, heavier, goes_left)
     return Best(np.where(found, gain, 0.0), np.where(found, choice, -1), goes_left, sums_left)
 
 
-def _gains(left: Sequence[Floats], whole: Sequence[Floats], base: Floats, parameters: TreeParameters) -> Floats:
+def splittable(space: Space, groups: Groups | None, nodes: int) -> Bools:
+    """The features that nodes can be split by, nodes × features: those with a threshold between groups of bins."""
+    possible = np.broadcast_to(space.thresholds, (nodes, len(space.thresholds)))
+    if groups is not None:
+        possible = possible & groups.ends & ~(groups.missing_joined[:, space.owner_of_bin] & space.last_value)
+    found: Bools = np.logical_or.reduceat(possible, space.starts, axis=1)
+    return found
+
+
+def _gains(
+    left: Sequence[Floats], whole: Sequence[Floats], base: Floats, parameters: TreeParameters, least: Floats | None
+) -> Floats:
     """The gain of each split, minus infinity where a side weighs too little."""
     right = [total - part for total, part in zip(whole, left, strict=True)]
     gains = _score(left, parameters)
@@ -189,7 +223,7 @@ def _gains(left: Sequence[Floats], whole: Sequence[Floats], base: Floats, parame
     gains *= 0.5
     lightest = np.minimum(left[-1], right[-1])
     too_light = lightest < parameters.minimum_child_weight if parameters.minimum_child_weight else lightest <= 0
-    gains[too_light] = -np.inf
+    gains[too_light if least is None else too_light | (lightest < least)] = -np.inf
     return gains
 
 

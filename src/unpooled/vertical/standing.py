@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unpooled.codec import Bools, Bytes, Ints, Ints32
 from unpooled.errors import ProtocolError
 from unpooled.vertical.binning import Binned
 from unpooled.vertical.groups import Groups, covered, merged, shown_bins, whole
 from unpooled.vertical.layout import Bins, Layout, to_logical
+
+T = TypeVar("T", bound=np.generic)
 
 OUTSIDE = -1
 ROOT = 0
@@ -68,20 +72,37 @@ def standing_in_bag(own: Binned, taking_part: Bools | None, min_rows: int, *, cu
 
 def members(where: Ints32, nodes: Ints32) -> tuple[Ints, Ints]:
     """The rows of some nodes, node by node and in each in the order of rows, and how many each has."""
-    slots = _slots(where, nodes, 1)
-    inside = np.flatnonzero(slots >= 0)
-    found = slots[inside]
-    narrow = found.astype(np.uint16) if len(nodes) < 2**16 else found  # numpy sorts these by counting
-    return inside[np.argsort(narrow, kind="stable")], np.bincount(found, minlength=len(nodes))
+    size = max(int(where.max(initial=0)), int(nodes.max(initial=0))) + 2
+    slots = np.full(size, len(nodes), np.min_scalar_type(len(nodes)))  # numpy sorts 16 bits and fewer by counting
+    slots[nodes] = np.arange(len(nodes))
+    found = slots.take(where, mode="wrap")  # rows outside, whose node is -1, have the last one
+    counts = np.bincount(found, minlength=len(nodes))[: len(nodes)]
+    return found.argsort(kind="stable")[: int(counts.sum())], counts
 
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """For a tree's families: which of them asks about each row, or -1; the rows asked about, and their bins' places."""
+    """For a tree's families: the rows asked about, which family asks about each, and the places of their bins.
 
-    nodes: Ints32
+    Rows stand family by family. A product has either a place for each row of the tree, or just one for each that can be
+    asked about: `laid_out` and `nodes_in` put them there.
+    """
+
     rows: Ints
+    families: Ints32
     places: Ints32
+
+    def laid_out(self, values: NDArray[T], count: int, *, part: bool) -> NDArray[T]:
+        """What the rows asked about have, in a product of so many rows; zero elsewhere."""
+        if len(values) == count and part:
+            return values
+        found = np.zeros((count, *values.shape[1:]), values.dtype)
+        found[slice(len(values)) if part else self.rows] = values
+        return found
+
+    def nodes_in(self, count: int, *, part: bool) -> Ints32:
+        """Which family asks about each row of a product, or -1."""
+        return self.laid_out(self.families + np.int32(1), count, part=part) - np.int32(1)
 
 
 def look_at(standings: Sequence[Standing], families: Sequence[Families]) -> list[Look]:
@@ -104,27 +125,24 @@ def look_at(standings: Sequence[Standing], families: Sequence[Families]) -> list
     return looks
 
 
-def shown(standings: Sequence[Standing], families: Sequence[Families]) -> list[tuple[Bins, Ints32]]:
-    """For each tree the columns as they may be shown for its families, and which family asks about each row, or -1."""
+def shown(standings: Sequence[Standing], families: Sequence[Families]) -> list[tuple[Look, Bins]]:
+    """A look at the families of each tree, and the bins of the rows asked about as they may be shown."""
     looks = look_at(standings, families)
     if standings[0].min_rows <= 1:
-        return [(standing.own.columns, look.nodes) for standing, look in zip(standings, looks, strict=True)]
+        return [
+            (look, standing.own.columns.take(look.rows, axis=0))
+            for standing, look in zip(standings, looks, strict=True)
+        ]
     layout = standings[0].layout
     kept = [
         standing.groups[first] for standing, of in zip(standings, families, strict=True) for first in of.firsts.tolist()
     ]
     tables = shown_bins(layout, _stacked(kept))
-    as_they_are = (tables == layout.as_it_is).all(axis=1)
-    columns, begin = [], 0
-    for standing, of, look in zip(standings, families, looks, strict=True):
-        mine = slice(begin, begin + len(of))
-        as_shown = standing.own.columns
-        if not as_they_are[mine].all():
-            as_shown = as_shown.copy()
-            as_shown[look.rows] = tables[mine].reshape(-1).take(look.places)
-        columns.append((as_shown, look.nodes))
+    found, begin = [], 0
+    for look, of in zip(looks, families, strict=True):
+        found.append((look, tables[begin : begin + len(of)].reshape(-1).take(look.places)))
         begin += len(of)
-    return columns
+    return found
 
 
 def bin_sums(layout: Layout, places: Ints32, count: int, y: Ints | None) -> Ints:
@@ -166,30 +184,18 @@ def unpacked(bits: Bytes, count: int, sender: str) -> Bools:
     return np.unpackbits(bits, count=count).view(bool)
 
 
-def _slots(where: Ints32, firsts: Ints32, siblings: int) -> Ints:
-    """For each row which of the nodes it is in, family by family, or -1."""
-    size = max(int(where.max(initial=0)), int(firsts.max(initial=0)) + siblings - 1) + 1
-    slot_of_node = np.full(size + 1, OUTSIDE, np.int64)  # the last is for rows outside, whose node is -1
-    for sibling in range(siblings):
-        slot_of_node[firsts + sibling] = np.arange(len(firsts)) * siblings + sibling
-    return slot_of_node[where]
-
-
 def _look(standing: Standing, families: Families) -> Look:
-    size = max(int(standing.where.max(initial=0)), int(families.firsts.max(initial=0)) + 1) + 1
-    family_of_node = np.full(size + 1, OUTSIDE, np.int32)  # the last is for rows outside, whose node is -1
-    family_of_node[families.firsts + families.asked] = np.arange(len(families))
-    nodes = family_of_node[standing.where]
-    rows = np.flatnonzero(nodes != OUTSIDE)
+    rows, counts = members(standing.where, families.firsts + families.asked)
+    of_rows = np.arange(len(families), dtype=np.int32).repeat(counts)
     places = standing.own.places.take(rows, axis=0)
-    places += (nodes[rows] * np.int32(standing.layout.bins))[:, np.newaxis]
-    return Look(nodes, rows, places)
+    places += (of_rows * np.int32(standing.layout.bins))[:, np.newaxis]
+    return Look(rows, of_rows, places)
 
 
 def _counts(standing: Standing, families: Families, look: Look) -> Ints:
     """How many rows each node has in each bin, families × siblings × logical bins."""
     layout, siblings, every = standing.layout, families.siblings, np.arange(len(families))
-    totals = np.bincount(look.nodes[look.rows], minlength=len(families))
+    totals = np.bincount(look.families, minlength=len(families))
     asked = to_logical(layout, bin_sums(layout, look.places, len(families), None), totals[:, np.newaxis])[..., 0]
     counts = asked[:, np.newaxis]
     if siblings == 2:

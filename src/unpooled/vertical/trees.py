@@ -21,6 +21,7 @@ from math import ceil
 
 import numpy as np
 
+from unpooled.checkpoint import Notebook
 from unpooled.codec import Floats
 from unpooled.errors import InputError, ProtocolError
 from unpooled.session import Session
@@ -28,7 +29,7 @@ from unpooled.vertical import messages
 from unpooled.vertical.binning import Binning, binned, fit_bins
 from unpooled.vertical.boosting import boost, probabilities
 from unpooled.vertical.forest import plant
-from unpooled.vertical.ground import Ground, Growing
+from unpooled.vertical.ground import Ground, Grown
 from unpooled.vertical.layout import Layout
 from unpooled.vertical.lending import NAME_BYTES, layout_of, lend
 from unpooled.vertical.model import Ensemble, Model, Part, gains_of, part_of, tree_of
@@ -67,9 +68,19 @@ class Fitted:
 
 
 def fit(
-    team: Team, parameters: AnyTrees, columns: Columns, targets: Sequence[Target], classes: Sequence[str] = ()
+    team: Team,
+    parameters: AnyTrees,
+    columns: Columns,
+    targets: Sequence[Target],
+    classes: Sequence[str] = (),
+    binning: Binning | None = None,
+    notebook: Notebook | None = None,
 ) -> Fitted:
-    """At the active party: fit one model to each target, all of them together."""
+    """At the active party: fit one model to each target, all of them together.
+
+    With several fits to the same columns all parties bin these once, and hand that in. In a notebook all parties keep
+    each group of trees; if there are some in it, which must be as many at all of them, the fit goes on after these.
+    """
     rows, party = len(columns.matrix), team.active
     if not targets:
         raise InputError("target: there is none to fit to")
@@ -80,20 +91,13 @@ def fit(
     weighed = [
         (target, checked_weights(target, rows, parameters.classes, balanced=parameters.balanced)) for target in targets
     ]
-    binning = fit_bins(
-        columns.matrix,
-        columns.names,
-        bins=parameters.bins,
-        bundle=parameters.bundle,
-        blocks=columns.blocks,
-        party=party,
-    )
+    binning = binning or own_binning(team, parameters, columns)
     own = binned(binning, columns.matrix, party)
     space = Space(tuple(own.layout if owner == party else _lent(team, owner, rows) for owner in team.owners))
     if not space.features:
         raise InputError("columns: no party has any, so there is nothing to learn from")
     name = secrets.token_bytes(NAME_BYTES)
-    ground = Ground(team, parameters, space, own, name.hex())
+    ground = Ground(team, parameters, space, own, name.hex(), notebook=notebook, known=len(notebook or ()))
     groups = ceil(len(targets) * outputs_of(parameters) / parameters.lockstep) * parameters.trees
     if isinstance(parameters, ForestParameters):
         groups = ceil(len(targets) * parameters.trees / parameters.lockstep)
@@ -121,7 +125,13 @@ def fit(
 
 
 def help_fit(
-    team: Team, parameters: AnyTrees, columns: Columns, most_thresholds: int | None = None, models: int = 1
+    team: Team,
+    parameters: AnyTrees,
+    columns: Columns,
+    most_thresholds: int | None = None,
+    models: int = 1,
+    binning: Binning | None = None,
+    notebook: Notebook | None = None,
 ) -> Part:
     """At a passive party: lend columns, in a random order and without names; what is kept is this party's part.
 
@@ -129,9 +139,21 @@ def help_fit(
     many the active party fits, and their trees are all that is answered.
     """
     session, party = team.session, team.session.party
-    binning = lent_binning(session, parameters, columns, most_thresholds)
-    name, table = lend(team, parameters, binned(binning, columns.matrix, party), models)
+    binning = binning or lent_binning(session, parameters, columns, most_thresholds)
+    name, table = lend(team, parameters, binned(binning, columns.matrix, party), models, notebook)
     return part_of(name, party, binning, table, hide_nodes=parameters.hide_nodes)
+
+
+def own_binning(team: Team, parameters: AnyTrees, columns: Columns) -> Binning:
+    """How the active party's values become bins."""
+    return fit_bins(
+        columns.matrix,
+        columns.names,
+        bins=parameters.bins,
+        bundle=parameters.bundle,
+        blocks=columns.blocks,
+        party=team.active,
+    )
 
 
 def lent_binning(session: Session, parameters: AnyTrees, columns: Columns, most_thresholds: int | None) -> Binning:
@@ -175,7 +197,7 @@ def _of_part(values: Floats, part: np.ndarray | None) -> Floats:
     return values if part is None else np.where(part[:, np.newaxis], values, np.nan)
 
 
-def _ensemble(ground: Ground, base: Floats, rounds: Sequence[Sequence[tuple[Growing, Floats]]]) -> Ensemble:
+def _ensemble(ground: Ground, base: Floats, rounds: Sequence[Sequence[tuple[Grown, Floats]]]) -> Ensemble:
     """The trees in the order of growing: round by round, in each class by class."""
     trees = [(tree, values) for each in rounds for tree, values in each]
     gains = gains_of([tree for tree, _ in trees], ground.space.first_bins, [of.owner for of in ground.space.layouts])
