@@ -15,7 +15,15 @@ from rich.text import Text
 
 from unpooled.cli.certs import certs_app
 from unpooled.cli.data import datasets_app, example_command
-from unpooled.cli.jobs import demo_command, job_command, join_command, purge_command, report_command, run_command
+from unpooled.cli.jobs import (
+    demo_command,
+    job_command,
+    join_command,
+    purge_command,
+    report_command,
+    resume_command,
+    run_command,
+)
 from unpooled.cli.ledger import ledger_command
 from unpooled.errors import PeerError, PlanError, UnpooledError
 from unpooled.version import __version__
@@ -33,6 +41,7 @@ app = typer.Typer(
 )
 app.command("run")(run_command)
 app.command("join")(join_command)
+app.command("resume")(resume_command)
 app.command("job")(job_command)
 app.command("demo")(demo_command)
 app.command("report")(report_command)

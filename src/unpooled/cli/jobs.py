@@ -9,10 +9,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 from rich.console import Console
@@ -21,18 +21,19 @@ from unpooled.cli.bars import ConsoleHandler, bars
 from unpooled.cli.dry_run import show_dry_run
 from unpooled.cli.options import Json, Quiet
 from unpooled.data import example
-from unpooled.errors import JobFailed, PlanError, UnpooledError
+from unpooled.errors import InputError, JobFailed, PlanError, UnpooledError
 from unpooled.jobs.example_job import write_job_files
 from unpooled.jobs.files import Job, load_job, load_plan, load_private
-from unpooled.jobs.kinds import KINDS
-from unpooled.jobs.private import check_fits
+from unpooled.jobs.kinds import KINDS, Result
+from unpooled.jobs.plan import Plan
+from unpooled.jobs.private import Private, check_fits
 from unpooled.jobs.rehearsal import rehearse
 from unpooled.jobs.templates import job_template, plan_template, private_template
 from unpooled.report.page import write_report
 from unpooled.run import folder as run_folder
 from unpooled.run.join import addresses_of, join
-from unpooled.run.progress import Progress, keep_progress
-from unpooled.run.spawn import spawn
+from unpooled.run.progress import Progress, Watch, keep_progress
+from unpooled.run.spawn import spawn, spawn_again
 
 _LAST_SECONDS = 5.0
 """How long a party whose spawner has died may take to end in order."""
@@ -42,6 +43,9 @@ _TEMPLATES = {"job": job_template, "plan": plan_template, "private": private_tem
 
 RunFolder = Annotated[
     Path | None, typer.Option("--run", metavar="DIR", help="Folder for this run. Default: runs/KIND-DATE-TIME.")
+]
+Attached = Annotated[
+    bool, typer.Option(hidden=True, help="End when standard input closes, and keep progress in a file.")
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything, show what will be disclosed, start nothing.")
@@ -78,9 +82,7 @@ def join_command(
     run: RunFolder = None,
     quiet: Quiet = False,
     as_json: Json = False,
-    attached: Annotated[
-        bool, typer.Option(hidden=True, help="End when standard input closes, and keep progress in a file.")
-    ] = False,
+    attached: Attached = False,
 ) -> None:
     """Take part in a job as one party, over the network.
 
@@ -93,26 +95,39 @@ def join_command(
         show_dry_run(loaded_plan, [rehearsal], as_json=as_json)
         return
     folder = run or run_folder.new_folder(f"{loaded_plan.kind}-{party}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    console = Console(stderr=True)
-    _log_to(console, quiet or as_json)
     check_fits(loaded_plan, party, loaded_private)  # before there is a folder
     run_folder.create(folder)
-    if attached:
-        threading.Thread(target=_end_with_parent, daemon=True).start()
-        join(loaded_plan, party, loaded_private, folder, keep_progress(folder))
+    run_folder.keep_private(folder, private)
+    _take_part(Seat(loaded_plan, party, loaded_private, folder), quiet=quiet, as_json=as_json, attached=attached)
+
+
+def resume_command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run that was interrupted.")],
+    private: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A party's own settings, if they are elsewhere now.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    attached: Attached = False,
+) -> None:
+    """Go on with a run that was interrupted, from what its parties have kept.
+
+    RUN is the folder of one party, which joined, or that of a run with all of them here. Every party has to resume; the
+    result is the one that an undisturbed run would have had. Plan, tables and software must be the same as before.
+    """
+    if not (run / run_folder.PLAN).exists():
+        raise InputError(f"{run} is not a run's folder: it has no {run_folder.PLAN}")
+    if (run / run_folder.STATUS).exists():
+        plan = load_plan(run / run_folder.PLAN)
+        party = str(run_folder.read_json(run / run_folder.STATUS).get("party", ""))
+        seat = Seat(plan, party, load_private(private or run_folder.private_path(run)), run)
+        check_fits(plan, party, seat.private)
+        _take_part(seat, quiet=quiet, as_json=as_json, attached=attached, resume=True)
         return
-    try:
-        with _log_in(folder / run_folder.LOG), bars(console, quiet or as_json) as watch:
-
-            def watcher(where: str, done: int, total: int) -> None:
-                watch({party: Progress(where, done, total)})
-
-            result = join(loaded_plan, party, loaded_private, folder, watcher)
-    except UnpooledError:
-        _report_failure(folder)
-        raise
-    _say_done(folder, write_report(folder), {party: result}, quiet, as_json)
+    if private is not None:
+        raise InputError(f"--private: {run} is the run of several parties; each has kept its own settings")
+    plan = load_plan(run / run_folder.PLAN)
+    _watched(plan, run, lambda watch: spawn_again(run, watch), quiet, as_json)
 
 
 def job_command(
@@ -173,11 +188,47 @@ def purge_command(
         typer.echo("nothing to remove")
 
 
+class Seat(NamedTuple):
+    """Which party's part is to be taken, with what, and where."""
+
+    plan: Plan
+    party: str
+    private: Private
+    folder: Path
+
+
+def _take_part(seat: Seat, *, quiet: bool, as_json: bool, attached: bool, resume: bool = False) -> None:
+    """Join or join again, with a progress bar, and write the report; an attached one keeps its progress in a file."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    console, folder, party = Console(stderr=True), seat.folder, seat.party
+    _log_to(console, quiet or as_json)
+    if attached:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+        join(*seat, keep_progress(folder), resume=resume)
+        return
+    try:
+        with _log_in(folder / run_folder.LOG), bars(console, quiet or as_json) as watch:
+
+            def watcher(where: str, done: int, total: int) -> None:
+                watch({party: Progress(where, done, total)})
+
+            result = join(*seat, watcher, resume=resume)
+    except UnpooledError:
+        _report_failure(folder)
+        raise
+    _say_done(folder, write_report(folder), {party: result}, quiet, as_json)
+
+
 def _spawn_and_report(job: Job, folder: Path, quiet: bool, as_json: bool) -> None:
-    title = f"{job.plan.kind}: {', '.join(job.plan.parties)}"
+    _watched(job.plan, folder, lambda watch: spawn(job.plan, job.privates, folder, watch), quiet, as_json)
+
+
+def _watched(plan: Plan, folder: Path, start: Callable[[Watch], dict[str, Result]], quiet: bool, as_json: bool) -> None:
+    """Start all parties, with progress bars, and write the report."""
+    title = f"{plan.kind}: {', '.join(plan.parties)}"
     try:
         with bars(Console(stderr=True), quiet or as_json, title) as watch:
-            results = spawn(job.plan, job.privates, folder, watch)
+            results = start(watch)
     except JobFailed:
         _report_failure(folder)
         raise

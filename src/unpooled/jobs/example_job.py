@@ -13,12 +13,13 @@ from unpooled.errors import PlanError
 from unpooled.jobs.files import Job, write_toml
 from unpooled.jobs.kinds import KINDS
 from unpooled.jobs.plan import Party, Plan
-from unpooled.jobs.private import Private
+from unpooled.jobs.private import Consent, Private
 
 ROLES = {"shop": "seeker", "telco": "passive", "bank": "active", "coordinator": "coordinator"}
 TARGET = "card_payments"
 _PARAMETERS = {"train": {"model": {"classes": 0}}}
 _FIRST_PORT = 7433
+_OWNERS = ("active", "passive")
 
 
 def example_job(kind: str, trained: Path | None = None) -> Job:
@@ -35,16 +36,17 @@ def example_job(kind: str, trained: Path | None = None) -> Job:
     roles = {name: role for name, role in ROLES.items() if not (learns and role == "seeker")}
     parties = {name: Party.model_validate({"role": role}) for name, role in roles.items()}
     plan = Plan(kind=kind, parties=parties, parameters=_PARAMETERS.get(kind, {}))
-    return Job(plan, {name: _private(name, learns, trained) for name in roles})
+    return Job(plan, {name: _private(name, kind, trained) for name in roles})
 
 
-def _private(name: str, learns: bool, trained: Path | None) -> Private:
-    table = _table(name)
+def _private(name: str, kind: str, trained: Path | None) -> Private:
+    table, learns, seeks = _table(name), kind in ("train", "predict"), kind == "lookalike"
     return Private(
-        seed=example.SEED if learns and table else None,
+        seed=example.SEED if (learns or seeks) and table else None,
         table=table,
         target=TARGET if learns and ROLES[name] == "active" else None,
         model=trained.resolve() / name if trained and table else None,
+        consent=Consent(positives=seeks and ROLES[name] == "seeker", found=seeks and ROLES[name] in _OWNERS),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from unpooled.errors import PlanError, RefusedError
-from unpooled.jobs import align, check, predict, train
+from unpooled.jobs import align, check, lookalike, predict, train
 from unpooled.jobs.outline import Exchange, frame_of_every_job
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Policy
@@ -34,6 +34,7 @@ class Kind:
 KINDS: Mapping[str, Kind] = {
     "align": Kind((align.__doc__ or "").strip(), align.Parameters, align.role, align.outline),
     "check": Kind((check.__doc__ or "").strip(), check.Parameters, check.role, check.outline),
+    "lookalike": Kind((lookalike.__doc__ or "").strip(), lookalike.Parameters, lookalike.role, lookalike.outline),
     "predict": Kind((predict.__doc__ or "").strip(), predict.Parameters, predict.role, predict.outline),
     "train": Kind((train.__doc__ or "").strip(), train.Parameters, train.role, train.outline),
 }

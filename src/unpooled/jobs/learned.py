@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from unpooled.codec import Bools, Floats
-from unpooled.vertical.linear_model import LinearModel, LinearPart
+from unpooled.vertical.linear_model import LinearModel, LinearModels, LinearPart, LinearParts
 from unpooled.vertical.model import Model, Part
 
-AnyWhole = Model | LinearModel
+AnyWhole = Model | LinearModel | LinearModels
 """What the active party keeps of a model."""
-AnyPart = Part | LinearPart
+AnyPart = Part | LinearPart | LinearParts
 """What a passive party keeps of it."""
 
 

@@ -27,7 +27,9 @@ from unpooled.secure.engine import Engine, MaskSeed
 from unpooled.secure.randomness import SEED_BYTES, new_seed
 from unpooled.session import Session
 from unpooled.vertical import linear_scoring, predicting
-from unpooled.vertical.linear_model import LinearModel, LinearPart
+from unpooled.vertical.linear_model import LinearParts
+from unpooled.vertical.model import Model, Part
+from unpooled.vertical.predicting import mean_of
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import Columns
 from unpooled.wire import message
@@ -87,19 +89,19 @@ def _predict(session: Session, work: Work[Parameters], places: Places, table: Ta
     check_columns(private, table.kinds, work.party, table.origin, model.parameters.classes)
     with session.scope("score"):
         for party in work.plan.with_role("passive"):
-            session.send(party, ModelKind(isinstance(model, LinearModel)))
+            session.send(party, ModelKind(not isinstance(model, Model)))
     common = align.common_rows(session, work, places)
     if common is None:
         return {}
     prepared = transform(preparation, common.table)
-    if isinstance(model, LinearModel):
+    if not isinstance(model, Model):
         train_linear.check_complete(common.table, Columns(prepared.matrix, prepared.names))
     with session.scope("score"):
         team = _team(session, work, common)
-        if isinstance(model, LinearModel):
-            found = train_linear.scores(team, model, prepared.matrix)
+        if isinstance(model, Model):
+            found = mean_of(predicting.scores(team, model, prepared.matrix))
         else:
-            found = predicting.scores(team, model, prepared.matrix)[0]
+            found = train_linear.scores(team, model, prepared.matrix)
     truth, judged = _judged(common.table, private, model, found)
     scores.write_predictions(work.folder, common.table.ids, found, model.classes, truth)
     return {
@@ -123,21 +125,22 @@ def _help(session: Session, work: Work[Parameters], places: Places) -> dict[str,
     if common is None:
         return {}
     prepared = transform(preparation, common.table)
-    if isinstance(part, LinearPart):
+    if not isinstance(part, Part):
         train_linear.check_complete(common.table, Columns(prepared.matrix, prepared.names))
     with session.scope("score"):
         team = _team(session, work, common)
-        if isinstance(part, LinearPart):
-            _agree_on_masks(team)
-            linear_scoring.help_predict(team, part, prepared.matrix)
-        else:
+        if isinstance(part, Part):
             predicting.help_predict(team, part, prepared.matrix)
+        else:
+            _agree_on_masks(team)
+            parts = part.parts if isinstance(part, LinearParts) else (part,)
+            linear_scoring.help_predict_many(team, parts, prepared.matrix)
     return common.counts | {"unseen": prepared.unseen, "file": align.ALIGNED}
 
 
 def _check_kind(session: Session, work: Work[Parameters], part: AnyPart) -> None:
     """Refuse to begin with a part of another kind of model: the two would wait for different messages."""
-    active, linear = work.plan.active, isinstance(part, LinearPart)
+    active, linear = work.plan.active, not isinstance(part, Part)
     if session.recv(active, ModelKind).linear != linear:
         mine, other = ("a linear model", "one of trees") if linear else ("a model of trees", "a linear one")
         raise InputError(f"{work.party}: {work.private.model}: this is a part of {mine}, and {active} has {other}")

@@ -40,6 +40,19 @@ class Policy(Section):
     )
 
 
+class Consent(Section):
+    """What a party agrees that others learn of its people in a search for look-alikes, which needs it."""
+
+    positives: bool = Field(
+        False, description="the seeker's: the active party may learn which of its rows are this party's people"
+    )
+    found: bool = Field(
+        False,
+        description="an owner's of columns: the seeker may learn the ids of the look-alikes, who are this party's "
+        "customers",
+    )
+
+
 class Private(Section):
     """One party's private file."""
 
@@ -54,7 +67,11 @@ class Private(Section):
         description="for draws that are to come out the same again, a secret as the data are; without it, random",
         ge=0,
     )
-    target: str | None = Field(None, description="the column to learn; only the active party has one")
+    target: str | None = Field(
+        None,
+        description="the column to learn; for lookalike, in a trial, the truth to judge the list by; only the active "
+        "party has one",
+    )
     weight: str | None = Field(
         None, description="a column with each row's weight, where rows count differently; only the active party has one"
     )
@@ -66,6 +83,7 @@ class Private(Section):
     table: TableSettings | None = Field(None, description="the party's table; a coordinator has none")
     prepare: PrepareSettings = Field(PrepareSettings(), description="how the table is made ready")
     policy: Policy = Field(Policy(), description="what this party agrees to")
+    consent: Consent = Field(Consent(), description="what others may learn of this party's people; for lookalike")
 
     def at(self, folder: Path) -> Private:
         """The same with relative paths taken from a folder."""
@@ -99,5 +117,22 @@ def check_fits(plan: Plan, party: str, private: Private, *, table_given: bool = 
         raise PlanError(f"{party}: target and weight cannot be the same column")
     if plan.kind == "train" and role == "active" and private.target is None:
         raise PlanError(f"{party}: target: name the column to learn in the private file")
+    if plan.kind == "lookalike":
+        _check_consent(plan, party, private.consent)
     if plan.kind == "predict" and role != "coordinator" and private.model is None:
         raise PlanError(f"{party}: model: name the folder with this party's part of a model in the private file")
+
+
+def _check_consent(plan: Plan, party: str, consent: Consent) -> None:
+    """Refuse a search for look-alikes to which a party has not agreed."""
+    role, seekers = plan.parties[party].role, ", ".join(plan.with_role("seeker"))
+    if role == "seeker" and not consent.positives:
+        raise PlanError(
+            f"{party}: consent.positives: {plan.active} learns which of its rows are {party}'s people; agree to that "
+            "in the private file, or do not take part"
+        )
+    if role in ("active", "passive") and not consent.found:
+        raise PlanError(
+            f"{party}: consent.found: {seekers} learns the ids of the look-alikes, who are customers of {party}; agree "
+            "to that in the private file, or do not take part"
+        )

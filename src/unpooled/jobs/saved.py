@@ -6,6 +6,9 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
+
+from pydantic import BaseModel
 
 from unpooled.data import prepare
 from unpooled.data.columns import Kind
@@ -16,11 +19,13 @@ from unpooled.jobs.learned import AnyPart, AnyWhole
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.vertical import model as trees
-from unpooled.vertical.linear_model import LinearModel, LinearPart
+from unpooled.vertical.linear_model import LinearModel, LinearModels, LinearPart, LinearParts
 from unpooled.vertical.model import Model, Part
 
 MODEL, PREPARATION = "model.json", "preparation.json"
-_LINEAR_ALONE = {"intercept", "weights"}
+_WHOLE: Mapping[str, type[BaseModel]] = {"ensembles": Model, "intercept": LinearModel, "models": LinearModels}
+_PARTS: Mapping[str, type[BaseModel]] = {"splits": Part, "weights": LinearPart, "parts": LinearParts}
+"""The kinds of model by a key that only their files have."""
 
 
 def save(part: AnyPart | AnyWhole, preparation: Preparation, folder: Path) -> None:
@@ -31,40 +36,39 @@ def save(part: AnyPart | AnyWhole, preparation: Preparation, folder: Path) -> No
 
 def load_whole(private: Private, party: str) -> tuple[AnyWhole, Preparation]:
     """The active party's model, with its preparation; they must belong together."""
-    path = (private.model or Path()) / MODEL
-    preparation = load_preparation(private, party)
-    try:
-        found: AnyWhole = trees.load(path, LinearModel) if _is_linear(path) else trees.load(path, Model)
-    except InputError as error:
-        raise InputError(f"{party}: {error}") from None
-    _check_part(found.part, preparation, party, path)
-    return found, preparation
+    found, preparation = _load(private, party, _WHOLE)
+    return cast(AnyWhole, found), preparation
 
 
 def load_part(private: Private, party: str) -> tuple[AnyPart, Preparation]:
     """A passive party's part of a model, with its preparation; they must belong together."""
+    found, preparation = _load(private, party, _PARTS)
+    return cast(AnyPart, found), preparation
+
+
+def _load(private: Private, party: str, kinds: Mapping[str, type[BaseModel]]) -> tuple[BaseModel, Preparation]:
     path = (private.model or Path()) / MODEL
     preparation = load_preparation(private, party)
     try:
-        found: AnyPart = trees.load(path, LinearPart) if _is_linear(path) else trees.load(path, Part)
+        found = trees.load(path, kinds[_key_of(path, kinds)])
     except InputError as error:
         raise InputError(f"{party}: {error}") from None
-    _check_part(found, preparation, party, path)
+    _check_part(found.part if isinstance(found, AnyWhole) else cast(AnyPart, found), preparation, party, path)
     return found, preparation
 
 
-def _is_linear(path: Path) -> bool:
-    """Whether a file is of a linear model, by keys that trees do not have; what else is wrong shows when it is read."""
+def _key_of(path: Path, kinds: Mapping[str, type[BaseModel]]) -> str:
+    """The key that tells a file's kind; what else is wrong shows when it is read."""
     with suppress(OSError, ValueError):
         content = json.loads(path.read_bytes())
-        return isinstance(content, dict) and not _LINEAR_ALONE.isdisjoint(content)
-    return False
+        return next((key for key in kinds if isinstance(content, dict) and key in content), next(iter(kinds)))
+    return next(iter(kinds))
 
 
 def _check_part(part: AnyPart, preparation: Preparation, party: str, path: Path) -> None:
     if part.party != party:
         raise InputError(f"{party}: {path}: this is {part.party}'s part of a model")
-    if isinstance(part, LinearPart):
+    if isinstance(part, LinearPart | LinearParts):
         names = list(part.columns)
     else:
         names = [feature.name for feature in sorted(part.binning.features, key=lambda feature: feature.column)]

@@ -19,7 +19,7 @@ _PARTIES = {
     "bank": {"role": "active", "address": "bank.example.org:7433"},
     "coordinator": {"role": "coordinator", "address": "coordinator.example.org:7433"},
 }
-_SECTIONS = ("table", "prepare", "policy")
+_SECTIONS = ("table", "prepare", "policy", "consent")
 _TABLE = {"path": "bank.csv", "id": "customer", "types": {"region": "category"}}
 _WITHOUT_SEEKER = ("train", "predict")
 _TARGET = "bought"
@@ -38,7 +38,7 @@ def job_template(kind: str) -> str:
     ]
     for name in (name for name in parties if name not in ("bank", "coordinator")):
         if given := _given(kind, name):
-            lines += ["", f"[private.{name}]", *tomli_w.dumps(given).splitlines()]
+            lines += ["", *tomli_w.dumps({"private": {name: given}}).splitlines()]
         lines += ["", f"[private.{name}.table]", f'path = "{name}.csv"', 'id = "customer"']
     return "\n".join(lines) + "\n"
 
@@ -65,8 +65,10 @@ def _parties(kind: str) -> dict[str, dict[str, str]]:
     return {name: party for name, party in _PARTIES.items() if name != "shop" or kind not in _WITHOUT_SEEKER}
 
 
-def _given(kind: str, party: str) -> dict[str, str]:
+def _given(kind: str, party: str) -> dict[str, Any]:
     """What a party must say for a kind of job, besides where its table is."""
+    if kind == "lookalike":
+        return {"consent": {"positives": True}} if party == "shop" else {"consent": {"found": True}}
     if kind == "predict":
         return {"model": _MODEL.format(party)}
     return {"target": _TARGET} if kind == "train" and party == "bank" else {}
@@ -79,7 +81,7 @@ def _plan_lines(kind: str, parties: Mapping[str, Mapping[str, str]]) -> Iterator
     yield from ("", f"# {Plan.model_fields['parameters'].description}", "[parameters]")
     yield from _lines(parameters, {}, skip=sections)
     for name, field in sections.items():
-        lines = _lines(type(field.default), {}, first="learner")
+        lines = _lines(type(field.default), {}, first="name" if name == "method" else "learner")
         yield from ("", f"# {field.description}", f"[parameters.{name}]", *lines)
     yield from ("", f"# {Plan.model_fields['parties'].description}")
     yield from (f"# {name}: {field.description}" for name, field in Party.model_fields.items())
@@ -91,7 +93,8 @@ def _private_lines(given: dict[str, Any], prefix: str = "") -> Iterator[str]:
     yield from _lines(Private, given, skip=_SECTIONS)
     for name in _SECTIONS:
         field = Private.model_fields[name]
-        yield from ("", f"# {field.description}", f"[{prefix}{name}]", *_lines(_section(field), given))
+        values = given | given.get(name, {})
+        yield from ("", f"# {field.description}", f"[{prefix}{name}]", *_lines(_section(field), values))
 
 
 def _section(field: FieldInfo) -> type[BaseModel]:

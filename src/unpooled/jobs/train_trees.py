@@ -100,7 +100,7 @@ def learn(team: Team, parameters: AnyTrees, columns: Columns, labels: Labels, te
     if not parameters.hide_bags:  # rows of weight zero were left out, and have no scores yet
         with session.scope("score"):
             found = predicting.scores(team, fitted.model, columns.matrix)[0]
-    return Learned(fitted.model, found, test, _own(fitted.model.part) | _grown(fitted.model))
+    return Learned(fitted.model, found, test, own_importance(fitted.model.part) | _grown(fitted.model))
 
 
 def lend(team: Team, parameters: AnyTrees, columns: Columns, maximum_thresholds: int | None) -> Lent:
@@ -112,7 +112,7 @@ def lend(team: Team, parameters: AnyTrees, columns: Columns, maximum_thresholds:
     if not parameters.hide_bags:
         with session.scope("score"):
             predicting.help_predict(team, part, columns.matrix)
-    return Lent(part, _own(part))
+    return Lent(part, own_importance(part))
 
 
 def _groups_of(model: AnyTrees) -> int | None:
@@ -122,7 +122,7 @@ def _groups_of(model: AnyTrees) -> int | None:
     return None if model.patience is not None else ceil(outputs_of(model) / model.lockstep) * model.trees
 
 
-def _own(part: Part) -> dict[str, Any]:
+def own_importance(part: Part) -> dict[str, Any]:
     """What each owner says of its own columns; those that were split most come first."""
     importance = [{"name": name, **counts} for name, counts in part.importance.items()]
     return {

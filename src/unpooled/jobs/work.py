@@ -18,6 +18,9 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, check_fits
 from unpooled.jobs.saved import reading
 
+WORKING = ".working"
+"""The folder for what a run needs while it runs and nobody needs afterwards; `unpooled purge` removes it."""
+
 log = logging.getLogger("unpooled.jobs")
 
 P = TypeVar("P", bound=BaseModel)
@@ -25,7 +28,10 @@ P = TypeVar("P", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Work(Generic[P]):
-    """One party's part: `folder` is where it keeps what it makes, `table` is None for a coordinator."""
+    """One party's part: `folder` is where it keeps what it makes, `table` is None for a coordinator.
+
+    `resume` says that an interrupted run goes on, where it has kept how far it was.
+    """
 
     plan: Plan
     parameters: P
@@ -34,15 +40,25 @@ class Work(Generic[P]):
     folder: Path
     table: Table | None
     cleaning: Cleaning | None
+    resume: bool = False
 
 
-def begin(plan: Plan, parameters: P, party: str, private: Private, folder: Path, table: Table | None = None) -> Work[P]:
+def begin(
+    plan: Plan,
+    parameters: P,
+    party: str,
+    private: Private,
+    folder: Path,
+    table: Table | None = None,
+    *,
+    resume: bool = False,
+) -> Work[P]:
     """Load and clean a party's table, and refuse what its policy does not allow; a table may also be given."""
     check_fits(plan, party, private, table_given=table is not None)
     if table is None:
         settings = reading(plan, party, private)
         if settings is None:
-            return Work(plan, parameters, party, private, folder, None, None)
+            return Work(plan, parameters, party, private, folder, None, None, resume)
         log.info("%s reads %s", party, settings.origin)
         table = load(settings, party)
     check_weights(table, private.weight)
@@ -51,4 +67,4 @@ def begin(plan: Plan, parameters: P, party: str, private: Private, folder: Path,
     if rows < minimum:
         raise RefusedError(f"{party} takes part with at least {minimum} rows (policy.minimum_rows) and has fewer")
     log.info("%s has %d rows ready", party, rows)
-    return Work(plan, parameters, party, private, folder, cleaned, cleaning)
+    return Work(plan, parameters, party, private, folder, cleaned, cleaning, resume)

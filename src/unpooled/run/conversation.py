@@ -33,7 +33,7 @@ def converse(session: Session, fields: Mapping[str, str], role: Callable[[Sessio
 
 
 def role_of(
-    plan: Plan, party: str, private: Private, folder: Path, table: Table | None = None
+    plan: Plan, party: str, private: Private, folder: Path, table: Table | None = None, *, resume: bool = False
 ) -> Callable[[Session], Result]:
     """What a party does in its plan's kind of job. Its table is loaded in the conversation: if that fails, all hear."""
     check_fits(plan, party, private, table_given=table is not None)
@@ -43,7 +43,7 @@ def role_of(
     def role(session: Session) -> Result:
         if plan.engine == "plain" and session.networked:
             raise PlanError("engine: plain protects nothing, so it does not run over a network")
-        return kind.role(session, begin(plan, parameters, party, private, folder, table))
+        return kind.role(session, begin(plan, parameters, party, private, folder, table, resume=resume))
 
     return role
 
@@ -53,10 +53,12 @@ def seed_of(private: Private) -> int:
     return secrets.randbits(63) if private.seed is None else private.seed
 
 
-def guard_of(party: str, policy: Policy) -> Callable[[type, int], None]:
-    """What stands between a party and the door: raises before anything leaves that the policy does not allow."""
+def guard_of(party: str, policy: Policy, sent: int = 0) -> Callable[[type, int], None]:
+    """What stands between a party and the door: raises before anything leaves that the policy does not allow.
+
+    `sent` is how many bytes left before, in a run that is resumed.
+    """
     limit = None if policy.maximum_sent_megabytes is None else policy.maximum_sent_megabytes * 1e6
-    sent = 0
 
     def guard(kind: type, size: int) -> None:
         nonlocal sent

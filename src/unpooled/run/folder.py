@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from unpooled.errors import InputError, UnpooledError, cause_of, origin_of
 from unpooled.jobs.files import write_toml
 from unpooled.jobs.kinds import Result
 from unpooled.jobs.plan import Plan
+from unpooled.jobs.work import WORKING
 
 PLAN, LEDGER, LOG, STATUS, RESULT, REPORT = (
     "plan.toml",
@@ -24,8 +26,8 @@ PLAN, LEDGER, LOG, STATUS, RESULT, REPORT = (
     "result.json",
     "report.html",
 )
-WORKING = ".working"
-"""The folder for what a run needs while it runs and nobody needs afterwards; `unpooled purge` removes it."""
+PRIVATE = "private.toml"
+_PRIVATE_PATH, _SEED = "private-path", "seed"
 
 
 def new_folder(kind: str, parent: Path = Path("runs")) -> Path:
@@ -48,9 +50,9 @@ def create(folder: Path) -> Path:
 @contextmanager
 def status_kept(folder: Path, party: str, plan: Plan) -> Iterator[None]:
     """Keep `status.json` true: running, then finished or failed with the error, and the party it began with."""
-    write_toml(folder / PLAN, plan)
     status: dict[str, Any] = {"party": party, "role": plan.parties[party].role, "kind": plan.kind, "started": _now()}
     _write_json(folder / STATUS, status | {"state": "running"})
+    write_toml(folder / PLAN, plan)
     try:
         yield
     except BaseException as error:
@@ -62,10 +64,40 @@ def status_kept(folder: Path, party: str, plan: Plan) -> Iterator[None]:
             "cause": cause_of(error),
             "error": text,
             "class": type(error).__name__,
+            **_taken(),
         }
         _write_json(folder / STATUS, status | failed)
         raise
-    _write_json(folder / STATUS, status | {"state": "finished", "ended": _now()})
+    _write_json(folder / STATUS, status | {"state": "finished", "ended": _now()} | _taken())
+
+
+def kept_seed(folder: Path, seed: int, *, resume: bool) -> int:
+    """The seed that a run began with, for its draws to come out the same when it is resumed.
+
+    It is as private as the settings, and kept among the working files, not in a checkpoint.
+    """
+    path = folder / WORKING / _SEED
+    if resume and path.exists():
+        return int(path.read_text(encoding="ascii"))
+    path.parent.mkdir(exist_ok=True)
+    atomic.write_text(path, f"{seed}\n", atomic.OWNER_ONLY)
+    return seed
+
+
+def keep_private(folder: Path, private: Path) -> None:
+    """Remember where a party's private settings are, for `unpooled resume`."""
+    (folder / WORKING).mkdir(exist_ok=True)
+    atomic.write_text(folder / WORKING / _PRIVATE_PATH, str(private.resolve()), atomic.OWNER_ONLY)
+
+
+def private_path(folder: Path) -> Path:
+    """Where the private settings are of a party are: a spawned one has a copy, one that joined has its own file."""
+    copy, remembered = folder / WORKING / PRIVATE, folder / WORKING / _PRIVATE_PATH
+    if copy.exists():
+        return copy
+    if remembered.exists():
+        return Path(remembered.read_text(encoding="utf-8"))
+    raise InputError(f"{folder}: where the private settings are was not kept; name the file with --private")
 
 
 def write_result(folder: Path, result: Result) -> None:
@@ -101,6 +133,17 @@ def purge(folder: Path) -> list[Path]:
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
     atomic.write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def _taken() -> dict[str, float]:
+    """What this process and its workers took: CPU seconds, and the most memory that this process had at once."""
+    times = os.times()
+    taken = {"cpu_seconds": round(times.user + times.system + times.children_user + times.children_system, 2)}
+    with suppress(OSError, StopIteration):  # only Linux tells; what getrusage says is, after a fork, the parent's
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+        peak = next(line for line in lines if line.startswith("VmHWM:"))
+        taken["peak_memory_mb"] = round(int(peak.split()[1]) * 1.024e-3, 1)
+    return taken
 
 
 def _now() -> str:

@@ -10,7 +10,7 @@ from unpooled.jobs.kinds import Result, parameters_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.private import Private
 from unpooled.jobs.rehearsal import identity_of, rehearse
-from unpooled.ledger import Ledger
+from unpooled.ledger import Ledger, read_ledger
 from unpooled.run import folder as run_folder
 from unpooled.run.conversation import converse, guard_of, role_of, seed_of
 from unpooled.run.progress import Watcher
@@ -19,23 +19,28 @@ from unpooled.transport.grpc import Addresses, GrpcTransport
 from unpooled.transport.mailbox import Mailbox
 
 
-def join(plan: Plan, party: str, private: Private, folder: Path, watcher: Watcher | None = None) -> Result:
+def join(
+    plan: Plan, party: str, private: Private, folder: Path, watcher: Watcher | None = None, *, resume: bool = False
+) -> Result:
     """Look whether all is in place, link up with the others, do this party's part; what it makes is in `folder`.
 
-    The folder is there already, made by `folder.create`, which refuses one that holds a run. `watcher` is told how far
-    this party is.
+    The folder is there already, made by `folder.create`, which refuses one that holds a run, unless that is what is
+    to `resume`. `watcher` is told how far this party is.
     """
     with run_folder.status_kept(folder, party, plan):
         rehearse(plan, party, private, joins=True)
         identity = identity_of(party, private)
         addresses = addresses_of(plan, party, private)
         fields = fields_of(plan, parameters_of(plan))
-        role = role_of(plan, party, private, folder)
+        role = role_of(plan, party, private, folder, resume=resume)
         peers = tuple(peer for peer in plan.parties if peer != party)
-        with closing(Ledger(folder / run_folder.LEDGER, party, digest_of(fields))) as ledger:
+        path = folder / run_folder.LEDGER
+        resumed = resume and path.exists()
+        sent = sum(entry.bytes for entry in read_ledger(path).entries if entry.way == "sent") if resumed else 0
+        with closing(Ledger(path, party, digest_of(fields), resume=resumed)) as ledger:
             transport = GrpcTransport(identity, Mailbox(party, peers, ledger), addresses, plan.timeout)
-            guard = guard_of(party, private.policy)
-            seed = seed_of(private)
+            guard = guard_of(party, private.policy, sent)
+            seed = run_folder.kept_seed(folder, seed_of(private), resume=resume)
             session = Session(transport, ledger, seed=seed, timeout=plan.timeout, guard=guard, watcher=watcher)
             result = converse(session, fields, role)
         run_folder.write_result(folder, result)

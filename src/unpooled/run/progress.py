@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from unpooled import atomic
-from unpooled.run import folder as run_folder
+from unpooled.jobs.work import WORKING
 
 _FILE = "progress.json"
 _PAUSE_SECONDS = 0.25
@@ -41,7 +41,7 @@ def keep_progress(folder: Path) -> Watcher:
     It writes a few times a second at most, but always the first and the last of a scope: what is missed in between
     is soon overtaken, whereas a long step that was never announced would look like the one before it.
     """
-    path = folder / run_folder.WORKING / _FILE
+    path = folder / WORKING / _FILE
     last, due = "", 0.0
 
     def watcher(where: str, done: int, total: int) -> None:
@@ -59,6 +59,6 @@ def keep_progress(folder: Path) -> Watcher:
 def read_progress(folder: Path) -> Progress | None:
     """What a party has said last; None if it has said nothing, or nothing that can be read."""
     try:
-        return _AS_JSON.validate_json((folder / run_folder.WORKING / _FILE).read_bytes(), strict=True)
+        return _AS_JSON.validate_json((folder / WORKING / _FILE).read_bytes(), strict=True)
     except (OSError, ValueError):
         return None

@@ -13,11 +13,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from unpooled import atomic
-from unpooled.errors import CAUSES, JobFailed
-from unpooled.jobs.files import write_toml
+from unpooled.errors import CAUSES, InputError, JobFailed
+from unpooled.jobs.files import load_plan, write_toml
 from unpooled.jobs.kinds import Result
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, check_certificates
+from unpooled.jobs.work import WORKING
 from unpooled.run import folder as run_folder
 from unpooled.run.progress import Watch, read_progress
 from unpooled.transport.certificates import make_trial
@@ -38,15 +39,28 @@ def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watc
     run_folder.create(folder)
     plan, privates = _completed(plan, privates, folder)
     write_toml(folder / run_folder.PLAN, plan)
+    for party in plan.parties:
+        working = folder / party / WORKING
+        working.mkdir(parents=True)
+        write_toml(working / run_folder.PRIVATE, privates[party], atomic.OWNER_ONLY)
+    return _run(plan, folder, watch, "join")
+
+
+def spawn_again(folder: Path, watch: Watch | None = None) -> dict[str, Result]:
+    """Go on with an interrupted run that `spawn` began, from its folder: same plan, addresses and certificates."""
+    plan = load_plan(folder / run_folder.PLAN)
+    if absent := [party for party in plan.parties if not (folder / party / WORKING).is_dir()]:
+        raise InputError(f"{folder}: the working files of {absent[0]} are gone, so the run cannot be resumed")
+    return _run(plan, folder, watch, "resume")
+
+
+def _run(plan: Plan, folder: Path, watch: Watch | None, command: str) -> dict[str, Result]:
     processes: dict[str, subprocess.Popen[bytes]] = {}
     with ExitStack() as stack:
         stack.callback(_end_all, processes)
         for party in plan.parties:
-            home = folder / party
-            (home / run_folder.WORKING).mkdir(parents=True)
-            write_toml(home / run_folder.WORKING / "private.toml", privates[party], atomic.OWNER_ONLY)
-            output = stack.enter_context((home / run_folder.LOG).open("wb"))
-            processes[party] = _start(folder / run_folder.PLAN, party, home, output.fileno())
+            output = stack.enter_context((folder / party / run_folder.LOG).open("ab"))
+            processes[party] = _start(folder, party, command, output.fileno())
         _wait(processes, folder, watch)
     codes = {party: process.returncode for party, process in processes.items()}
     if any(codes.values()):
@@ -63,7 +77,7 @@ def _completed(plan: Plan, privates: Mapping[str, Private], folder: Path) -> tup
     plan = plan.model_copy(update={"parties": parties})
     completed = {name: private.at(Path.cwd()) for name, private in privates.items()}
     if any(private.certificates is None for private in completed.values()):
-        root = folder.resolve() / run_folder.WORKING / "certificates"
+        root = folder.resolve() / WORKING / "certificates"
         make_trial(root, list(plan.parties))
         completed = {n: private.model_copy(update={"certificates": root / n}) for n, private in completed.items()}
     return plan, completed
@@ -75,9 +89,12 @@ def _free_address(held: ExitStack) -> str:
     return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
-def _start(plan: Path, party: str, home: Path, output: int) -> subprocess.Popen[bytes]:
-    private = home / run_folder.WORKING / "private.toml"
-    words = ["join", str(plan), "--as", party, "--private", str(private), "--run", str(home)]
+def _start(folder: Path, party: str, command: str, output: int) -> subprocess.Popen[bytes]:
+    home = folder / party
+    private = home / WORKING / run_folder.PRIVATE
+    words = ["join", str(folder / run_folder.PLAN), "--as", party, "--private", str(private), "--run", str(home)]
+    if command == "resume" and (home / run_folder.PLAN).exists():  # otherwise it never began
+        words = ["resume", str(home)]
     # Its standard input closes when this process ends, however it ends, and `--attached` makes it end then too.
     return subprocess.Popen(
         [sys.executable, "-m", "unpooled", *words, "--attached"],

@@ -1,0 +1,88 @@
+"""How good predictions are where no negative is known: from known positives that were held out, and a prior.
+
+Let r be the share of held-out known positives that is predicted as positive, q the share of unlabelled rows that is,
+and a the share of positives among the unlabelled rows. If known positives are a random sample of all, r is about the
+recall, and everything else follows. The held-out rows must not have been learned from as positives. Estimates are
+limited to what is possible.
+
+>>> predicted_known, predicted_unlabelled = np.array([1, 1, 1, 0]), np.array([1, 1, 0, 0, 0, 0, 0, 0])
+>>> summary(predicted_known, predicted_unlabelled, share=0.25)
+{'recall': 0.75, 'precision': 0.75, 'f1': 0.75, 'accuracy': 0.875, 'lee_liu': 2.25}
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unpooled.codec import Floats
+from unpooled.errors import InputError
+from unpooled.evaluate.metrics import Undefined, Values
+from unpooled.evaluate.metrics import auc as auc_of_classes
+
+
+def recall(known: Values) -> float:
+    """r: of held-out known positives the share that is predicted as positive (1, others 0)."""
+    if not len(known):
+        raise Undefined("recall: no known positive was held out")
+    return float(np.mean(known == 1))
+
+
+def precision(known: Values, unlabelled: Values, share: float) -> float:
+    """a r / q, at most 1: of rows predicted as positive, the share that is."""
+    return min(_checked(share) * recall(known) / _predicted(unlabelled, "precision"), 1.0)
+
+
+def f1(known: Values, unlabelled: Values, share: float) -> float:
+    """2 a r / (a + q), at most 1: the harmonic mean of precision and recall."""
+    return min(2.0 * _checked(share) * recall(known) / (share + float(np.mean(unlabelled == 1))), 1.0)
+
+
+def accuracy(known: Values, unlabelled: Values, share: float) -> float:
+    """1 - a - q + 2 a r, between 0 and 1: neither missed, a (1 - r), nor wrongly predicted, q - a r."""
+    wrong = max(float(np.mean(unlabelled == 1)) - _checked(share) * recall(known), 0.0)
+    return max(1.0 - share * (1.0 - recall(known)) - wrong, 0.0)
+
+
+def lee_liu(known: Values, unlabelled: Values) -> float:
+    """r² / q, for comparing predictions where not even the prior is known (Lee and Liu, ICML 2003).
+
+    It goes with precision × recall, from which it differs by the factor a.
+    """
+    return recall(known) ** 2 / _predicted(unlabelled, "lee and liu's criterion")
+
+
+def auc(known: Floats, unlabelled: Floats, share: float) -> float:
+    """(A - a / 2) / (1 - a), at most 1, where A is the AUC of held-out known positives against unlabelled rows.
+
+    For A is ½ on the part a of the unlabelled rows that is positive itself (Menon et al., ICML 2015; Jain, White and
+    Radivojac, AAAI 2017).
+    """
+    if _checked(share) == 1.0:
+        raise Undefined("auc: all unlabelled rows are positive")
+    truth = np.append(np.ones(len(known)), np.zeros(len(unlabelled)))
+    measured = auc_of_classes(truth, np.append(known, unlabelled))
+    return min(max((measured - share / 2.0) / (1.0 - share), 0.0), 1.0)
+
+
+def summary(known: Values, unlabelled: Values, share: float) -> dict[str, float]:
+    """What can be said of predictions; without those that have no value."""
+    found = {"recall": recall(known)}
+    if (unlabelled == 1).any():
+        found["precision"] = precision(known, unlabelled, share)
+    found |= {"f1": f1(known, unlabelled, share), "accuracy": accuracy(known, unlabelled, share)}
+    if (unlabelled == 1).any():
+        found["lee_liu"] = lee_liu(known, unlabelled)
+    return found
+
+
+def _predicted(unlabelled: Values, what: str) -> float:
+    share = float(np.mean(unlabelled == 1)) if len(unlabelled) else 0.0
+    if not share:
+        raise Undefined(f"{what}: no unlabelled row is predicted as positive")
+    return share
+
+
+def _checked(share: float) -> float:
+    if not 0.0 < share <= 1.0:
+        raise InputError("prior: the share of positives must be above 0 and at most 1")
+    return share

@@ -1,0 +1,121 @@
+"""Bags: rows taken for positive and rows taken for negative, drawn alike on every machine.
+
+Every method of this folder is a way of making bags and of putting together what is learned from them. How one learns
+from a bag is another matter: alone or together, with trees or with anything else.
+
+>>> known = np.array([True, False, False, False])
+>>> bag, = drawn_bags(known, np.flatnonzero(~known), count=1, seeds=(1,))
+>>> bag.labels.tolist(), float(bag.weights.sum())
+([1.0, 0.0, 0.0, 0.0], 2.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from unpooled.codec import Bools, Floats, Ints
+from unpooled.errors import InputError
+from unpooled.vertical.numbers import exp, log
+
+_SEEDS = 2**63
+_GRAINS = 2**52
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Bag:
+    """Which rows count as positive, and how much each row counts; those that count for nothing are outside the bag.
+
+    `seed` is for the draws of whoever learns from it.
+    """
+
+    positive: Bools
+    weights: Floats
+    seed: int
+
+    @cached_property
+    def outside(self) -> Bools:
+        outside: Bools = self.weights == 0
+        return outside
+
+    @property
+    def labels(self) -> Floats:
+        return self.positive.astype(float)
+
+
+Learn = Callable[[Sequence[Bag]], Sequence[Floats]]
+"""Learns from several bags together; for each gives every row's probability of being positive.
+
+Only what it says of rows outside the bag is used; the others' may be not-a-number.
+"""
+
+
+def drawn_bags(
+    positive: Bools,
+    candidates: Ints,
+    count: int,
+    seeds: tuple[int, ...],
+    likely: Floats | None = None,
+    gamma: float = 0.0,
+) -> list[Bag]:
+    """Bags of all positives and as many draws from the candidates, with replacement.
+
+    A candidate's chance goes with (1 - how likely it is)^gamma.
+    """
+    chances = None if likely is None or not gamma else _chances(likely[candidates], gamma)
+    size, bags = int(positive.sum()), []
+    for number in range(count):
+        rng = np.random.default_rng([*seeds, number])
+        if chances is None:
+            places = rng.integers(len(candidates), size=size)
+        else:
+            places = np.searchsorted(chances, rng.integers(int(chances[-1]), size=size), side="right")
+        drawn = np.bincount(candidates[places], minlength=len(positive))
+        bags.append(Bag(positive, (positive + drawn).astype(float), int(rng.integers(_SEEDS))))
+    return bags
+
+
+def folded_bags(
+    known: Bools, positive: Bools, negative: Bools, folds: int, seeds: tuple[int, ...], *, balanced: bool
+) -> list[Bag]:
+    """Bags of positives against negatives, from each of which another fold of the rows that are not known is left out.
+
+    So a row that counts as either without being known is outside one bag, and its score owes nothing to its label.
+    If `balanced`, both sides weigh the same in every bag.
+    """
+    rng = np.random.default_rng([*seeds])
+    fold = np.full(len(known), -1)
+    unknown = np.flatnonzero(~known)
+    if len(unknown) < folds:
+        raise InputError(f"folds: {len(unknown)} unlabelled rows cannot be divided into {folds}")
+    fold[rng.permutation(unknown)] = np.arange(len(unknown)) % folds
+    bags = []
+    for number in range(folds):
+        ours, theirs = positive & (fold != number), negative & (fold != number)
+        if not ours.any() or not theirs.any():
+            raise InputError("folds: rows of one kind are so few that none is left when a fold is taken out")
+        factor = theirs.sum() / ours.sum() if balanced else 1.0
+        bags.append(Bag(ours, np.where(ours, factor, theirs.astype(float)), int(rng.integers(_SEEDS))))
+    return bags
+
+
+def outside_means(bags: Sequence[Bag], found: Sequence[Floats]) -> Floats:
+    """Each row's mean score over the bags that it is outside of; not-a-number if it is in all of them."""
+    total, times = np.zeros(len(bags[0].weights)), np.zeros(len(bags[0].weights))
+    for bag, scores in zip(bags, found, strict=True):
+        total[bag.outside] += scores[bag.outside]
+        times += bag.outside
+    means: Floats = np.divide(total, times, out=np.full(len(total), np.nan), where=times > 0)
+    return means
+
+
+def _chances(likely: Floats, gamma: float) -> Ints:
+    """Running sums of whole numbers that go with (1 - likely)^gamma; rows without a score count as unlikely."""
+    unlikely = 1.0 - np.where(np.isnan(likely), 0.0, likely)
+    powers = exp(gamma * log(np.maximum(unlikely, _LEAST)))
+    grains = np.rint(powers / powers.max() * (_GRAINS // len(powers))).astype(np.int64)
+    return np.cumsum(grains)
