@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unpooled.codec import Bools, Ints
 from unpooled.errors import ProtocolError
@@ -13,6 +16,13 @@ from unpooled.vertical import messages
 from unpooled.vertical.ground import Ground, Growing
 from unpooled.vertical.splits import right_of
 from unpooled.vertical.standing import members, unpacked
+
+T = TypeVar("T", bound=np.generic)
+
+
+def cut(values: NDArray[T], lengths: Sequence[int]) -> list[NDArray[T]]:
+    """Views of parts of these lengths, one after the other; quicker than numpy's `split`."""
+    return [values[end - length : end] for end, length in zip(accumulate(lengths), lengths, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +35,7 @@ class Opened:
 
     def by_node(self, values: Bools) -> list[Bools]:
         """Views of each node's part."""
-        return np.split(values, np.cumsum(self.counts)[:-1])
+        return cut(values, self.counts.tolist())
 
 
 @dataclass(frozen=True)
@@ -89,14 +99,14 @@ def _splits_of(ground: Ground, growing: Sequence[Growing], chosen: Mapping[int, 
 def _open_own(ground: Ground, tree: Growing, splits: Sequence[_Split], parts: Sequence[Bools], opened: Opened) -> None:
     if not splits:
         return
-    rows = np.split(opened.rows, np.cumsum(opened.counts)[:-1])
+    rows = cut(opened.rows, opened.counts.tolist())
     numbers = [ground.table.number(split.feature, split.bin, split.missing_left) for split in splits]
     lengths = [len(rows[split.place]) for split in splits]
     mine = np.concatenate([rows[split.place] for split in splits])
     right = right_of(
         ground.table, tree.standing.layout, tree.standing.own.feature_bins, mine, np.repeat(numbers, lengths)
     )
-    for split, number, sides in zip(splits, numbers, np.split(right, np.cumsum(lengths)[:-1]), strict=True):
+    for split, number, sides in zip(splits, numbers, cut(right, lengths), strict=True):
         parts[split.place][:] = sides
         tree.nodes[split.node].split = number
         ground.table.used(number, len(sides))
@@ -115,7 +125,7 @@ def _take(
     lengths = [len(parts[split.tree][split.place]) for split in splits]
     right = unpacked(answer.sides, sum(lengths), lender)
     numbers = answer.numbers.tolist()
-    for split, number, sides in zip(splits, numbers, np.split(right, np.cumsum(lengths)[:-1]), strict=True):
+    for split, number, sides in zip(splits, numbers, cut(right, lengths), strict=True):
         parts[split.tree][split.place][:] = sides
         growing[split.tree].nodes[split.node].split = number
 
