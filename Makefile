@@ -1,6 +1,7 @@
 # The two commands for everyone: make demo, make test. Both set everything up in .venv first.
 
 PYTHON ?= python3
+ENGINE ?= shares
 BIN := .venv/bin
 SETUP := .venv/.set-up
 
@@ -16,7 +17,7 @@ $(SETUP): pyproject.toml constraints.txt
 	touch $(SETUP)
 
 demo: setup
-	$(BIN)/unpooled demo
+	$(BIN)/unpooled demo --engine $(ENGINE)
 
 test: check
 	$(BIN)/python -m pytest

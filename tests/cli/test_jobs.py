@@ -308,7 +308,7 @@ def test_kinds_are_listed_and_examples_printed(tmp_path: Path) -> None:
 
 
 def test_an_unknown_kind_or_part_is_a_wrong_call() -> None:
-    kinds = "align, check, predict, train"
+    kinds = "align, check, lookalike, predict, train"
     assert refusal("job", "--example", "chekc") == (2, f"there is no kind of job 'chekc'; there are: {kinds}")
     assert invoke("job", "--example", "check", "--part", "half").exit_code == 2
 
@@ -370,7 +370,10 @@ def test_a_join_on_a_terminal_draws_one_bar_and_its_log_above(
 ) -> None:
     log = logging.getLogger("unpooled.test")
 
-    def join(plan: Plan, party: str, private: Private, folder: Path, watcher: Watcher) -> dict[str, Any]:
+    def join(
+        plan: Plan, party: str, private: Private, folder: Path, watcher: Watcher, *, resume: bool
+    ) -> dict[str, Any]:
+        assert not resume
         watcher("fit", 1, 7)
         log.info("%s is connected", party)
         watcher("score", 2, 8)
@@ -381,7 +384,7 @@ def test_a_join_on_a_terminal_draws_one_bar_and_its_log_above(
     home = Path(str(joining[-2])).parent / "new"
     say(*joining, home, *filter(None, [option]))
     assert re.fullmatch(r"\d\d:\d\d:\d\d bank is connected\n", (home / "log.txt").read_text())
-    assert not (home / ".working").exists()
+    assert [path.name for path in (home / ".working").iterdir()] == ["private-path"]
     if option:
         assert terminal.getvalue() == ""
     else:

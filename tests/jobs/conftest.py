@@ -196,3 +196,71 @@ def learning(tmp_path: Path) -> Learning:
 def many(tmp_path: Path) -> Learning:
     """So many rows that a linear model takes them, 1540 of them in common."""
     return Learning(tmp_path, people(1600))
+
+
+SEEKING = ("shop", "telco", "bank", "coordinator")
+AGREED = {"shop": {"consent": {"positives": True}}} | {party: {"consent": {"found": True}} for party in OWNERS}
+
+
+@dataclass(frozen=True)
+class Seeking:
+    """A shop that knows some of those who buy looks for others among the owners' customers, 240 of them in common."""
+
+    root: Path
+    frames: Mapping[str, pl.DataFrame]
+
+    def plan(self, parties: tuple[str, ...] = SEEKING, **settings: Any) -> Plan:
+        """A plan; what is not the plan's own are parameters. Method and model are small unless told."""
+        method, model = settings.get("method", {}), settings.get("model", {})
+        if method == {} or "iterations" in method:
+            settings["method"] = {"iterations": 2, "bags": 2, "share": 0.05} | method
+        settings["model"] = ({} if model.get("learner") == "linear" else {"trees": 2, "depth": 2}) | model
+        own = {key: settings.pop(key) for key in list(settings) if key in Plan.model_fields}
+        roles = {party: {"role": (ROLES | {"shop": "seeker"})[party]} for party in parties}
+        content = {"kind": "lookalike", "parties": roles, "parameters": settings, "timeout": 60.0}
+        return Plan.model_validate(content | own)
+
+    def tables(self, plan: Plan, target: str | None = None) -> dict[str, Table]:
+        """The tables, the bank's with one target or none."""
+        frames = {party: self.frames[party] for party in plan.parties if party in self.frames}
+        frames["bank"] = frames["bank"].drop([name for name in TARGETS if name != target])
+        return {party: table_from_frame(frame, "id", party) for party, frame in frames.items()}
+
+    def run(
+        self,
+        plan: Plan,
+        name: str = "run",
+        target: str | None = None,
+        tables: Mapping[str, Table] | None = None,
+        **privates: Mapping[str, Any],
+    ) -> Outcome[dict[str, Any]]:
+        """Run it; what a party's private settings have besides is given by its name."""
+        own: dict[str, dict[str, Any]] = {party: {"seed": SEEDS.get(party)} for party in plan.parties}
+        own["bank"]["target"] = target
+        made = {
+            party: Private.model_validate(settings | AGREED.get(party, {}) | dict(privates.get(party, {})))
+            for party, settings in own.items()
+        }
+        return simulate_job(plan, made, self.tables(plan, target) if tables is None else tables, self.root / name)
+
+    def reliable(self, name: str = "run") -> pl.DataFrame:
+        """The list that the shop got."""
+        return pl.read_csv(self.root / name / "shop" / "reliable.csv")
+
+    def ranking(self, name: str = "run") -> pl.DataFrame:
+        """The list that the bank keeps."""
+        return pl.read_csv(self.root / name / "bank" / "ranking.csv")
+
+
+def seekers(rows: int = 300) -> dict[str, pl.DataFrame]:
+    """The owners' tables, and a shop that knows every third of those who buy."""
+    frames = people(rows)
+    buyers = frames["bank"].filter(pl.col("buys") == "yes")["id"].sort()
+    strangers = pl.Series("id", [f"stranger-{number}" for number in range(10)])
+    return frames | {"shop": pl.DataFrame({"id": pl.concat([buyers.gather_every(3), strangers])})}
+
+
+@pytest.fixture
+def seeking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Seeking:
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")  # so little is not worth worker processes
+    return Seeking(tmp_path, seekers())

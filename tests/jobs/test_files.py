@@ -164,7 +164,7 @@ def test_files_that_cannot_be_read_are_named(load: Any, tmp_path: Path) -> None:
     ("change", "reason"),
     [
         ({"colour": 1}, "colour: unknown key"),
-        ({"kind": "none"}, "kind: there is no such kind; there are: align, check, predict, train"),
+        ({"kind": "none"}, "kind: there is no such kind; there are: align, check, lookalike, predict, train"),
         ({"parameters": {"depth": 1}}, "parameters.depth: unknown key"),
         (
             {"parties": PLAN["parties"] | {"bank": {"role": "active", "adress": "x"}}},

@@ -235,7 +235,7 @@ def test_unknown_keys_and_wrong_types_are_refused_by_name(changes: dict[str, Any
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"kind": "chekc"}, "kind: there is no such kind; there are: align, check, predict, train"),
+        ({"kind": "chekc"}, "kind: there is no such kind; there are: align, check, lookalike, predict, train"),
         ({"parameters": {"depth": 6}}, "parameters.depth: unknown key"),
         ({"parameters": {"megabytes": "8"}}, "parameters.megabytes: must be a valid integer"),
         ({"parameters": {"megabytes": True}}, "parameters.megabytes: must be a valid integer"),

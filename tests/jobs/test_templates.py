@@ -14,11 +14,11 @@ from unpooled.data.sources import TableSettings
 from unpooled.jobs.files import load_job, load_plan, load_private
 from unpooled.jobs.kinds import KINDS, outline_of, parameters_of
 from unpooled.jobs.plan import Party, Plan
-from unpooled.jobs.private import Policy, Private, check_fits
+from unpooled.jobs.private import Consent, Policy, Private, check_fits
 from unpooled.jobs.templates import job_template, plan_template, private_template
 
 COMMENTED_OUT = re.compile(r"^# (\w+ = .+)$", re.MULTILINE)
-SECTIONS = {"Private": ("table", "prepare", "policy"), "Plan": ("parameters", "parties")}
+SECTIONS = {"Private": ("table", "prepare", "policy", "consent"), "Plan": ("parameters", "parties")}
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
 
@@ -76,7 +76,8 @@ def test_the_plans_commented_out_lines_are_the_defaults(kind: str) -> None:
     assert {"engine", "key_bits", "insecure", "timeout"} <= spelled_out.keys()
     plan = Plan.model_validate(tomllib.loads(template))
     again = Plan.model_validate(spelled_out)
-    assert again.parameters.keys() == KINDS[kind].parameters.model_fields.keys()
+    fields = KINDS[kind].parameters.model_fields
+    assert again.parameters.keys() == {name for name, field in fields.items() if field.default is not None}
     assert parameters_of(again) == parameters_of(plan)
     assert again.model_copy(update={"parameters": plan.parameters}) == plan
 
@@ -100,7 +101,7 @@ def test_every_setting_of_a_plan_is_explained(kind: str) -> None:
         assert KINDS[kind].summary in template
 
 
-@pytest.mark.parametrize("model", [Private, TableSettings, PrepareSettings, Policy])
+@pytest.mark.parametrize("model", [Private, TableSettings, PrepareSettings, Policy, Consent])
 def test_every_private_setting_is_explained(model: type[BaseModel], kind: str) -> None:
     explained(private_template(kind), model)
     explained(job_template(kind), model)

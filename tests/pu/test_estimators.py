@@ -66,8 +66,6 @@ def expected_failures(estimator: Any) -> dict[str, str]:
             "check_methods_sample_order_invariance": "scores are drawn row by row",
             "check_methods_subset_invariance": "scores are drawn row by row",
         }
-    if isinstance(estimator, TwoStepPuClassifier) and estimator.first == "negatives":
-        return {"check_n_features_in_after_fitting": "of its few rows too few are reliable negatives to leave some out"}
     return {}
 
 

@@ -90,7 +90,7 @@ def together(
         if active is not None:
             active(team)
             return
-        run.found = find(team, base, columns("bank"), known(), method, SEED, keep_going)
+        run.found = find(team, base, columns("bank"), known(), method, SEED, keep_going=keep_going)
         finish(team.products)
         run.scores = predicting.predict_proba(team, run.found.model, columns("bank").matrix)
 

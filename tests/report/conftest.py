@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from unpooled.data import example
@@ -89,6 +90,22 @@ def trained_linear(tmp_path_factory: pytest.TempPathFactory) -> Path:
         privates[name] = privates[name].model_copy(update={"model": folder / "train" / name})
     simulate_job(Plan(kind="predict", parties=parties), privates, folder=folder / "predict")
     return folder
+
+
+@pytest.fixture(scope="session")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real search for look-alikes, quick rather than good, by a bank that also knows the truth."""
+    folder = tmp_path_factory.mktemp("lookalike")
+    example.write(folder, rows=1_000)
+    truth, bank = (pl.read_csv(folder / name, infer_schema=False) for name in ("truth.csv", "bank.csv"))
+    bank.join(truth, on="id", how="left", maintain_order="left").write_csv(folder / "bank.csv")
+    job = example_job("lookalike")
+    privates = {name: private.at(folder) for name, private in job.privates.items()}
+    privates["bank"] = privates["bank"].model_copy(update={"target": "would_buy"})
+    parameters = {"method": {"iterations": 2, "bags": 2}, "model": {"trees": 3, "depth": 2}}
+    plan = job.plan.model_copy(update={"parameters": parameters})
+    simulate_job(plan, privates, folder=folder / "run")
+    return folder / "run"
 
 
 @pytest.fixture

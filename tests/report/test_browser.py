@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from unpooled.jobs.lookalike_list import RELIABLE
+from unpooled.report.lookalike import EVALUATION
 from unpooled.report.page import write_report
-from unpooled.run.folder import RESULT
+from unpooled.run.folder import REPORT, RESULT
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -75,6 +77,33 @@ def test_no_page_of_a_model_is_wider_than_its_window(folder: str, trained: Path,
     } == {width: width for width in WIDTHS}
 
 
+@pytest.mark.parametrize("party", ["", "shop", "bank", "telco", "coordinator"])
+def test_no_page_of_a_search_is_wider_than_its_window(party: str, searched: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(searched, run)
+    part = {"rows": 10**9, "known": 10**9, "positive": 10**9, "precision": 0.999, "recall": 0.999, "lift": 12345.6}
+    parts = {"tiers": {"first": part}, "iterations": {"0": part, "1": part}, "whole": part}
+    outcomes = {"positives": 10**9, "everybody": 10**9, "share": 0.999} | parts
+    (run / "shop" / EVALUATION).write_text(json.dumps(outcomes))
+    path = run / "bank" / RESULT
+    result = json.loads(path.read_text())
+    result["estimates"]["warning"] = "unbreakable" * 30
+    path.write_text(json.dumps(result))
+    assert measured(tmp_path, write_report(run / party)) == {
+        (width, scheme): (width, DAY_AND_NIGHT[scheme]) for width, scheme in product(WIDTHS, SCHEMES)
+    }
+
+
+def test_long_ids_do_not_widen_the_page(searched: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(searched, run)
+    header, first, *others = (run / "shop" / RELIABLE).read_text().splitlines()
+    (run / "shop" / RELIABLE).write_text("\n".join((header, "unbreakable" * 30 + first, *others)))
+    assert {window[0]: content for window, (content, _) in measured(tmp_path, write_report(run / "shop")).items()} == {
+        width: width for width in WIDTHS
+    }
+
+
 def test_long_names_of_columns_and_classes_do_not_widen_the_page(trained: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(trained / "train", run)
@@ -102,9 +131,11 @@ def test_long_words_do_not_widen_the_page(write_run: Callable[..., Path], tmp_pa
     }
 
 
-def test_a_picture_of_the_page_is_not_blank(real_run: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("party", ["", "shop", "bank"])
+def test_a_picture_of_the_page_is_not_blank(party: str, searched: Path, tmp_path: Path) -> None:
     shot = tmp_path / "shot.png"
-    browse(tmp_path, write_report(real_run), f"--screenshot={shot}", "--window-size=1200,1600")
+    write_report(searched)
+    browse(tmp_path, searched / party / REPORT, f"--screenshot={shot}", "--window-size=1200,1600")
     content = shot.read_bytes()
     assert content.startswith(b"\x89PNG")
     width, height = (int.from_bytes(content[at : at + 4]) for at in (16, 20))

@@ -75,6 +75,13 @@ def test_a_roc_curve_goes_from_corner_to_corner() -> None:
     assert [tick.text for tick in chart.x_ticks] == ["0", "0.25", "0.5", "0.75", "1"]
 
 
+def test_a_second_curve_is_on_the_same_scale() -> None:
+    one, other = ([0.5, 1.0], [1.0, 0.25]), ([0.25, 1.0], [0.5, 0.25])
+    chart = precision_recall_chart(*one, other)
+    assert chart.second == precision_recall_chart(*other).curve
+    assert (chart.curve, precision_recall_chart(*one).second) == (precision_recall_chart(*one).curve, "")
+
+
 def test_precision_falls_in_steps_to_the_share_of_the_class() -> None:
     chart = precision_recall_chart([0.5, 1.0], [1.0, 0.25])
     check_frame(chart)

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from unpooled.errors import InputError
 from unpooled.jobs.kinds import KINDS
-from unpooled.ledger import Way, read_ledger, summarise
+from unpooled.ledger import Ledger, Way, read_ledger, summarise
+from unpooled.report.gather import Story
 from unpooled.report.page import SECTIONS, write_report
-from unpooled.run.folder import LEDGER, REPORT, RESULT, STATUS
+from unpooled.run.folder import LEDGER, PLAN, REPORT, RESULT, STATUS
 
 WriteRun = Callable[..., Path]
 Element = ElementTree.Element
@@ -101,7 +104,9 @@ def test_the_page_needs_nothing_else_and_has_no_script(real_run: Path) -> None:
     tree = parsed(page)
     assert tree.get("lang") == "en"
     assert not [element.tag for element in tree.iter() if element.tag in ("script", "link", "img", "iframe")]
-    assert not [name for element in tree.iter() for name in element.keys() if name in ("src", "href", "style")]  # noqa: SIM118
+    assert not [name for element in tree.iter() for name in element.keys() if name in ("src", "style")]  # noqa: SIM118
+    links = {element.get("href"): element.tag for element in tree.iter() if element.get("href")}
+    assert links == dict.fromkeys((f"{party}/{REPORT}" for party in ("shop", "telco", "bank", "coordinator")), "a")
     style = words(next(tree.iter("style")))
     assert "url(" not in style
     assert "@import" not in style
@@ -191,6 +196,63 @@ def test_the_page_appears_whole_and_replaces_the_last(write_run: WriteRun) -> No
     assert write_report(run) == run / REPORT
     assert set(run.iterdir()) - before == {run / REPORT}
     assert (run / REPORT).read_text(encoding="utf-8") != "old"
+
+
+def test_every_party_of_a_run_gets_its_own_page(write_run: WriteRun) -> None:
+    run = write_run()
+    index = parsed(write_report(run))
+    assert [link.get("href") for link in next(index.iter("nav")).iter("a")] == ["lab/report.html", "clinic/report.html"]
+    for party in ("lab", "clinic"):
+        page = run / party / REPORT
+        assert f"made from the files of {party} alone" in words(parsed(page))
+        assert not list(parsed(page).iter("a"))
+        assert stat.S_IMODE(page.stat().st_mode) == 0o600
+
+
+def test_a_party_without_a_page_has_no_link(write_run: WriteRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_run()
+    (run / "lab" / STATUS).unlink()
+    assert {link.get("href") for link in parsed(write_report(run)).iter("a")} == {"clinic/report.html"}
+    assert not (run / "lab" / REPORT).exists()
+
+    def refuse(story: Story) -> None:
+        if story.teller:
+            raise InputError("broken")
+
+    monkeypatch.setitem(SECTIONS, "check", refuse)
+    assert not list(parsed(write_report(run)).iter("a"))
+
+
+def test_a_folder_that_is_no_run_gets_no_pages(write_run: WriteRun) -> None:
+    run = write_run()
+    (run / PLAN).unlink()
+    with pytest.raises(InputError, match=PLAN):
+        write_report(run)
+    assert not list(run.glob(f"**/{REPORT}"))
+
+
+def test_what_a_party_took_is_told(write_run: WriteRun) -> None:
+    ended = {"state": "finished", "started": "2026-03-01T09:00:00Z", "ended": "2026-03-01T09:30:00Z"}
+    run = write_run({"lab": ended | {"cpu_seconds": 1234.56, "peak_memory_mb": 210.04}})
+    _, lab, clinic = rows(table(parsed(write_report(run)), "The parties, in the plan’s order"))
+    assert (lab[-2:], clinic[-2:]) == (["1,234.6", "210.0"], ["not known", "not known"])
+    figures = {words(figure[0]): words(figure[1]) for figure in next(parsed(run / "lab" / REPORT).iter("dl"))}
+    assert (figures["CPU time"], figures["Most memory at once"]) == ("1,234.6 s", "210.0 MB")
+    assert "CPU" not in words(parsed(run / "clinic" / REPORT))
+
+
+@pytest.mark.parametrize(("resumptions", "often"), [(1, "once"), (3, "3 times")])
+def test_a_run_that_was_resumed_says_so(resumptions: int, often: str, write_run: WriteRun) -> None:
+    run = write_run()
+    assert "resumed" not in words(next(parsed(write_report(run)).iter("main")))
+    digest = read_ledger(run / "lab" / LEDGER).plan
+    for _ in range(resumptions):
+        Ledger(run / "lab" / LEDGER, "lab", digest, resume=True).close()
+    index, own = parsed(write_report(run)), parsed(run / "lab" / REPORT)
+    for tree in (index, own):
+        assert f"counted from when it was last resumed. It was interrupted and resumed {often}." in words(tree)
+    assert "what is compared is what passed since then" in words(index)
+    assert "resumed" not in words(next(parsed(run / "clinic" / REPORT).iter("main")))
 
 
 @pytest.mark.parametrize("kind", SECTIONS)

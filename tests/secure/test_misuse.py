@@ -15,7 +15,7 @@ import pytest
 from unpooled.errors import Deadlock, InputError, PeerError, ProtocolError
 from unpooled.secure import paillier
 from unpooled.secure.calls import Call, Dense, Inputs, OneHot
-from unpooled.secure.dealer import Dealt, Item
+from unpooled.secure.dealer import Deal, Dealt, Item
 from unpooled.secure.engine import MaskSeed, Rules
 from unpooled.secure.packing import RING_BITS, slots_for
 from unpooled.secure.product import Contribution
@@ -295,10 +295,8 @@ def test_a_wrong_share_is_not_found_out_where_packing_takes_all_bits(
     [
         (parts_changed(values=lambda values: values[:-1]), r"coordinator sent numbers of shape \("),
         (parts_changed(values=np.ravel), r"coordinator sent numbers of shape \("),
-        (parts_changed(mask=lambda seed: seed[1:]), "coordinator dealt a seed of the wrong length"),
         (parts_changed(once=lambda seed: seed + b"?"), "coordinator dealt a seed of the wrong length"),
         (parts_changed(once=lambda seed: b""), "coordinator dealt a seed of the wrong length"),
-        (parts_changed(mask=lambda seed: b""), "coordinator dealt no mask of shape"),
         (changed(Dealt, lambda dealt: replace(dealt, parts=dealt.parts[1:])), "coordinator dealt for"),
         (changed(Dealt, lambda dealt: replace(dealt, parts=dealt.parts * 2)), "coordinator dealt for"),
     ],
@@ -308,6 +306,35 @@ def test_dealt_numbers_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(ProtocolError, match=text):
         multiply(rules_for("shares"), [[made(call)]], tamper={"coordinator": change})
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (parts_changed(mask=lambda seed: seed[1:]), "coordinator dealt a seed of the wrong length"),
+        (parts_changed(mask=lambda seed: b""), "coordinator dealt no mask of shape"),
+    ],
+)
+def test_masks_that_cannot_be_are_refused(
+    rules_for: Make, multiply: Make, made: Make, change: Callable[[Any], Any], text: str
+) -> None:
+    with pytest.raises(ProtocolError, match=text):
+        multiply(rules_for("shares"), [[made(DENSE)]], tamper={"coordinator": change})
+
+
+def test_a_driver_that_is_dealt_seeds_alone_chooses_them(rules_for: Make, multiply: Make, made: Make) -> None:
+    run = multiply(rules_for("shares"), [[made(HOT)], [made(HOT)]])
+    asked = [message for _, message in run.received["coordinator"] if isinstance(message, Deal)]
+    assert len({message.seed for message in asked}) == 2
+    assert all(message.items[0].method == "permute" for message in asked)
+    assert not any(isinstance(message, Dealt) for _, message in run.received["bank"])
+    assert sum(isinstance(message, Dealt) for _, message in run.received["telco"]) == 2
+
+
+def test_a_drivers_seed_of_the_wrong_length_is_refused(rules_for: Make, multiply: Make, made: Make) -> None:
+    shorter = changed(Deal, lambda deal: replace(deal, seed=deal.seed[1:]))
+    with pytest.raises(ProtocolError, match="bank sent a seed of the wrong length"):
+        multiply(rules_for("shares"), [[made(HOT)]], tamper={"bank": shorter})
 
 
 def places_changed(change: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -152,12 +152,15 @@ def seeds_of(run: Any, party: str) -> list[bytes]:
             found.append(message.seed)
         if isinstance(message, dealer.Dealt):
             found += [seed for part in message.parts for seed in (part.mask, part.once) if seed]
+        if isinstance(message, dealer.Deal):
+            found.append(message.seed)
     return found
 
 
 def requests_of(run: Any) -> list[str]:
-    """What the coordinator was asked for, word by word."""
-    return [repr(message) for _, message in run.received["coordinator"] if not isinstance(message, paillier.MaskedSums)]
+    """What the coordinator was asked for, word by word; seeds are always new."""
+    requests = [message for _, message in run.received["coordinator"] if not isinstance(message, paillier.MaskedSums)]
+    return [repr(message.items if isinstance(message, dealer.Deal) else message) for message in requests]
 
 
 def sizes_of(run: Any, party: str) -> dict[str, list[tuple[str, int]]]:

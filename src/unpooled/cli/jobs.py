@@ -151,22 +151,30 @@ def job_command(
 
 def demo_command(
     rows: Annotated[int, typer.Option(help="People in the generated population.")] = example.ROWS,
+    engine: Annotated[
+        Literal["shares", "paillier"],
+        typer.Option(help="How products are protected. With paillier, which takes far longer, little is learned."),
+    ] = "shares",
     run: RunFolder = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Try it: example data, four real parties over mutual TLS on this machine, and a report to look at."""
+    """Try it: four real parties over mutual TLS on this machine find look-alikes in made-up data; a report to look at.
+
+    A shop knows some of its buyers; a bank and a telephone company, who hold columns of many people, find for it who
+    else is very likely one.
+    """
     folder = run_folder.create(run or run_folder.new_folder("demo"))
     tables = folder / "tables"
     example.write(tables, rows)
-    write_job_files(tables, "align")
+    write_job_files(tables, "lookalike", engine=engine)
     _spawn_and_report(load_job(tables / "job.toml"), folder, quiet, as_json)
 
 
 def report_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
 ) -> None:
-    """Write a run's report again, from the files in its folder."""
+    """Write a run's report again, from the files in its folder; with all parties here, also each party's own."""
     typer.echo(f"report: {write_report(run)}")
 
 

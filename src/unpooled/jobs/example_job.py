@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Literal
 
 import tomli_w
 
@@ -15,18 +16,21 @@ from unpooled.jobs.kinds import KINDS
 from unpooled.jobs.plan import Party, Plan
 from unpooled.jobs.private import Consent, Private
 
+Engine = Literal["shares", "paillier"]
 ROLES = {"shop": "seeker", "telco": "passive", "bank": "active", "coordinator": "coordinator"}
 TARGET = "card_payments"
-_PARAMETERS = {"train": {"model": {"classes": 0}}}
+_PARAMETERS: dict[str, dict[str, Any]] = {"train": {"model": {"classes": 0}}}
+_LITTLE = {"method": {"iterations": 2, "bags": 3}, "model": {"trees": 5, "hide_bags": False}, "estimate": False}
+"""The seed's protocol, so little of it that it ends soon under encryption."""
 _FIRST_PORT = 7433
 _OWNERS = ("active", "passive")
 
 
-def example_job(kind: str, trained: Path | None = None) -> Job:
+def example_job(kind: str, trained: Path | None = None, engine: Engine = "shares") -> Job:
     """The job for tables that lie beside its file; addresses are left to whoever runs it on one machine.
 
-    What the bank learns, how often somebody pays by card, shows in the telephone company's columns rather than in its
-    own. `trained` is for predict: the folder of a train job's run.
+    For train the bank learns how often somebody pays by card, which shows in the telephone company's columns rather
+    than in its own. `trained` is for predict: the folder of a train job's run.
     """
     if kind not in KINDS:
         raise PlanError(f"there is no kind of job {kind!r}; there are: {', '.join(KINDS)}")
@@ -35,7 +39,9 @@ def example_job(kind: str, trained: Path | None = None) -> Job:
     learns = kind in ("train", "predict")
     roles = {name: role for name, role in ROLES.items() if not (learns and role == "seeker")}
     parties = {name: Party.model_validate({"role": role}) for name, role in roles.items()}
-    plan = Plan(kind=kind, parties=parties, parameters=_PARAMETERS.get(kind, {}))
+    little = kind == "lookalike" and engine == "paillier"
+    parameters = _LITTLE if little else _PARAMETERS.get(kind, {})
+    plan = Plan(kind=kind, engine=engine, parties=parties, parameters=parameters)
     return Job(plan, {name: _private(name, kind, trained) for name in roles})
 
 
@@ -50,9 +56,9 @@ def _private(name: str, kind: str, trained: Path | None) -> Private:
     )
 
 
-def write_job_files(folder: Path, kind: str, trained: Path | None = None) -> list[Path]:
+def write_job_files(folder: Path, kind: str, trained: Path | None = None, engine: Engine = "shares") -> list[Path]:
     """Write `job.toml` for one machine, and a plan and private files for a machine each."""
-    job = example_job(kind, trained)
+    job = example_job(kind, trained, engine)
     together = job.plan.model_dump(mode="json", exclude_defaults=True, exclude_none=True) | {
         "private": {
             n: p.model_dump(mode="json", exclude_defaults=True, exclude_none=True) for n, p in job.privates.items()

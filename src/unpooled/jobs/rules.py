@@ -52,7 +52,8 @@ def products_outline(plan: Plan, *, hidden_nodes: bool) -> list[Exchange]:
     return [
         *seeds,
         Exchange(active, coordinator, dealer.Deal),
-        *(Exchange(coordinator, owner, dealer.Dealt) for owner in plan.owners),
+        *(Exchange(coordinator, party, dealer.Dealt) for party in passive),
+        Exchange(coordinator, active, dealer.Dealt, only_if=cheaper),
         *(Exchange(active, party, shares.Hidden) for party in passive),
         *(Exchange(party, active, shares.Hidden, only_if=cheaper) for party in passive),
         *(Exchange(party, active, shares.Orders) for party in passive if counted),

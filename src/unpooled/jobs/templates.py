@@ -81,12 +81,19 @@ def _plan_lines(kind: str, parties: Mapping[str, Mapping[str, str]]) -> Iterator
     yield from ("", f"# {Plan.model_fields['parameters'].description}", "[parameters]")
     yield from _lines(parameters, {}, skip=sections)
     for name, field in sections.items():
-        lines = _lines(type(field.default), {}, first="name" if name == "method" else "learner")
+        which = "name" if name == "method" else "learner"
+        lines = _lines(type(field.default), _unusual(field.default, which), first=which)
         yield from ("", f"# {field.description}", f"[parameters.{name}]", *lines)
     yield from ("", f"# {Plan.model_fields['parties'].description}")
     yield from (f"# {name}: {field.description}" for name, field in Party.model_fields.items())
     for name, party in parties.items():
         yield from (f"[parties.{name}]", *tomli_w.dumps(party).splitlines(), "")
+
+
+def _unusual(default: BaseModel, which: str) -> dict[str, Any]:
+    """What a section's default has that its own kind has not: it must stand there, or else it would not be so."""
+    unusual = default.model_dump(mode="json", exclude_defaults=True)
+    return {which: getattr(default, which), **unusual} if unusual else {}
 
 
 def _private_lines(given: dict[str, Any], prefix: str = "") -> Iterator[str]:

@@ -35,7 +35,7 @@ class TwoStepSettings(FoldedSettings):
         description="'negatives': learn from the least likely rows as negatives; 'positives': add the likeliest to the "
         "positives",
     )
-    negative_share: Share = Field(0.5, description="the share of the unlabelled rows that are reliable negatives")
+    negative_share: Share = Field(0.9, description="the share of the unlabelled rows that are reliable negatives")
     positive_share: Share = Field(0.02, description="the share of the unlabelled rows that are likely positives")
 
 
@@ -56,7 +56,7 @@ class VfpuSettings(Section):
     negatives: Literal["unlabelled", "reliable"] = Field(
         "unlabelled", description="where negatives are drawn from: all unlabelled rows, or the least likely ones"
     )
-    negative_share: Share = Field(0.5, description="the share of the unlabelled rows that are reliable negatives")
+    negative_share: Share = Field(0.9, description="the share of the unlabelled rows that are reliable negatives")
     gamma: float = Field(0.0, description="negatives are drawn by (1 - last score)^gamma; 0: all alike", ge=0)
 
 

@@ -25,6 +25,7 @@ class AlignResult:
     common: NonNegativeInt | None = None
     positives: NonNegativeInt | None = None
     asked_about: NonNegativeInt | None = None
+    listed: NonNegativeInt | None = None
     digest: str = ""
 
 
@@ -33,8 +34,8 @@ class AlignSection:
     """Every party's result, None where there is none that can be read, what they amount to, and the picture of it.
 
     `learnt` says in words what a party was told, and nothing of one that did not get that far. `asked_about` is what
-    the seeker alone knows of the number in common. `digests` are those of the owners of aligned rows, `files` where
-    they have left the ids of these.
+    the seeker alone knows of the number in common. `listed` is how many look-alikes came of it, where they were sought.
+    `digests` are those of the owners of aligned rows, `files` where they have left the ids of these.
     """
 
     places: Places
@@ -44,6 +45,7 @@ class AlignSection:
     common: int | None
     positives: int | None
     asked_about: int | None
+    listed: int | None
     digests: Mapping[str, str]
     files: Sequence[str]
     funnel: Funnel | None
@@ -63,6 +65,7 @@ def align_section(story: Story) -> AlignSection | None:
     common = next((result.common for result in owned.values() if result.common is not None), None)
     active, asked = owned.get(places.active), results.get(places.seeker or "")
     positives = active.positives if active and places.seeker and common is not None else None
+    listed = active.listed if active and positives is not None else None
     return AlignSection(
         places=places,
         method="ECDH on ristretto255" if parameters.psi == "ecdh" else f"blind RSA, {story.plan.key_bits} bits",
@@ -75,13 +78,14 @@ def align_section(story: Story) -> AlignSection | None:
         common=common,
         positives=positives,
         asked_about=asked.asked_about if asked and common is None else None,
+        listed=listed,
         digests={name: result.digest for name, result in owned.items() if result.digest},
         files=[
             ALIGNED if story.teller else f"{name}/{ALIGNED}"
             for name in owned
             if (story.parties[name].folder / ALIGNED).exists()
         ],
-        funnel=_funnel(places, results, common, positives),
+        funnel=_funnel(places, results, common, positives, listed),
     )
 
 
@@ -93,14 +97,18 @@ def _result(party: PartyFiles) -> AlignResult | None:
 
 
 def _funnel(
-    places: Places, results: Mapping[str, AlignResult | None], common: int | None, positives: int | None
+    places: Places,
+    results: Mapping[str, AlignResult | None],
+    common: int | None,
+    positives: int | None,
+    listed: int | None,
 ) -> Funnel | None:
     tallies = {name: Tally(result.rows_read, result.rows) for name, result in results.items() if result}
     owners = {name: tallies[name] for name in (*places.passive, places.active) if name in tallies}
     seeker = {
         name: tallies.get(name) for name in (places.seeker,) if name and (name in tallies or positives is not None)
     }
-    return funnel_of(owners, seeker, common, positives)
+    return funnel_of(owners, seeker, common, positives, listed)
 
 
 def _learnt(places: Places, in_ring: bool, name: str, result: AlignResult | None) -> str:

@@ -48,7 +48,7 @@ class Column:
 class Chart:
     """A picture: the field between its axes, what stands beside them, and what is drawn, where it is not empty.
 
-    `reference` is what to compare with, such as guessing.
+    `reference` is what to compare with, such as guessing, `second` the curve of something else.
     """
 
     left: float
@@ -60,6 +60,7 @@ class Chart:
     curve: str = ""
     area: str = ""
     reference: str = ""
+    second: str = ""
     dots: tuple[Dot, ...] = ()
     columns: tuple[Column, ...] = ()
     top: float = _TOP
@@ -77,14 +78,30 @@ def roc_chart(false_alarms: Sequence[float], hits: Sequence[float]) -> Chart:
     return replace(chart, curve=curve, area=area, reference=_joined((0.0, 1.0), (0.0, 1.0), x, y))
 
 
-def precision_recall_chart(recall: Sequence[float], precision: Sequence[float]) -> Chart:
-    """Precision against recall, in steps, beside the precision of taking every row, which is where the curve ends."""
+def precision_recall_chart(
+    recall: Sequence[float],
+    precision: Sequence[float],
+    second: tuple[Sequence[float], Sequence[float]] | None = None,
+) -> Chart:
+    """Precision against recall, in steps, beside the precision of taking every row, which is where the curve ends.
+
+    `second` is the same of another ranking of the same rows.
+    """
     axis = _axis(0.0, 1.0)
     chart, x, y = _framed(axis, axis, "recall", "precision")
-    steps = (f"V{y(height)}H{x(end)}" for end, height in zip(recall, precision, strict=True))
-    curve = f"M{x(0.0)} {y(precision[0])}" + "".join(steps)
-    reference = f"M{x(0.0)} {y(precision[-1])}H{x(1.0)}"
-    return replace(chart, curve=curve, area=_closed(curve, x(0.0), chart.bottom), reference=reference)
+
+    def stepped(across: Sequence[float], up: Sequence[float]) -> str:
+        steps = (f"V{y(height)}H{x(end)}" for end, height in zip(across, up, strict=True))
+        return f"M{x(0.0)} {y(up[0])}" + "".join(steps)
+
+    curve = stepped(recall, precision)
+    return replace(
+        chart,
+        curve=curve,
+        area=_closed(curve, x(0.0), chart.bottom),
+        reference=f"M{x(0.0)} {y(precision[-1])}H{x(1.0)}",
+        second=stepped(*second) if second else "",
+    )
 
 
 def calibration_chart(predicted: Sequence[float], observed: Sequence[float], *, shares: bool) -> Chart:

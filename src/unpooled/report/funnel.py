@@ -16,8 +16,8 @@ _THINNEST = 2.0
 _ABOVE, _BELOW = 15, 17
 _LETTER = 14.5  # the width of a bold one where it is written largest, on a telephone
 
-READ, CLEANED, COMMON, LABELS = range(4)
-STAGES = ("rows read", "cleaned", "in common", "labels")
+READ, CLEANED, COMMON, LABELS, LISTED = range(5)
+STAGES = ("rows read", "cleaned", "in common", "labels", "listed")
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,11 @@ def funnel_of(
     seeker: Mapping[str, Tally | None],
     common: int | None,
     positives: int | None,
+    listed: int | None = None,
 ) -> Funnel | None:
     """Lay out what is known: owners' rows run into those in common, and these with the seeker's into labels.
 
+    Of the unlabelled rows some may be `listed` as look-alikes in the end.
     `seeker` holds one name at most, with None if its rows are not known here. Nothing at all gives no picture.
     """
     known = {name: tally for name, tally in {**owners, **seeker}.items() if tally}
@@ -131,9 +133,13 @@ def funnel_of(
             bands.append(_band(_part(shared, 0, left.width), left, "unlabelled"))
             bands.append(_band(_part(shared, shared.width - right.width, right.width), right, "positive"))
             bands += [_band(cleaned[name], right, "positive") for name in seeker if name in cleaned]
+            if listed is not None:
+                last = LISTED
+                found = bar(LISTED, left.middle, listed, "listed", "look-alikes")
+                bands.append(_band(_part(left, found.left - left.left, found.width), found, "listed"))
     return Funnel(
         width=round(_STAGE_WIDTH + sum(column.width for column in columns), 1),
-        height=_top(last) + BAR_HEIGHT + (_ROOM_FOR_WORDS if last == LABELS else _ROOM),
+        height=_top(last) + BAR_HEIGHT + (_ROOM_FOR_WORDS if last >= LABELS else _ROOM),
         columns=columns,
         stages=tuple((STAGES[stage], _top(stage) - _ABOVE) for stage in range(last + 1)),
         bars=tuple(bars),

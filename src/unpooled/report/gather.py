@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import permutations
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError
 
 from unpooled.errors import InputError, LedgerError
 from unpooled.jobs.files import load_plan
@@ -19,6 +19,8 @@ from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.ledger import Line, Pair, Record, Way, read_ledger, reconcile_all, summarise
 from unpooled.run.folder import LEDGER, LOG, PLAN, RESULT, STATUS, read_json
 from unpooled.wire import Disclosure
+
+Taken = Annotated[float, Field(ge=0, le=1e15)]
 
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
@@ -33,6 +35,8 @@ class Status:
     ended: AwareDatetime | None = None
     origin: str = ""
     error: str = ""
+    cpu_seconds: Taken | None = None
+    peak_memory_mb: Taken | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,13 @@ class Story:
         return "failed" if "failed" in states else "unfinished"
 
     @property
+    def resumed(self) -> int:
+        """How often the run was resumed, as far as the ledgers that are here know."""
+        return max((len(party.ledger.resumed) for party in self.parties.values() if party.ledger), default=0)
+
+    @property
     def started(self) -> datetime | None:
+        """When the first party began, or began again after an interruption."""
         return min((party.status.started for party in self.parties.values() if party.status), default=None)
 
     @property

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from rich.filesize import decimal
 
 from unpooled import atomic
+from unpooled.errors import UnpooledError
 from unpooled.jobs.kinds import kind_of_job
 from unpooled.report import picture
 from unpooled.report.align import align_section
 from unpooled.report.check import check_section
 from unpooled.report.gather import Story, gather
+from unpooled.report.lookalike import lookalike_section
 from unpooled.report.measures import figure
 from unpooled.report.predict import predict_section
 from unpooled.report.train import train_section
+from unpooled.report.words import times
 from unpooled.run.folder import REPORT
 from unpooled.version import __version__
 from unpooled.wire import WIRE_VERSION
@@ -28,6 +32,7 @@ DIFFERENCES_SHOWN = 20
 SECTIONS: Mapping[str, Callable[[Story], Any]] = {
     "align": align_section,
     "check": check_section,
+    "lookalike": lookalike_section,
     "predict": predict_section,
     "train": train_section,
 }
@@ -38,14 +43,48 @@ If it has a `headline`, that stands at the head of the page.
 
 
 def write_report(run: Path) -> Path:
-    """Write `report.html` into the folder of a run, or of one party in it, from the files there."""
-    page = run / REPORT
-    atomic.write_text(page, draw(gather(run)))
+    """Write `report.html` into the folder of one party, or of a whole run, from the files there.
+
+    In a whole run every party gets its own page first, from its own files, and the run's page has links to these.
+    """
+    page, story = run / REPORT, gather(run)
+    parties = () if story.teller else story.parties.values()
+    pages = [party.name for party in parties if party.status and _written(party.folder)]
+    # A party's own page names its columns, and the seeker's some ids.
+    atomic.write_text(page, draw(story, pages), atomic.OWNER_ONLY if story.teller else atomic.EVERYBODY_READS)
     return page
 
 
-def draw(story: Story) -> str:
-    """The page; everything that came from a file is escaped."""
+def _written(folder: Path) -> bool:
+    """Whether a party's page could be written; what is wrong with its files must not keep the others from theirs."""
+    try:
+        write_report(folder)
+    except UnpooledError:
+        return False
+    return True
+
+
+def draw(story: Story, pages: Sequence[str] = ()) -> str:
+    """The page, with links to those of these parties; everything that came from a file is escaped."""
+    kind = story.plan.kind
+    section = SECTIONS[kind](story) if kind in SECTIONS else None
+    return _environment().get_template("page.html").render(
+        story=story,
+        summary=kind_of_job(story.plan).summary,
+        picture=picture.picture_of(list(story.plan.parties), story.flows),
+        box=(picture.BOX_WIDTH, picture.BOX_HEIGHT),
+        section=section,
+        pages=pages,
+        headline=getattr(section, "headline", ""),
+        differences_shown=DIFFERENCES_SHOWN,
+        version=__version__,
+        wire_version=WIRE_VERSION,
+    )
+
+
+@cache
+def _environment() -> Environment:
+    """The templates, each compiled once."""
     environment = Environment(
         loader=PackageLoader("unpooled.report"),
         autoescape=True,
@@ -54,20 +93,8 @@ def draw(story: Story) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": _number, "figure": figure, "percent": _percent}
-    environment.filters |= {"size": decimal, "moment": _moment, "duration": _duration}
-    kind = story.plan.kind
-    section = SECTIONS[kind](story) if kind in SECTIONS else None
-    return environment.get_template("page.html").render(
-        story=story,
-        summary=kind_of_job(story.plan).summary,
-        picture=picture.picture_of(list(story.plan.parties), story.flows),
-        box=(picture.BOX_WIDTH, picture.BOX_HEIGHT),
-        section=section,
-        headline=getattr(section, "headline", ""),
-        differences_shown=DIFFERENCES_SHOWN,
-        version=__version__,
-        wire_version=WIRE_VERSION,
-    )
+    environment.filters |= {"times": times, "size": decimal, "moment": _moment, "duration": _duration}
+    return environment
 
 
 def _number(value: float) -> str:

@@ -4,42 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Annotated
 
-from pydantic import AfterValidator, FiniteFloat, NonNegativeInt
+from pydantic import FiniteFloat, NonNegativeInt
 
 from unpooled.report.align import AlignSection, align_section
 from unpooled.report.chart import Chart, histogram_chart
 from unpooled.report.gather import Story
 from unpooled.report.measures import Measure, best_known, measures_of
-from unpooled.report.results import Number, Told, learnt, result_of
+from unpooled.report.results import Histogram, Told, learnt, result_of
 from unpooled.report.words import listed, many
 
 SETS = ("new",)
 
 
 @dataclass(frozen=True)
-class Histogram:
-    """How many scores lie between every two edges."""
-
-    edges: tuple[Number, ...]
-    counts: tuple[NonNegativeInt, ...]
-
-
-def _consistent(histogram: Histogram) -> Histogram:
-    if not histogram.counts or len(histogram.edges) != len(histogram.counts) + 1:
-        raise ValueError("edges must be one more than counts")
-    if any(low > high for low, high in pairwise(histogram.edges)):
-        raise ValueError("edges must rise")
-    return histogram
-
-
-@dataclass(frozen=True)
 class Scores:
     """What there is to see of all scores together."""
 
-    histogram: Annotated[Histogram, AfterValidator(_consistent)] | None = None
+    histogram: Histogram | None = None
 
 
 @dataclass(frozen=True)

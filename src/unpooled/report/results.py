@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, TypeVar
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from unpooled.errors import InputError
 from unpooled.jobs.kinds import faults
@@ -20,6 +21,25 @@ Number = Annotated[float, Field(ge=-1e150, le=1e150)]
 """One that can be drawn."""
 
 _OF_EVERY_JOB = "control."
+
+
+@dataclass(frozen=True)
+class _Histogram:
+    """How many scores lie between every two edges."""
+
+    edges: tuple[Number, ...]
+    counts: tuple[NonNegativeInt, ...]
+
+
+def _consistent(histogram: _Histogram) -> _Histogram:
+    if not histogram.counts or len(histogram.edges) != len(histogram.counts) + 1:
+        raise ValueError("edges must be one more than counts")
+    if any(low > high for low, high in pairwise(histogram.edges)):
+        raise ValueError("edges must rise")
+    return histogram
+
+
+Histogram = Annotated[_Histogram, AfterValidator(_consistent)]
 
 
 @dataclass(frozen=True)

@@ -217,15 +217,15 @@ def train_section(story: Story) -> TrainSection:
     model = result_of(story.parties[active], whole) if active in story.parties else None
     results = {name: result_of(story.parties[name], part) for name in passive if name in story.parties}
     lent = {name: result for name, result in results.items() if result}
-    usage = {name: _usage(result, {}) for name, result in lent.items() if isinstance(result, TreesOwner)}
-    weights = {name: _weights(result) for name, result in lent.items() if isinstance(result, LinearOwner)}
+    usage = {name: usage_of(result, {}) for name, result in lent.items() if isinstance(result, TreesOwner)}
+    weights = {name: weights_of(result) for name, result in lent.items() if isinstance(result, LinearOwner)}
     gained: dict[str, float] = {}
     if isinstance(model, TreesModel):
         total = sum(model.gain_by_party.values()) or 1.0
         gained = {name: gain / total for name, gain in model.gain_by_party.items() if any(model.gain_by_party.values())}
-        usage[active] = _usage(model, {one.name: one.gain / total for one in model.own_gains})
+        usage[active] = usage_of(model, {one.name: one.gain / total for one in model.own_gains})
     if isinstance(model, LinearModelResult):
-        weights[active] = _weights(model)
+        weights[active] = weights_of(model)
     return TrainSection(
         headline=_headline(story, model, lent),
         linear=linear,
@@ -274,7 +274,7 @@ def _lent(result: OwnerResult) -> str:
     return f"{lent} to a linear model."
 
 
-def _usage(result: TreesOwner, gained: Mapping[str, float]) -> Usage:
+def usage_of(result: TreesOwner, gained: Mapping[str, float]) -> Usage:
     """Columns that were used; `gained` has the shares of a party that knows them."""
     used = [one for one in result.importance if one.splits]
     by_rows = any(one.rows for one in used)
@@ -289,7 +289,7 @@ def _usage(result: TreesOwner, gained: Mapping[str, float]) -> Usage:
     return Usage(tuple(shown), by_rows, len(used) - len(shown), len(result.importance) - len(used))
 
 
-def _weights(result: LinearOwner) -> Weights:
+def weights_of(result: LinearOwner) -> Weights:
     """Columns by what they weigh."""
     ranked = sorted(result.importance, key=lambda one: -one.weight)
     most = max((one.weight for one in ranked), default=0.0) or 1.0

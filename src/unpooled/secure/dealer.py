@@ -19,7 +19,7 @@ from unpooled.secure import mod64, permute
 from unpooled.secure.calls import Call, Dense
 from unpooled.secure.engine import Rules, Stop
 from unpooled.secure.packing import RING_BITS, slots_for
-from unpooled.secure.randomness import expand, new_seed
+from unpooled.secure.randomness import SEED_BYTES, expand, new_seed
 from unpooled.session import Session
 from unpooled.wire import message
 
@@ -55,7 +55,10 @@ class Item:
     to="the coordinator",
 )
 class Deal:
+    """The seed is for what the driver chooses itself, see `chooses`."""
+
     items: tuple[Item, ...]
+    seed: bytes
 
 
 @message(discloses="nothing: random numbers")
@@ -80,10 +83,10 @@ class Dealer:
     masks: dict[tuple[str, str, str], tuple[bytes, tuple[int, int]]] = field(default_factory=dict, repr=False)
     last_u: tuple[bytes, Ring] = field(default=(b"", np.empty(0, np.uint64)), repr=False)
 
-    def mask(self, side: str, party: str, name: str, shape: tuple[int, int]) -> tuple[bytes, bool]:
-        """The seed of a mask, and whether it is new."""
+    def mask(self, side: str, party: str, name: str, shape: tuple[int, int], chosen: bytes = b"") -> tuple[bytes, bool]:
+        """The seed of a mask, the one chosen if it is new, and whether it is new."""
         new = (side, party, name) not in self.masks
-        seed, known = self.masks.setdefault((side, party, name), (new_seed(), shape))
+        seed, known = self.masks.setdefault((side, party, name), (chosen or new_seed(), shape))
         if known != shape:
             raise ProtocolError(f"a mask of {party} was dealt for shape {known} and is asked for with {shape}")
         return seed, new
@@ -95,6 +98,8 @@ def serve(session: Session, driver: str, parties: Sequence[str]) -> None:
     while not isinstance(request := session.recv(driver, Deal, Stop), Stop):
         parts: dict[str, list[Part]] = {party: [] for party in parties}
         items: dict[str, list[Item]] = {party: [] for party in parties}
+        if len(request.seed) != SEED_BYTES:
+            raise ProtocolError(f"{driver} sent a seed of the wrong length")
         for number, item in enumerate(request.items):
             session.progress(number, len(request.items))
             if item.left not in parts or item.right not in parts or item.left == item.right:
@@ -103,15 +108,30 @@ def serve(session: Session, driver: str, parties: Sequence[str]) -> None:
                 raise ProtocolError(f"{driver} asks for numbers of an impossible shape")
             if 8 * max(item.rows, 1) * max(item.width, 1) * max(item.words, 1) > _MOST_BYTES:
                 raise ProtocolError(f"{driver} asks for more numbers than a coordinator deals at once")
-            deal = _triple if item.method == "triple" else _permutation
-            left, right = deal(dealer, item)
+            chosen = chosen_seeds(request.seed, number) if chooses(driver, item) else None
+            left, right = _triple(dealer, item) if item.method == "triple" else _permutation(dealer, item, chosen)
             parts[item.left].append(left)
-            parts[item.right].append(right)
             items[item.left].append(item)
-            items[item.right].append(item)
+            if chosen is None:
+                parts[item.right].append(right)
+                items[item.right].append(item)
         for party, theirs in parts.items():
             if theirs:
                 session.send(party, Dealt(digest_of(items[party]), tuple(theirs)))
+
+
+def chooses(driver: str, item: Item) -> bool:
+    """Whether the driver chooses the random numbers of its side of a product itself, and need not wait for them.
+
+    They hide what is its own, and need not fit anything: the coordinator, who is told them, makes the other side's fit.
+    """
+    return item.method == "permute" and item.right == driver
+
+
+def chosen_seeds(seed: bytes, number: int) -> tuple[bytes, bytes]:
+    """The seeds of a product that the driver chooses: for a new mask, and for what serves once."""
+    mask, once = (hashlib.sha256(seed + f"{use} {number}".encode()).digest() for use in ("mask", "once"))
+    return mask[:SEED_BYTES], once[:SEED_BYTES]
 
 
 def digest_of(items: Sequence[Item]) -> bytes:
@@ -128,18 +148,19 @@ def _triple(dealer: Dealer, item: Item) -> tuple[Part, Part]:
         dealer.last_u = (u_seed, expand(u_seed, b"mask", u_shape))
     w = mod64.product(dealer.last_u[1], expand(v_seed, b"mask", v_shape))
     half = expand(once, b"half", (item.width, item.words))
-    return Part(u_seed if u_new else b"", once, _NOTHING), Part(v_seed if v_new else b"", b"", w - half)
+    return Part(u_seed if u_new else b"", once, NOTHING), Part(v_seed if v_new else b"", b"", w - half)
 
 
-def _permutation(dealer: Dealer, item: Item) -> tuple[Part, Part]:
+def _permutation(dealer: Dealer, item: Item, chosen: tuple[bytes, bytes] | None) -> tuple[Part, Part]:
     v_shape = (item.rows, item.words)
-    v_seed, v_new = dealer.mask("y", item.right, item.y, v_shape)
-    left_once, right_once = new_seed(), new_seed()
+    mask, right_once = chosen or (new_seed(), new_seed())
+    v_seed, v_new = dealer.mask("y", item.right, item.y, v_shape, mask)
+    left_once = new_seed()
     values = permute.dealt(left_once, right_once, expand(v_seed, b"mask", v_shape), item.width)
-    return Part(b"", left_once, values), Part(v_seed if v_new else b"", right_once, _NOTHING)
+    return Part(b"", left_once, values), Part(v_seed if v_new else b"", right_once, NOTHING)
 
 
-_NOTHING: Ring = np.empty(0, np.uint64)
+NOTHING: Ring = np.empty(0, np.uint64)
 
 
 def method_of(call: Call, rules: Rules) -> Method:

@@ -52,6 +52,8 @@ class Engine:
     prepared: dict[Any, Any] = field(default_factory=dict, repr=False)
     answered: Counter[str] = field(default_factory=Counter)
     announced: deque[Sequence[Call]] = field(default_factory=deque)
+    chosen: deque[bytes] = field(default_factory=deque, repr=False)
+    masked: set[str] = field(default_factory=set, repr=False)
     seeds: set[bytes] = field(default_factory=set, repr=False)
 
     @property

@@ -1,6 +1,7 @@
 """Products by additive shares mod 2^64, with randomness that the coordinator deals; shapes are all that it sees.
 
-Y's columns are packed into words first (`packing`). A mask V is dealt to the holder of Y, who opens F = Y - V.
+Y's columns are packed into words first (`packing`). A mask V is dealt to the holder of Y, who opens F = Y - V. Where
+the driver would be dealt nothing but seeds it chooses them itself, and tells the coordinator: that saves a message.
 
 **Matrix triple.** A mask U is dealt to the holder of X, who opens E = X - U; W = UᵀV is dealt as two halves, random
 numbers that add up to it. XᵀY = (XᵀF + the one half) + (EᵀV + the other half): each side computes one bracket. For
@@ -30,11 +31,11 @@ from unpooled.codec import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import dealer, mod64, permute
 from unpooled.secure.calls import Call, Inputs, OneHot, given
-from unpooled.secure.dealer import Deal, Dealt, Item, Part, method_of
+from unpooled.secure.dealer import Deal, Dealt, Item, Part, chooses, chosen_seeds, method_of
 from unpooled.secure.engine import Engine, Stop, next_tags
 from unpooled.secure.mod64 import Places
 from unpooled.secure.packing import RING_BITS, Slots, pack, slots_for, unpack
-from unpooled.secure.randomness import SEED_BYTES, expand
+from unpooled.secure.randomness import SEED_BYTES, expand, new_seed
 from unpooled.wire import message
 
 _LAYOUT = "\n"
@@ -117,11 +118,14 @@ def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Seq
     """This party's terms, with what the coordinator dealt for them."""
     me = engine.party
     items = [items_of(engine, call, tag) for (call, _), tag in zip(batch, tags, strict=True)]
-    _ask(engine, [item for group in items for item in group])
-    mine = [(place, item) for place, group in enumerate(items) for item in group if me in (item.left, item.right)]
-    parts = _receive_parts(engine, [item for _, item in mine])
+    numbered = [(place, item) for place, group in enumerate(items) for item in group]
+    seed = _ask(engine, [item for _, item in numbered])
+    mine = [(n, place, item) for n, (place, item) in enumerate(numbered) if me in (item.left, item.right)]
+    dealt = iter(_receive_parts(engine, [item for _, _, item in mine if not (seed and chooses(me, item))]))
     tasks = []
-    for (place, item), part in zip(mine, parts, strict=True):
+    for number, place, item in mine:
+        part = _chosen_part(engine, item, seed, number) if seed and chooses(me, item) else next(dealt)
+        engine.masked.add(item.y if item.right == me else "")
         peer = item.right if item.left == me else item.left
         tasks.append(Task(place, *batch[place], tags[place], item, part, peer, is_left=item.left == me))
         _keep_mask(engine, tasks[-1])
@@ -148,7 +152,7 @@ def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
     for batch in batches:
         tags = next_tags(calls, batch)
         items = [item for call, tag in zip(batch, tags, strict=True) for item in items_of(engine, call, tag)]
-        _request(engine, Deal(tuple(items)))
+        engine.chosen.append(_request_deal(engine, items))
         engine.announced.append(tuple(batch))
 
 
@@ -166,16 +170,26 @@ def _forget_unnamed(engine: Engine, tasks: Sequence[Task]) -> None:
         forget(engine, unnamed)
 
 
-def _ask(engine: Engine, items: Sequence[Item]) -> None:
-    if engine.party == engine.driver:
-        if engine.announced:
-            engine.announced.popleft()
-        else:
-            _request(engine, Deal(tuple(items)))
+def _ask(engine: Engine, items: Sequence[Item]) -> bytes:
+    """At the driver: have numbers dealt, unless they were asked for ahead; the seed of those that it chooses itself."""
+    if engine.party != engine.driver:
+        return b""
+    if engine.announced:
+        engine.announced.popleft()
+        return engine.chosen.popleft()
+    return _request_deal(engine, items)
 
 
-def _request(engine: Engine, request: Deal | Stop) -> None:
-    engine.session.send(engine.coordinator or "", request)
+def _request_deal(engine: Engine, items: Sequence[Item]) -> bytes:
+    seed = new_seed()
+    engine.session.send(engine.coordinator or "", Deal(tuple(items), seed))
+    return seed
+
+
+def _chosen_part(engine: Engine, item: Item, seed: bytes, number: int) -> Part:
+    """What the driver chose for its side of a product; a mask that has a name already keeps it."""
+    mask, once = chosen_seeds(seed, number)
+    return Part(b"" if item.y in engine.masked else mask, once, dealer.NOTHING)
 
 
 def _receive_parts(engine: Engine, items: Sequence[Item]) -> Sequence[Part]:
@@ -369,4 +383,4 @@ def serve(engine: Engine) -> None:
 
 def finish(engine: Engine) -> None:
     if engine.party == engine.driver:
-        _request(engine, Stop())
+        engine.session.send(engine.coordinator or "", Stop())

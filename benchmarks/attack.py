@@ -1,0 +1,134 @@
+"""What a curious passive party can tell of the seeker's people from a search for look-alikes.
+
+Credit's rows, the bank with all columns, the telco with columns of noise, so that whatever the telco finds out it has
+from the conversation. Scores are AUCs of the seeker's people against all others; 0.5 is a guess.
+
+- `bags`: the telco counts in how many trees a row took part, with `hide_bags = false` and by default
+- `sizes`: it ranks rows by how small the leaves are that they ended in
+- `few known`: it happens to know ten of the seeker's people, and ranks the others by how often they share a leaf with
+  one of those; also told for all who are truly positive
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from rich.console import Console
+
+from unpooled.codec import Bools, Floats, Ints
+from unpooled.data import datasets
+from unpooled.data.prepare import PrepareSettings, transform
+from unpooled.data.prepare import fit as learn_preparation
+from unpooled.data.table import table_from_frame
+from unpooled.evaluate.metrics import auc
+from unpooled.pu.joint import Columns, find, help_find, questions
+from unpooled.pu.settings import VfpuSettings
+from unpooled.run.simulate import simulate_roles
+from unpooled.secure.engine import Engine, Rules, open_engine
+from unpooled.secure.product import finish, serve
+from unpooled.session import Session
+from unpooled.vertical import lending
+from unpooled.vertical.parameters import GbdtParameters
+from unpooled.vertical.standing import Standing
+from unpooled.vertical.team import Team
+
+ROWS, NOISE, FRIENDS, SEED = 6_000, 6, 10, 7
+OWNERS = ("telco", "bank")
+METHOD = VfpuSettings(iterations=3, bags=5)
+SHOWN_AT_LEAST, HIDDEN_AT_MOST = 0.9, 0.52
+
+
+def people() -> tuple[Floats, Bools, Bools]:
+    """The bank's columns, who is positive, and who of those the seeker knows."""
+    data, rng = datasets.load("credit"), np.random.default_rng(SEED)
+    rows = np.sort(rng.permutation(len(data.label))[:ROWS])
+    table = table_from_frame(data.frame[rows], "id", "bank", datasets.TYPES["credit"], datasets.MISSING["credit"])
+    matrix = transform(learn_preparation(table, PrepareSettings()), table).matrix
+    positive = data.label[rows]
+    return matrix, positive, positive & (rng.random(ROWS) < 0.1)
+
+
+def leaves_seen(matrix: Floats, known: Bools, *, hide_bags: bool) -> Ints:
+    """What the telco holds at the end: for each tree and row the leaf, or -1 for rows that took no part."""
+    base = GbdtParameters(hide_bags=hide_bags)
+    noise, seen = np.random.default_rng(SEED + 1).normal(size=(ROWS, NOISE)), list[tuple[Bools | None, Standing]]()
+    in_bag = lending.standing_in_bag
+
+    def remembered(own: Any, part: Bools | None, *others: Any, **more: Any) -> Standing:
+        standing = in_bag(own, part, *others, **more)
+        seen.append((part, standing))
+        return standing
+
+    def opened(session: Session) -> Engine:
+        return open_engine(session, Rules("plain", questions=questions(base, METHOD)), OWNERS, "bank", "coordinator")
+
+    def bank(session: Session) -> None:
+        team = Team("bank", OWNERS, opened(session), "rows")
+        find(
+            team, base, Columns(matrix, tuple(f"column {place}" for place in range(matrix.shape[1]))), known, METHOD, 1
+        )
+        finish(team.products)
+
+    def telco(session: Session) -> None:
+        team = Team("bank", OWNERS, opened(session), "rows")
+        help_find(team, base, Columns(noise, tuple(f"noise {place}" for place in range(NOISE))), METHOD)
+        finish(team.products)
+
+    with mock.patch.object(lending, "standing_in_bag", remembered):
+        simulate_roles({"telco": telco, "bank": bank, "coordinator": lambda s: serve(opened(s))}, timeout=600)
+    leaves = np.full((len(seen), ROWS), -1, np.int64)
+    for tree, (part, standing) in enumerate(seen):
+        leaves[tree, slice(None) if part is None else part] = standing.where
+    return leaves
+
+
+def by_size(leaves: Ints) -> Floats:
+    """The smaller the leaves, the likelier."""
+    total = np.zeros(ROWS)
+    for tree in leaves:
+        inside = tree >= 0
+        total[inside] -= np.log(np.bincount(tree[inside])[tree[inside]])
+    return total
+
+
+def by_friends(leaves: Ints, friends: Ints) -> Floats:
+    """How often a row shares a leaf with one that is known; small leaves count for more."""
+    total = np.zeros(ROWS)
+    for tree in leaves:
+        inside = tree >= 0
+        sizes = np.bincount(tree[inside]).astype(float)
+        shared = np.bincount(tree[friends][tree[friends] >= 0], minlength=len(sizes))
+        total[inside] += (shared / np.maximum(sizes, 1))[tree[inside]]
+    return total
+
+
+def main() -> None:
+    matrix, positive, known = people()
+    figures: dict[str, Any] = {"benchmark": "attack", "rows": ROWS, "known": int(known.sum())}
+    friends = np.random.default_rng(SEED + 2).choice(np.flatnonzero(known), FRIENDS, replace=False)
+    others = np.ones(ROWS, bool)
+    others[friends] = False
+    for name, hide_bags in (("shown", False), ("hidden", True)):
+        Console(stderr=True).print(f"{name} bags ...")
+        leaves = leaves_seen(matrix, known, hide_bags=hide_bags)
+        friendly = by_friends(leaves, friends)[others]
+        scores = {
+            "bags": auc(known.astype(float), (leaves >= 0).sum(axis=0).astype(float)),
+            "sizes": auc(known.astype(float), by_size(leaves)),
+            "few known": auc(known[others].astype(float), friendly),
+            "few known, all positives": auc(positive[others].astype(float), friendly),
+        }
+        figures[name] = {what: round(score, 4) for what, score in scores.items()}
+    shown, hidden = figures["shown"]["bags"], figures["hidden"]["bags"]
+    bars = [
+        {"name": "bags_shown", "value": shown, "bar": SHOWN_AT_LEAST, "holds": shown >= SHOWN_AT_LEAST},
+        {"name": "bags_hidden", "value": hidden, "bar": HIDDEN_AT_MOST, "holds": hidden <= HIDDEN_AT_MOST},
+    ]
+    print(json.dumps(figures | {"bars": bars}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""How good a list of look-alikes was, told from what became of people.
+
+>>> listed = [("1",), ("2",), ("3",), ("4",)]
+>>> outcomes = Outcomes(positive={("1",), ("2",), ("7",)}, known={(str(number),) for number in range(1, 11)})
+>>> evaluate(listed, ["first", "first", "second", "third"], [1, 1, 2, 2], outcomes).whole
+Part(rows=4, known=4, positive=2, precision=0.5, recall=0.6666666666666666, lift=1.6666666666666667)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import TypeVar
+
+Id = tuple[str, ...]
+Group = TypeVar("Group", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Who turned out positive, and of whom that is known; with None, all who are not positive are taken for negative.
+
+    With None nothing can be said of everybody, for nobody has said who that is.
+    """
+
+    positive: AbstractSet[Id]
+    known: AbstractSet[Id] | None = None
+
+    @property
+    def share(self) -> float | None:
+        """The share of positives among everybody known."""
+        return len(self.positive) / len(self.known) if self.known else None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of a list: how many rows, of how many the outcome is known, and how many of these are positive.
+
+    Precision is their share among those known; recall their share among all positives; lift is precision over the share
+    of positives among everybody known. Each is None where it has no value.
+    """
+
+    rows: int
+    known: int
+    positive: int
+    precision: float | None
+    recall: float | None
+    lift: float | None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The whole list, its tiers, and the rows of each iteration, 0 for those that were never promoted.
+
+    `positives` and `everybody` are how many the outcomes have; `everybody` and `share` are None if these have positives
+    alone.
+    """
+
+    positives: int
+    everybody: int | None
+    share: float | None
+    whole: Part
+    tiers: Mapping[str, Part]
+    iterations: Mapping[int, Part]
+
+
+def evaluate(ids: Sequence[Id], tiers: Sequence[str], iterations: Sequence[int], outcomes: Outcomes) -> Evaluation:
+    """Compare a list, of which every row has a tier and an iteration, with outcomes."""
+    return Evaluation(
+        positives=len(outcomes.positive),
+        everybody=None if outcomes.known is None else len(outcomes.known),
+        share=outcomes.share,
+        whole=_part(ids, outcomes),
+        tiers=_parts(ids, tiers, outcomes),
+        iterations=dict(sorted(_parts(ids, iterations, outcomes).items())),
+    )
+
+
+def _parts(ids: Sequence[Id], groups: Sequence[Group], outcomes: Outcomes) -> dict[Group, Part]:
+    members: dict[Group, list[Id]] = {}
+    for one, group in zip(ids, groups, strict=True):
+        members.setdefault(group, []).append(one)
+    return {group: _part(found, outcomes) for group, found in members.items()}
+
+
+def _part(ids: Collection[Id], outcomes: Outcomes) -> Part:
+    known = len(ids) if outcomes.known is None else sum(one in outcomes.known for one in ids)
+    positive = sum(one in outcomes.positive for one in ids)
+    precision = positive / known if known else None
+    recall = positive / len(outcomes.positive) if outcomes.positive else None
+    lift = precision / outcomes.share if precision is not None and outcomes.share else None
+    return Part(len(ids), known, positive, precision, recall, lift)

@@ -1,0 +1,353 @@
+"""The section of a search for look-alikes: every party reads what its own files know, and nobody else's."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from unpooled.report.lookalike import EVALUATION, TOP_SHOWN
+from unpooled.report.page import write_report
+from unpooled.run.folder import REPORT, RESULT
+from unpooled.vertical.messages import Sides
+from unpooled.wire import disclosure_of
+
+WriteJob = Callable[..., Path]
+Element = ElementTree.Element
+
+ROLES = {"shop": "seeker", "telco": "passive", "bank": "active", "helper": "coordinator"}
+SCORES = {"edges": [0.0, 0.5, 1.0], "counts": [450, 90]}
+OWNER: dict[str, Any] = {
+    "rows_read": 1010,
+    "rows": 1000,
+    "common": 600,
+    "digest": "ab" * 32,
+    "columns": 3,
+    "importance": [{"name": "tariff", "splits": 5, "rows": 700}, {"name": "region", "splits": 0, "rows": 0}],
+    "thresholds": 4,
+    "questions": 12,
+}
+ESTIMATES: dict[str, Any] = {
+    "share": 0.25,
+    "share_by_elkan_noto": 0.375,
+    "share_at_most": 0.5,
+    "suggested": 135,
+    "warning": "",
+}
+FOUND: dict[str, Any] = OWNER | {
+    "method": "vfpu",
+    "learner": "gbdt",
+    "positives": 60,
+    "unlabelled": 540,
+    "listed": 24,
+    "scores": SCORES,
+    "promotions": [
+        {"rows": 16, "lowest": 0.75, "highest": 0.875},
+        {"rows": 8, "lowest": 0.625, "highest": 0.8125},
+    ],
+    "estimates": ESTIMATES,
+    "importance": [{"name": "overdraft", "splits": 7, "rows": 900}],
+    "questions": 0,
+    "file": "ranking.csv",
+}
+JUDGED: dict[str, Any] = {
+    "share": 0.125,
+    "listed": {"precision": 0.5, "recall": 0.25, "f": 1 / 3},
+    "at": [
+        {"rows": 10, "precision": 0.75, "recall": 0.125, "f": 0.2},
+        {"rows": 20, "precision": 0.5, "recall": 0.25, "f": 0.3},
+    ],
+    "curve": [[0.5, 1.0], [0.75, 0.125]],
+    "bagging_curve": [[0.25, 1.0], [0.5, 0.125]],
+}
+SOUGHT: dict[str, Any] = {
+    "rows_read": 91,
+    "rows": 90,
+    "asked_about": 600,
+    "listed": 24,
+    "iterations": [2, 14, 8],
+    "scores": {"edges": [0.0, 0.5, 1.0], "counts": [0, 24]},
+    "file": "reliable.csv",
+}
+RESULTS = {"shop": SOUGHT, "telco": OWNER, "bank": FOUND, "helper": {}}
+PART = {"rows": 8, "known": 8, "positive": 6, "precision": 0.75, "recall": 0.5, "lift": 3.0}
+EVALUATED: dict[str, Any] = {
+    "positives": 12,
+    "everybody": 48,
+    "share": 0.25,
+    "whole": PART | {"rows": 24, "known": 20},
+    "tiers": {"first": PART, "second": PART | {"precision": None, "lift": None}},
+    "iterations": {"0": PART, "1": PART},
+}
+
+
+def parsed(page: Path) -> Element:
+    return ElementTree.fromstring(page.read_text(encoding="utf-8"))  # noqa: S314
+
+
+def words(element: Element) -> str:
+    return " ".join("".join(element.itertext()).split())
+
+
+def lead(tree: Element) -> str:
+    return next(words(found) for found in tree.iter("p") if found.get("class") == "lead")
+
+
+def table(tree: Element, caption: str) -> list[list[str]]:
+    found = next(found for found in tree.iter("table") if words(found[0]) == caption)
+    return [[words(cell) for cell in row] for row in found.iter("tr")][1:]
+
+
+def figures(tree: Element) -> dict[str, str]:
+    return {words(line[0]): words(line[1]) for found in tree.iter("dl") for line in found}
+
+
+def headings(tree: Element) -> list[str]:
+    return [words(heading) for heading in tree.iter("h2")]
+
+
+def charts(tree: Element) -> list[tuple[Element, str]]:
+    return [(figure[0], words(figure[1])) for figure in tree.iter("figure") if figure[0].get("class") == "chart"]
+
+
+def write_list(folder: Path, rows: int = 24, names: tuple[str, ...] = ("id",)) -> Path:
+    """A list of people p1, p2, ..., the last of whom has no score."""
+    lines = [",".join((*names, "rank_" if "rank" in names else "rank", "score", "tier", "iteration"))]
+    for rank in range(1, rows + 1):
+        ids = [f"{'p' * (place + 1)}{rank}" for place in range(len(names))]
+        score = "" if rank == rows else f"{1 - rank / 100}"
+        lines.append(",".join((*ids, str(rank), score, ("first", "second", "third")[(rank - 1) * 3 // rows], "1")))
+    (folder / "reliable.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_the_active_party_reads_how_the_list_came_about(write_job: WriteJob) -> None:
+    tree = parsed(write_report(write_job("lookalike", ROLES, RESULTS) / "bank"))
+    assert lead(tree) == "bank found 24 look-alikes among 540 people whom shop does not know, by vfpu."
+    assert table(tree, "Promotions") == [["1", "16", "0.750", "0.875"], ["2", "8", "0.625", "0.812"]]
+    ((picture, caption),) = charts(tree)
+    assert caption.startswith("Scores of the 540 rows that shop does not know")
+    first, second = (float(column.get("height") or 0) for column in picture.iter("rect"))
+    assert first == pytest.approx(5 * second, abs=0.3)
+    shown = figures(tree)
+    assert (shown["Share of positives, by best bin"], shown["by Elkan and Noto"]) == ("25.0 %", "37.5 %")
+    assert (shown["at most"], shown["Suggested length of a list"]) == ("50.0 %", "135")
+    assert "rather an upper bound than an estimate" in words(tree)
+    assert "How good the list is" not in headings(tree)
+    assert "The look-alikes" not in headings(tree)
+
+
+def test_the_funnel_goes_from_rows_to_look_alikes(write_job: WriteJob) -> None:
+    tree = parsed(write_report(write_job("lookalike", ROLES, RESULTS) / "bank"))
+    funnel = next(found for found in tree.iter("svg") if found.get("class") == "funnel")
+    numbers = [words(text) for text in funnel.iter("text") if text.get("class") == "count"]
+    assert numbers == ["1,010", "1,000", "600", "540", "60", "24"]
+    assert [words(text) for text in funnel.iter("text") if text.get("class") == "stage"][-2:] == ["labels", "listed"]
+    assert figures(tree)["of which are listed as look-alikes"] == "24"
+
+
+def test_a_warning_stands_in_a_box(write_job: WriteJob) -> None:
+    result = FOUND | {"estimates": ESTIMATES | {"warning": "The known rows are <unlike> the others."}}
+    tree = parsed(write_report(write_job("lookalike", ROLES, RESULTS | {"bank": result}) / "bank"))
+    (box,) = (found for found in tree.iter("p") if found.get("class") == "warning")
+    assert words(box) == "Be careful with the list. The known rows are <unlike> the others."
+
+
+def test_without_a_warning_there_is_no_box(write_job: WriteJob) -> None:
+    tree = parsed(write_report(write_job("lookalike", ROLES, RESULTS) / "bank"))
+    assert not [found for found in tree.iter("p") if found.get("class") == "warning"]
+
+
+@pytest.mark.parametrize(
+    ("estimates", "there"),
+    [({}, False), ({"spies": 12, "spies_promoted": 0.5}, True)],
+)
+def test_what_was_not_estimated_is_not_shown(estimates: dict[str, Any], there: bool, write_job: WriteJob) -> None:
+    result = FOUND | {"estimates": estimates}
+    tree = parsed(write_report(write_job("lookalike", ROLES, RESULTS | {"bank": result}) / "bank"))
+    assert ("How many there may be" in headings(tree)) == there
+    assert "Suggested length of a list" not in figures(tree)
+    assert figures(tree).get("of whom were promoted") == ("50.0 %" if there else None)
+
+
+def test_a_list_is_judged_where_the_truth_is_known(write_job: WriteJob) -> None:
+    run = write_job("lookalike", ROLES, RESULTS | {"bank": FOUND | {"judged": JUDGED}})
+    tree = parsed(write_report(run / "bank"))
+    assert lead(tree).endswith("50.0 % of them are positive, against 12.5 % of all.")
+    assert table(tree, "Lists of other lengths") == [
+        ["10", "75.0 %", "12.5 %", "0.200", "6.00"],
+        ["20", "50.0 %", "25.0 %", "0.300", "4.00"],
+    ]
+    shown = figures(tree)
+    assert (shown["Precision"], shown["Recall"], shown["F"]) == ("50.0 %", "25.0 %", "0.333")
+    assert shown["Precision over that of a random list"] == "4.00"
+    _, (picture, caption) = charts(tree)
+    assert {path.get("class") for path in picture.iter("path")} >= {"curve", "second", "reference"}
+    assert "bagging alone" in caption
+    assert "a list drawn at random" in caption
+
+
+@pytest.mark.parametrize(
+    ("method", "judged", "pictures"),
+    [
+        ("bagging", JUDGED, 2),
+        ("naive", {key: value for key, value in JUDGED.items() if key != "bagging_curve"}, 2),
+        ("vfpu", JUDGED | {"curve": []}, 1),
+    ],
+)
+def test_bagging_is_compared_with_others_alone(
+    method: str, judged: dict[str, Any], pictures: int, write_job: WriteJob
+) -> None:
+    result = FOUND | {"method": method, "judged": judged}
+    drawn = charts(parsed(write_report(write_job("lookalike", ROLES, RESULTS | {"bank": result}) / "bank")))
+    assert len(drawn) == pictures
+    assert not any("bagging alone" in caption for _, caption in drawn)
+    assert not any(path.get("class") == "second" for picture, _ in drawn for path in picture.iter("path"))
+
+
+def test_the_seeker_reads_the_top_of_its_list(write_job: WriteJob) -> None:
+    run = write_job("lookalike", ROLES, RESULTS)
+    page = write_report(write_list(run / "shop"))
+    tree = parsed(page)
+    assert lead(tree) == "shop has 24 look-alikes, found among the people that telco and bank have in common."
+    top = table(tree, "The top of the list")
+    assert len(top) == TOP_SHOWN
+    assert top[0] == ["1", "p1", "0.990", "first", "1"]
+    assert top[-1] == ["20", "p20", "0.800", "third", "1"]
+    assert table(tree, "When they were promoted") == [["1", "14"], ["2", "8"], ["not promoted", "2"]]
+    assert "keep this page to yourself" in words(tree)
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    assert figures(tree)["Asked about by bank"] == "600"
+
+
+def test_an_id_of_several_columns_and_a_row_without_a_score(write_job: WriteJob) -> None:
+    run = write_job("lookalike", ROLES, RESULTS)
+    tree = parsed(write_report(write_list(run / "shop", 3, ("<name>", "rank"))))
+    assert table(tree, "The top of the list")[-1] == ["3", "p3", "pp3", "none", "third", "1"]
+
+
+def test_nobody_else_reads_the_list(write_job: WriteJob) -> None:
+    run = write_job("lookalike", ROLES, RESULTS)
+    write_list(run / "shop")
+    (run / "shop" / EVALUATION).write_text(json.dumps(EVALUATED))
+    index = parsed(write_report(run))
+    assert lead(index) == "bank found 24 look-alikes among 540 people whom shop does not know, by vfpu."
+    assert not {"How many there may be", "The look-alikes", "How good the list was"} & set(headings(index))
+    for folder in (run, run / "bank", run / "telco", run / "helper"):
+        assert not re.search(r"\bp1\b", words(parsed(folder / REPORT)))
+        assert not re.search("The top of the list|turned out positive", words(parsed(folder / REPORT)))
+
+
+def test_the_seeker_knows_no_share_and_no_ranking(write_job: WriteJob) -> None:
+    run = write_job("lookalike", ROLES, RESULTS | {"bank": FOUND | {"judged": JUDGED}})
+    shown = words(parsed(write_report(write_list(run / "shop"))))
+    assert not re.search("Elkan|best bin|overdraft|tariff|\\b540\\b|ranking.csv|12.5 %", shown)
+
+
+def test_a_passive_party_sees_neither_list_nor_scores(write_job: WriteJob) -> None:
+    run = write_job("lookalike", ROLES, RESULTS, [(Sides, 4)])
+    tree = parsed(write_report(run / "telco"))
+    assert lead(tree) == "telco lent 3 columns of 600 rows to the search."
+    assert not charts(tree)
+    assert table(tree, "Columns of telco") == [["tariff", "5", "700"]]
+    assert table(tree, "What was lent") == [["telco", "600", "3", "4", "12"]]
+    assert table(tree, "What bank learnt from telco") == [[disclosure_of(Sides).what, "4"]]
+    assert not re.search("Promotions|Elkan|overdraft|\\b540\\b|reliable.csv|ranking.csv", words(tree))
+
+
+def test_the_coordinator_has_nothing_to_show(write_job: WriteJob) -> None:
+    tree = parsed(write_report(write_job("lookalike", ROLES, RESULTS) / "helper"))
+    assert "There is nothing to show in the files of helper." in words(tree)
+
+
+def test_columns_of_a_linear_model(write_job: WriteJob) -> None:
+    owner = {key: value for key, value in OWNER.items() if key not in ("importance", "thresholds")}
+    owner["importance"] = [{"name": "tariff", "weight": 0.5}]
+    parameters = {"model": {"learner": "linear"}}
+    run = write_job("lookalike", ROLES, RESULTS | {"telco": owner}, parameters=parameters)
+    assert table(parsed(write_report(run / "telco")), "Columns of telco") == [["tariff", "0.500"]]
+
+
+def test_outcomes_are_shown_to_the_seeker(write_job: WriteJob) -> None:
+    home = write_list(write_job("lookalike", ROLES, RESULTS) / "shop")
+    (home / EVALUATION).write_text(json.dumps(EVALUATED))
+    tree = parsed(write_report(home))
+    assert "12 of 48 people turned out positive" in words(tree)
+    assert table(tree, "Outcomes by part of the list") == [
+        ["first tier", "8", "8", "6", "75.0 %", "50.0 %", "3.00"],
+        ["second tier", "8", "8", "6", "not known", "50.0 %", "not known"],
+        ["not promoted", "8", "8", "6", "75.0 %", "50.0 %", "3.00"],
+        ["iteration 1", "8", "8", "6", "75.0 %", "50.0 %", "3.00"],
+        ["in all", "24", "20", "6", "75.0 %", "50.0 %", "3.00"],
+    ]
+    (home / EVALUATION).write_text(json.dumps(EVALUATED | {"everybody": None, "share": None}))
+    tree = parsed(write_report(home))
+    assert "12 people who turned out positive" in words(tree)
+    assert {len(line) for line in table(tree, "Outcomes by part of the list")} == {6}
+
+
+@pytest.mark.parametrize(
+    ("party", "file", "content", "fault"),
+    [
+        ("bank", RESULT, json.dumps(FOUND | {"unlabelled": -1}), "unlabelled: "),
+        ("bank", RESULT, json.dumps(FOUND | {"judged": JUDGED | {"share": 0}}), "judged.share: "),
+        ("bank", RESULT, json.dumps(FOUND | {"scores": {"edges": [1, 0], "counts": [1]}}), "scores: "),
+        ("bank", RESULT, "{", "this key is missing"),
+        ("telco", RESULT, json.dumps(OWNER | {"thresholds": "many"}), "thresholds: "),
+        ("shop", RESULT, json.dumps(SOUGHT | {"iterations": None}), "iterations: "),
+        ("shop", "reliable.csv", "id,rank,score\n", "its columns are not ids followed by"),
+        ("shop", "reliable.csv", "", "cannot be read"),
+        ("shop", "reliable.csv", "id,rank,score,tier,iteration\np1,1,x,first,1\n", "column 'score': row 1"),
+        ("shop", "reliable.csv", "id,rank,score,tier,iteration\np1,1,1,best,1\n", "column 'tier': row 1"),
+        ("shop", "reliable.csv", "id,rank,score,tier,iteration\np1,1,1,first,-1\n", "column 'iteration': row 1"),
+        ("shop", EVALUATION, json.dumps(EVALUATED | {"whole": None}), "whole: "),
+    ],
+)
+def test_a_damaged_file_is_named_and_the_rest_is_shown(
+    party: str, file: str, content: str, fault: str, write_job: WriteJob
+) -> None:
+    run = write_job("lookalike", ROLES, RESULTS)
+    write_list(run / "shop")
+    (run / party / file).write_text(content)
+    tree = parsed(write_report(run / party))
+    (box,) = (found for found in tree.iter("section") if found.get("class") == "troubles")
+    assert f"{run / party / file}: " in words(box)
+    assert fault in words(box)
+    assert f"What {party} sent" in words(tree)
+    assert write_report(run).exists()
+
+
+def test_a_missing_list_is_told(write_job: WriteJob) -> None:
+    home = write_job("lookalike", ROLES, RESULTS) / "shop"
+    tree = parsed(write_report(home))
+    assert f"{home / 'reliable.csv'}: there is no such file" in words(tree)
+    assert "The top of the list" not in words(tree)
+
+
+def test_a_run_without_results_has_pages(write_job: WriteJob) -> None:
+    run = write_job("lookalike", ROLES, {})
+    write_report(run)
+    for party in ROLES:
+        assert f"There is nothing to show in the files of {party}." in words(parsed(run / party / REPORT))
+
+
+def test_a_real_run(searched: Path) -> None:
+    write_report(searched)
+    result = json.loads((searched / "bank" / RESULT).read_text())
+    bank, shop = (parsed(searched / party / REPORT) for party in ("bank", "shop"))
+    assert f"bank found {result['listed']} look-alikes among {result['unlabelled']} people" in lead(bank)
+    assert [int(line[1]) for line in table(bank, "Promotions")] == [one["rows"] for one in result["promotions"]]
+    assert len(table(bank, "Lists of other lengths")) == len(result["judged"]["at"])
+    ids = (searched / "shop" / "reliable.csv").read_text().splitlines()[1 : TOP_SHOWN + 1]
+    assert [line[1] for line in table(shop, "The top of the list")] == [line.split(",")[0] for line in ids]
+    assert "troubles" not in {section.get("class") for tree in (bank, shop) for section in tree.iter("section")}
+    index = parsed(searched / REPORT)
+    pages = {link.get("href") for link in index.iter("a")}
+    assert pages == {f"{party}/report.html" for party in ("shop", "telco", "bank", "coordinator")}
+    assert all((searched / str(page)).is_file() for page in pages)
