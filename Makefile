@@ -20,7 +20,7 @@ demo: setup
 	$(BIN)/unpooled demo --engine $(ENGINE)
 
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 	$(BIN)/python -m build --no-isolation --wheel --outdir .venv/dist .
 
 check: setup

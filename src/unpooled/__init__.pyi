@@ -22,7 +22,7 @@ from .errors import (
 )
 from .jobs.files import Job, load_job, load_plan, load_private
 from .jobs.plan import Party, Plan
-from .jobs.private import Policy, Private
+from .jobs.private import Consent, Policy, Private
 from .ledger import Record, read_ledger, reconcile
 from .run.simulate import Member, Outcome, simulate, simulate_job, simulate_roles
 from .session import Session
@@ -31,6 +31,7 @@ from .wire import message
 
 __all__ = [
     "CertificateError",
+    "Consent",
     "Deadlock",
     "InputError",
     "Job",

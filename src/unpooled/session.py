@@ -52,8 +52,8 @@ class Transport(Protocol):
 class Session:
     """Send, receive, and say where in the protocol we are.
 
-    `where` is the current scope, such as ``fit/tree 3/level 2``; `guard` may refuse a kind or size before it leaves;
-    `watcher` is told how far a scope is, for whoever looks on.
+    `where` is the current scope, such as ``fit/tree 3/level 2``, and `sent` how many bytes have left; `guard` may
+    refuse a kind or size before it leaves; `watcher` is told how far a scope is, for whoever looks on.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class Session:
         self._watcher = watcher
         self._last_word = time.monotonic()
         self.where = ""
+        self.sent = 0
 
     def open(self) -> None:
         """Link up with every peer."""
@@ -163,6 +164,7 @@ class Session:
 
     def _dispatch(self, peer: str, kind: type, frame: Frame) -> None:
         self._ledger.record("sent", peer, kind_of(kind), self.where, frame.size, disclosure_of(kind))
+        self.sent += frame.size
         self._transport.send(peer, frame)
 
     def _end(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress as Drawing
 
-from unpooled.cli.bars import ConsoleHandler, _drawn_in, bars
+from unpooled.cli.bars import ConsoleHandler, _drawn_in, _lines, bars
 from unpooled.run.progress import Progress
 
 
@@ -28,9 +28,9 @@ def test_each_party_that_has_spoken_has_a_bar_below_the_title() -> None:
     console, written = terminal()
     with bars(console, False, "check: shop, bank") as watch:
         watch({})
-        watch({"bank": Progress("fit/tree 3/level 2", 3, 10)})
+        watch({"bank": Progress("fit/tree 3/level 2", 3, 10, sent=1_250_000)})
     assert any(re.fullmatch(r". check: shop, bank 0:00:\d\d", line) for line in lines(written))
-    assert re.fullmatch(r"bank fit, tree 3, level 2 [━╸╺]+ + 3/10 0:00:\d\d", lines(written)[-1])
+    assert re.fullmatch(r"bank fit, tree 3, level 2 [━╸╺]+ + 3/10 1\.2 MB 0:00:\d\d *", lines(written)[-1])
     assert not any(line.startswith("shop") for line in lines(written))
 
 
@@ -56,11 +56,11 @@ def test_a_long_step_leaves_room_for_the_bar() -> None:
         watch({"coordinator": Progress("align/" + "a very long name of a step " * 5, 7, 10)})
     line = lines(written)[-1]
     assert len(line) <= 80
-    assert re.fullmatch(r"coordinator align, a very long .*… [━╸╺]+ + 7/10 0:00:\d\d", line)
+    assert re.fullmatch(r"coordinator align, a very long .*… [━╸╺]+ + 7/10 0\.0 MB 0:00:\d\d *", line)
 
 
 @pytest.mark.parametrize("quiet", [True, False])
-def test_without_a_terminal_there_is_the_title_alone_and_quiet_not_even_that(quiet: bool) -> None:
+def test_without_a_terminal_there_is_at_first_the_title_alone_and_quiet_not_even_that(quiet: bool) -> None:
     written = io.StringIO()
     with bars(Console(file=written, force_terminal=False), quiet, "check: bank") as watch:
         watch({"bank": Progress("fit", 1, 2)})
@@ -94,6 +94,51 @@ def test_the_time_is_that_of_the_step() -> None:
     assert elapsed(20, "score", 2) == 0
     assert elapsed(21, "score", 5) == 1
     assert elapsed(30, "score", 1) == 0, "the same step once more"
+
+
+def test_without_a_terminal_each_party_has_a_line_now_and_then() -> None:
+    now, written = 0.0, io.StringIO()
+    watch = _lines(Console(file=written, force_terminal=False, width=40), lambda: now)
+
+    def said(seconds: float, **found: Progress) -> str:
+        nonlocal now
+        now = seconds
+        watch(found)
+        line = written.getvalue()
+        written.seek(0)
+        written.truncate()
+        return line
+
+    def at(share: float, sent: int = 120_000_000) -> Progress:
+        return Progress("find/models 3 of 6", 21, 50, sent, "find", share)
+
+    assert said(1, bank=at(0.1)) == ""
+    assert said(14, bank=at(0.15)) == ""
+    line = "find, models 3 of 6, 21 of 50, 120 MB sent"
+    assert said(31, bank=at(0.4), telco=at(0.4)) == f"bank: {line}, about 60 s left\ntelco: {line}\n"
+    assert said(40, bank=at(0.5)) == ""
+    assert said(46, bank=at(1.0, 2_000)) == "bank: find, models 3 of 6, 21 of 50, 0.0 MB sent\n"
+
+
+def test_the_time_left_is_that_of_the_outermost_step() -> None:
+    now = 0.0
+    drawing = Drawing(console=terminal()[0], get_time=lambda: now)
+    watch = _drawn_in(drawing)
+
+    def left(seconds: float, where: str, step: str, share: float) -> str:
+        nonlocal now
+        now = seconds
+        watch({"bank": Progress(where, 1, 10, 0, step, share)})
+        return str(drawing.tasks[0].fields["left"])
+
+    assert left(0, "find/models 1 of 4", "find", 0.0) == ""
+    assert left(1, "find/models 1 of 4", "find", 0.1) == "", "too early to tell"
+    assert left(100, "find/models 1 of 4", "find", 0.01) == "", "too little to tell"
+    assert left(100, "find/models 1 of 4", "find", 0.2) == "about 7 min left"
+    assert left(7200, "find/models 3 of 4", "find", 0.5) == "about 2 h left"
+    assert left(7300, "score", "score", 0.0) == "", "another step"
+    assert left(7310, "score", "score", 0.5) == "about 11 s left"
+    assert left(7320, "score", "score", 1.0) == ""
 
 
 @pytest.mark.parametrize("drawn", [True, False])

@@ -334,7 +334,7 @@ def test_the_demo_runs_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(jobs, "write_report", lambda folder: folder / "report.html")
     said = json.loads(say("demo", "--rows", "1000", "--run", tmp_path / "demo", "--json").stdout)
     assert said["results"] == {party: {"role": role} for party, role in ROLES.items()}
-    assert load_job(tmp_path / "demo" / "tables" / "job.toml").plan.kind == "align"
+    assert load_job(tmp_path / "demo" / "tables" / "job.toml").plan.kind == "lookalike"
 
 
 @pytest.fixture
@@ -374,9 +374,9 @@ def test_a_join_on_a_terminal_draws_one_bar_and_its_log_above(
         plan: Plan, party: str, private: Private, folder: Path, watcher: Watcher, *, resume: bool
     ) -> dict[str, Any]:
         assert not resume
-        watcher("fit", 1, 7)
+        watcher(Progress("fit", 1, 7))
         log.info("%s is connected", party)
-        watcher("score", 2, 8)
+        watcher(Progress("score", 2, 8))
         return {}
 
     monkeypatch.setattr(jobs, "join", join)
@@ -389,7 +389,7 @@ def test_a_join_on_a_terminal_draws_one_bar_and_its_log_above(
         assert terminal.getvalue() == ""
     else:
         assert re.search(r"\x1b\[2K\d\d:\d\d:\d\d bank is connected\nbank fit [━╸╺]+ +1/7 ", terminal.getvalue())
-        assert re.search(r"\x1b\[2Kbank score [━╸╺]+ +2/8 0:00:\d\d\n", terminal.getvalue())
+        assert re.search(r"\x1b\[2Kbank score [━╸╺]+ +2/8 0\.0 MB 0:00:\d\d *\n", terminal.getvalue())
 
 
 def commands_of(page: Path) -> list[list[str]]:

@@ -153,10 +153,10 @@ def test_the_funnel_goes_from_rows_to_look_alikes(write_job: WriteJob) -> None:
 
 
 def test_a_warning_stands_in_a_box(write_job: WriteJob) -> None:
-    result = FOUND | {"estimates": ESTIMATES | {"warning": "The known rows are <unlike> the others."}}
+    result = FOUND | {"estimates": ESTIMATES | {"warning": "known rows are <unlike> the others"}}
     tree = parsed(write_report(write_job("lookalike", ROLES, RESULTS | {"bank": result}) / "bank"))
     (box,) = (found for found in tree.iter("p") if found.get("class") == "warning")
-    assert words(box) == "Be careful with the list. The known rows are <unlike> the others."
+    assert words(box) == "Be careful: known rows are <unlike> the others."
 
 
 def test_without_a_warning_there_is_no_box(write_job: WriteJob) -> None:

@@ -13,7 +13,7 @@ import pytest
 from unpooled.data import example
 from unpooled.jobs.example_job import example_job
 from unpooled.run import progress as progress_module
-from unpooled.run.progress import Progress, keep_progress, read_progress
+from unpooled.run.progress import Progress, keep_progress, nested, read_progress
 from unpooled.run.spawn import spawn
 
 AGES = 1e9
@@ -49,15 +49,15 @@ def test_most_is_skipped_but_the_first_and_the_last_of_a_scope_are_there(
     monkeypatch.setattr(progress_module, "_PAUSE_SECONDS", AGES)
     watcher = keep_progress(folder)
     assert read_progress(folder) is None
-    watcher("fit", 1, 1000)
+    watcher(Progress("fit", 1, 1000))
     assert read_progress(folder) == Progress("fit", 1, 1000)
     for done in range(2, 1000):
-        watcher("fit", done, 1000)
+        watcher(Progress("fit", done, 1000))
         assert read_progress(folder) == Progress("fit", 1, 1000)
-    watcher("fit", 1000, 1000)
+    watcher(Progress("fit", 1000, 1000))
     assert read_progress(folder) == Progress("fit", 1000, 1000)
-    watcher("score", 0, 3)
-    watcher("score", 1, 3)
+    watcher(Progress("score", 0, 3))
+    watcher(Progress("score", 1, 3))
     assert read_progress(folder) == Progress("score", 0, 3)
 
 
@@ -65,18 +65,18 @@ def test_after_a_pause_the_newest_is_written(folder: Path, monkeypatch: pytest.M
     monkeypatch.setattr(progress_module, "_PAUSE_SECONDS", 0.0)
     watcher = keep_progress(folder)
     for done in range(5):
-        watcher("fit", done, 1000)
+        watcher(Progress("fit", done, 1000))
         assert read_progress(folder) == Progress("fit", done, 1000)
     assert [path.name for path in (folder / ".working").iterdir()] == ["progress.json"]
 
 
 def test_words_of_any_script_come_back(folder: Path) -> None:
-    keep_progress(folder)("größe/\u4e00 3", 1, 2)
+    keep_progress(folder)(Progress("größe/\u4e00 3", 1, 2))
     assert read_progress(folder) == Progress("größe/\u4e00 3", 1, 2)
 
 
 def test_a_job_goes_on_when_its_progress_cannot_be_kept(tmp_path: Path) -> None:
-    keep_progress(tmp_path)("fit", 1, 1)
+    keep_progress(tmp_path)(Progress("fit", 1, 1))
     assert list(tmp_path.iterdir()) == []
     assert read_progress(tmp_path) is None
 
@@ -117,6 +117,47 @@ def test_the_progress_of_real_processes_is_handed_over(tmp_path: Path, monkeypat
     seen: list[Mapping[str, Progress]] = []
     results = spawn(plan, privates, tmp_path / "run", seen.append)
     assert results["bank"]["rows"] == {"shop": 45, "telco": 900}
-    assert seen[-1] == {party: Progress("fit/tree 3", 1000, 1000) for party in ("shop", "telco", "bank")}
+    sent = {party: progress.sent for party, progress in seen[-1].items()}
+    assert seen[-1] == {
+        party: Progress("fit/tree 3", 1000, 1000, sent[party], "fit/tree 3", 1.0) for party in ("shop", "telco", "bank")
+    }
+    assert min(sent.values()) > 0
     kept = tmp_path / "run" / "bank" / ".working" / "progress.json"
-    assert json.loads(kept.read_text()) == {"where": "fit/tree 3", "done": 1000, "total": 1000}
+    assert json.loads(kept.read_text()) == vars(seen[-1]["bank"])
+
+
+# Scopes within scopes
+
+
+def told(*scopes: tuple[str, int, int]) -> Progress:
+    """What is handed on after a session has told these."""
+    seen: list[Progress] = []
+    tell = nested(seen.append, lambda: 11)
+    for scope in scopes:
+        tell(*scope)
+    return seen[-1]
+
+
+def test_a_scope_is_a_part_of_the_one_around_it() -> None:
+    found = told(("find", 2, 6), ("find/models 3", 21, 50))
+    assert found == Progress("find/models 3 of 6", 21, 50, 11, "find", (2 + 21 / 50) / 6)
+
+
+def test_products_count_and_are_not_named_beside_what_they_are_for() -> None:
+    found = told(("find", 2, 6), ("find/models 3", 21, 50), ("find/models 3/product 120", 1, 4))
+    assert (found.where, found.done, found.total) == ("find/models 3 of 6", 21, 50)
+    assert found.share == pytest.approx((2 + (21 + 1 / 4) / 50) / 6)
+    alone = told(("fit/product 2/encrypt", 10, 40))
+    assert (alone.where, alone.step, alone.share) == ("fit/product 2/encrypt", "fit/product 2/encrypt", 0.25)
+
+
+def test_scopes_that_are_left_are_forgotten() -> None:
+    found = told(("find", 2, 6), ("find/models 3", 50, 50), ("find", 3, 6), ("find/models 4", 0, 50))
+    assert (found.where, found.share) == ("find/models 4 of 6", 0.5)
+    assert told(("find", 2, 6), ("score", 1, 4)) == Progress("score", 1, 4, 11, "score", 0.25)
+    assert told(("fit/tree 1", 1, 2), ("fit/tree 10", 1, 4)).step == "fit/tree 10"
+
+
+@pytest.mark.parametrize(("done", "total", "share"), [(0, 0, 0.0), (3, 2, 1.0), (5, 0, 1.0)])
+def test_a_share_is_never_more_than_all(done: int, total: int, share: float) -> None:
+    assert told(("fit", done, total)).share == share

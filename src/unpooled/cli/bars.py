@@ -1,10 +1,15 @@
-"""What a terminal shows while a job runs: a bar for each party that has said how far it is, and log lines above."""
+"""What is shown while a job runs: on a terminal a bar for each party that has said how far it is, and log lines above.
+
+Without a terminal, a plain line for each party now and then.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -14,16 +19,24 @@ from rich.table import Column
 
 from unpooled.run.progress import Progress, Watch
 
-_STEP_WIDTH, _BAR_WIDTH = 32, 24
+_STEP_WIDTH, _BAR_WIDTH = 32, 16
+_LINE_SECONDS = 15.0
+"""How often a party has a line where there is no terminal."""
+
+_SURE_SECONDS, _SURE_SHARE = 3.0, 0.02
+"""What must have passed, in time and work, before it is said how long the rest takes."""
 
 
 @contextmanager
 def bars(console: Console, quiet: bool, title: str | None = None) -> Iterator[Watch]:
-    """Draw what is handed over until the block ends, below the title; without a terminal say just the title."""
-    if quiet or not console.is_terminal:
-        if title and not quiet:
-            console.print(title, highlight=False)
+    """Draw what is handed over until the block ends, below the title; without a terminal say it in lines."""
+    if quiet:
         yield lambda _: None
+        return
+    if not console.is_terminal:
+        if title:
+            console.print(title, highlight=False)
+        yield _lines(console)
         return
     head = Drawing(SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     if title:
@@ -33,7 +46,9 @@ def bars(console: Console, quiet: bool, title: str | None = None) -> Iterator[Wa
         TextColumn("{task.fields[step]}", markup=False, table_column=Column(no_wrap=True, max_width=_STEP_WIDTH)),
         BarColumn(_BAR_WIDTH),
         MofNCompleteColumn(),
+        TextColumn("{task.fields[sent]}", markup=False, table_column=Column(no_wrap=True)),
         TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}", markup=False, table_column=Column(no_wrap=True)),
     )
     with Live(Group(head, parties), console=console, transient=True):
         yield _drawn_in(parties)
@@ -43,19 +58,84 @@ def _drawn_in(drawing: Drawing) -> Watch:
     """Whoever hands over progress has it drawn; the time is that of the step, so it begins anew with each."""
     tasks: dict[str, TaskID] = {}
     shown: dict[str, Progress] = {}
+    rests: dict[str, _Rest] = {}
 
     def watch(found: Mapping[str, Progress]) -> None:
         for party, progress in found.items():
             if party not in tasks:
-                tasks[party] = drawing.add_task(party, step="")
+                tasks[party] = drawing.add_task(party, step="", sent="", left="")
             before = shown.get(party)
             if before and (before.where != progress.where or before.done > progress.done):
-                drawing.reset(tasks[party], step="")
+                drawing.reset(tasks[party], step="", sent="", left="")
             shown[party] = progress
-            step = _in_words(progress.where)
-            drawing.update(tasks[party], completed=progress.done, total=progress.total, step=step)
+            drawing.update(
+                tasks[party],
+                completed=progress.done,
+                total=progress.total,
+                step=_in_words(progress.where),
+                sent=_megabytes(progress.sent),
+                left=rests.setdefault(party, _Rest()).after(progress, drawing.get_time()),
+            )
 
     return watch
+
+
+def _lines(console: Console, get_time: Callable[[], float] = time.monotonic) -> Watch:
+    """A line for each party now and then, the first one when it has been at work for a while."""
+    began = get_time()
+    last: dict[str, float] = {}
+    rests: dict[str, _Rest] = {}
+
+    def watch(found: Mapping[str, Progress]) -> None:
+        now = get_time()
+        for party, progress in found.items():
+            left = rests.setdefault(party, _Rest()).after(progress, now)
+            if now - last.get(party, began) >= _LINE_SECONDS:
+                last[party] = now
+                step = f"{_in_words(progress.where)}, {progress.done} of {progress.total}"
+                said = [step, f"{_megabytes(progress.sent)} sent", *filter(None, [left])]
+                console.out(f"{party}: {', '.join(said)}", highlight=False)
+
+    return watch
+
+
+@dataclass
+class _Rest:
+    """How long a party's step will still take, by the time that it has taken."""
+
+    step: str = ""
+    began: float = 0.0
+    share: float = 0.0
+
+    def after(self, progress: Progress, now: float) -> str:
+        if progress.step != self.step or progress.share < self.share:
+            self.step, self.began, self.share = progress.step, now, progress.share
+        passed, done = now - self.began, progress.share - self.share
+        if passed < _SURE_SECONDS or done < _SURE_SHARE or progress.share >= 1:
+            return ""
+        return f"about {_duration(passed * (1 - progress.share) / done)} left"
+
+
+def _duration(seconds: float) -> str:
+    """About how long.
+
+    >>> _duration(8.2), _duration(119), _duration(100_000)
+    ('9 s', '2 min', '28 h')
+    """
+    for length, unit in ((3600, "h"), (60, "min")):
+        if seconds > 1.5 * length:
+            return f"{round(seconds / length)} {unit}"
+    return f"{int(seconds) + 1} s"
+
+
+def _megabytes(sent: int) -> str:
+    """Bytes as they are read.
+
+    >>> _megabytes(25_000), _megabytes(123_456_789), _megabytes(5_000_000_000)
+    ('0.0 MB', '123 MB', '5.0 GB')
+    """
+    number, unit = (sent / 1e9, "GB") if sent >= 1e9 else (sent / 1e6, "MB")
+    return f"{number:.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
 
 
 def _in_words(where: str) -> str:

@@ -32,7 +32,7 @@ from unpooled.jobs.templates import job_template, plan_template, private_templat
 from unpooled.report.page import write_report
 from unpooled.run import folder as run_folder
 from unpooled.run.join import addresses_of, join
-from unpooled.run.progress import Progress, Watch, keep_progress
+from unpooled.run.progress import Watch, keep_progress
 from unpooled.run.spawn import spawn, spawn_again
 
 _LAST_SECONDS = 5.0
@@ -216,11 +216,7 @@ def _take_part(seat: Seat, *, quiet: bool, as_json: bool, attached: bool, resume
         return
     try:
         with _log_in(folder / run_folder.LOG), bars(console, quiet or as_json) as watch:
-
-            def watcher(where: str, done: int, total: int) -> None:
-                watch({party: Progress(where, done, total)})
-
-            result = join(*seat, watcher, resume=resume)
+            result = join(*seat, lambda progress: watch({party: progress}), resume=resume)
     except UnpooledError:
         _report_failure(folder)
         raise

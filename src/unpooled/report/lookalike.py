@@ -215,7 +215,8 @@ def _headline(story: Story, found: FoundResult | None, sought: SeekerResult | No
         return _found_words(story, found)
     if sought:
         owners = listed([*story.plan.with_role("passive"), story.plan.active])
-        return f"{story.teller} has {many(sought.listed, 'look-alike')}, found among the people that {owners} have in common."
+        count = many(sought.listed, "look-alike")
+        return f"{story.teller} has {count}, found among the people that {owners} have in common."
     if owned:
         return f"{story.teller} lent {many(owned.columns, 'column')} of {many(owned.common, 'row')} to the search."
     return ""

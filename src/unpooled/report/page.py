@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from rich.filesize import decimal
 
 from unpooled import atomic
@@ -68,7 +68,7 @@ def draw(story: Story, pages: Sequence[str] = ()) -> str:
     """The page, with links to those of these parties; everything that came from a file is escaped."""
     kind = story.plan.kind
     section = SECTIONS[kind](story) if kind in SECTIONS else None
-    return _environment().get_template("page.html").render(
+    return _page().render(
         story=story,
         summary=kind_of_job(story.plan).summary,
         picture=picture.picture_of(list(story.plan.parties), story.flows),
@@ -83,8 +83,8 @@ def draw(story: Story, pages: Sequence[str] = ()) -> str:
 
 
 @cache
-def _environment() -> Environment:
-    """The templates, each compiled once."""
+def _page() -> Template:
+    """The template of the page, which is compiled once."""
     environment = Environment(
         loader=PackageLoader("unpooled.report"),
         autoescape=True,
@@ -94,7 +94,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {"number": _number, "figure": figure, "percent": _percent}
     environment.filters |= {"times": times, "size": decimal, "moment": _moment, "duration": _duration}
-    return environment
+    return environment.get_template("page.html")
 
 
 def _number(value: float) -> str:

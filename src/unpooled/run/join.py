@@ -13,7 +13,7 @@ from unpooled.jobs.rehearsal import identity_of, rehearse
 from unpooled.ledger import Ledger, read_ledger
 from unpooled.run import folder as run_folder
 from unpooled.run.conversation import converse, guard_of, role_of, seed_of
-from unpooled.run.progress import Watcher
+from unpooled.run.progress import Watcher, nested
 from unpooled.session import Session
 from unpooled.transport.grpc import Addresses, GrpcTransport
 from unpooled.transport.mailbox import Mailbox
@@ -41,7 +41,8 @@ def join(
             transport = GrpcTransport(identity, Mailbox(party, peers, ledger), addresses, plan.timeout)
             guard = guard_of(party, private.policy, sent)
             seed = run_folder.kept_seed(folder, seed_of(private), resume=resume)
-            session = Session(transport, ledger, seed=seed, timeout=plan.timeout, guard=guard, watcher=watcher)
+            told = nested(watcher, lambda: session.sent) if watcher else None
+            session = Session(transport, ledger, seed=seed, timeout=plan.timeout, guard=guard, watcher=told)
             result = converse(session, fields, role)
         run_folder.write_result(folder, result)
     return result

@@ -15,24 +15,65 @@ from unpooled.jobs.work import WORKING
 
 _FILE = "progress.json"
 _PAUSE_SECONDS = 0.25
+_WITHIN = "/product "
+"""Scopes of single products: they come and go too fast to be named beside what they are for."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """So much of a scope is done."""
+    """So much of a scope is done, and so many bytes were sent.
+
+    `step` is the outermost scope of which it is known how much there is, and `share` how much of that is done.
+    """
 
     where: str
     done: int
     total: int
+    sent: int = 0
+    step: str = ""
+    share: float = 0.0
 
 
-Watcher = Callable[[str, int, int], None]
-"""What a session tells of its own progress: the scope, how much of it is done, and how much there is."""
+Watcher = Callable[[Progress], None]
+"""What is told of a party's own progress."""
 
 Watch = Callable[[Mapping[str, Progress]], None]
 """Whoever looks on: it is given what each party has said last, without those that have said nothing."""
 
 _AS_JSON = TypeAdapter(Progress)
+
+
+def nested(watcher: Watcher, sent: Callable[[], int]) -> Callable[[str, int, int], None]:
+    """What a session may tell of its scopes, put together: how far a scope is within those around it.
+
+    >>> told = nested(print, lambda: 7)
+    >>> told("find", 1, 4)
+    Progress(where='find', done=1, total=4, sent=7, step='find', share=0.25)
+    >>> told("find/models 2", 5, 10)
+    Progress(where='find/models 2 of 4', done=5, total=10, sent=7, step='find', share=0.375)
+    """
+    scopes: dict[str, tuple[int, int]] = {}
+
+    def tell(where: str, done: int, total: int) -> None:
+        for other in [scope for scope in scopes if not where.startswith(f"{scope}/")]:
+            del scopes[other]
+        scopes[where] = done, total
+        share = 0.0
+        for inner_done, inner_total in reversed(scopes.values()):
+            share = min((inner_done + share) / max(inner_total, 1), 1.0)
+        named = [scope for scope in scopes if _WITHIN not in scope] or [where]
+        watcher(Progress(_numbered(named, scopes), *scopes[named[-1]], sent(), next(iter(scopes)), share))
+
+    return tell
+
+
+def _numbered(named: list[str], scopes: Mapping[str, tuple[int, int]]) -> str:
+    """The innermost scope; where the one around it counts what it is one of, with how many there are."""
+    if len(named) > 1:
+        done, total = scopes[named[-2]]
+        if named[-1].endswith(f" {done + 1}"):
+            return f"{named[-1]} of {total}"
+    return named[-1]
 
 
 def keep_progress(folder: Path) -> Watcher:
@@ -44,14 +85,14 @@ def keep_progress(folder: Path) -> Watcher:
     path = folder / WORKING / _FILE
     last, due = "", 0.0
 
-    def watcher(where: str, done: int, total: int) -> None:
+    def watcher(progress: Progress) -> None:
         nonlocal last, due
         now = time.monotonic()
-        if where == last and done != total and now < due:
+        if progress.where == last and progress.done != progress.total and now < due:
             return
-        last, due = where, now + _PAUSE_SECONDS
+        last, due = progress.where, now + _PAUSE_SECONDS
         with suppress(OSError):  # no job fails for want of a progress bar
-            atomic.write_bytes(path, _AS_JSON.dump_json(Progress(where, done, total)))
+            atomic.write_bytes(path, _AS_JSON.dump_json(progress))
 
     return watcher
 
