@@ -60,7 +60,7 @@ JUDGED: dict[str, Any] = {
     "share": 0.125,
     "listed": {"precision": 0.5, "recall": 0.25, "f": 1 / 3},
     "at": [
-        {"rows": 10, "precision": 0.75, "recall": 0.125, "f": 0.2},
+        {"rows": 10, "by_bagging": 0.625, "precision": 0.75, "recall": 0.125, "f": 0.2},
         {"rows": 20, "precision": 0.5, "recall": 0.25, "f": 0.3},
     ],
     "curve": [[0.5, 1.0], [0.75, 0.125]],
@@ -181,8 +181,8 @@ def test_a_list_is_judged_where_the_truth_is_known(write_job: WriteJob) -> None:
     tree = parsed(write_report(run / "bank"))
     assert lead(tree).endswith("50.0 % of them are positive, against 12.5 % of all.")
     assert table(tree, "Lists of other lengths") == [
-        ["10", "75.0 %", "12.5 %", "0.200", "6.00"],
-        ["20", "50.0 %", "25.0 %", "0.300", "4.00"],
+        ["10", "75.0 %", "62.5 %", "12.5 %", "0.200", "6.00"],
+        ["20", "50.0 %", "not known", "25.0 %", "0.300", "4.00"],
     ]
     shown = figures(tree)
     assert (shown["Precision"], shown["Recall"], shown["F"]) == ("50.0 %", "25.0 %", "0.333")

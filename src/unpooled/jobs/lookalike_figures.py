@@ -14,7 +14,7 @@ from unpooled.jobs.private import Private
 from unpooled.jobs.scores import histogram_of
 from unpooled.pu import prior, scar
 from unpooled.pu.elkan_noto import HeldOut
-from unpooled.pu.ranking import Ranking
+from unpooled.pu.ranking import Ranking, likeliest
 from unpooled.pu.spies import Spies
 from unpooled.pu.tree_bags import CLASSES
 
@@ -68,10 +68,13 @@ def judged(table: Table, private: Private, ranking: Ranking, listed: Ints, first
         "share": float(positive[usable].mean()),
         "listed": _figures(positive, usable, listed[known[listed]]),
         "at": [{"rows": count, **_figures(positive, usable, usable[:count])} for count in _counts(len(usable))],
+        "curve": _curve(positive[usable]),
     }
-    by_method = {"curve": usable} | ({} if first is None else {"bagging_curve": first.order[known[first.order]]})
-    for name, order in by_method.items():
-        said[name] = _curve(positive[order])
+    if first is not None:
+        bagged = likeliest(first.scores, usable)
+        said["bagging_curve"] = _curve(positive[bagged])
+        for at in said["at"]:
+            at["by_bagging"] = float(positive[bagged[: at["rows"]]].mean())
     return {"judged": said}
 
 

@@ -75,9 +75,10 @@ class Figures:
 
 @dataclass(frozen=True)
 class FiguresAt(Figures):
-    """The same of the first so many rows."""
+    """The same of the first so many rows, and the precision of as many that bagging alone ranks first."""
 
     rows: PositiveInt
+    by_bagging: Share | None = None
 
 
 @dataclass(frozen=True)
