@@ -331,8 +331,11 @@ def test_the_demo_runs_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return {party: {"role": plan.parties[party].role} for party in privates}
 
     monkeypatch.setattr(jobs, "spawn", spawn)
+    judged: list[Any] = []
+    monkeypatch.setattr(jobs, "judge", lambda *what: judged.append(what))
     monkeypatch.setattr(jobs, "write_report", lambda folder: folder / "report.html")
     said = json.loads(say("demo", "--rows", "1000", "--run", tmp_path / "demo", "--json").stdout)
+    assert judged == [(tmp_path / "demo", tmp_path / "demo" / "tables" / "truth.csv", "would_buy")]
     assert said["results"] == {party: {"role": role} for party, role in ROLES.items()}
     assert load_job(tmp_path / "demo" / "tables" / "job.toml").plan.kind == "lookalike"
 

@@ -69,6 +69,18 @@ def lookalike_command(
     An id of several columns takes --id several times, in the list's order. The figures are kept as evaluation.json in
     the seeker's folder, and its report shows them.
     """
+    found, report = judge(run, outcomes, outcome, id_columns)
+    if as_json:
+        typer.echo(json.dumps({"run": str(report.parent), "report": str(report), **asdict(found)}))
+        return
+    _show(found)
+    typer.echo(f"report: {report}")
+
+
+def judge(
+    run: Path, outcomes: Path, outcome: str | None = None, id_columns: Sequence[str] | None = None
+) -> tuple[Evaluation, Path]:
+    """Judge the list of a run by a file of outcomes, keep the figures, and draw the seeker's page anew."""
     plan, seeker, folder = _seeker(run)
     listed = read_list(folder / RELIABLE)
     parameters = parameters_of(plan)
@@ -77,12 +89,7 @@ def lookalike_command(
     tiers, iterations = listed.lines["tier"].to_list(), listed.lines["iteration"].to_list()
     found = evaluate(_keys(listed.ids, ignore_case=ignore_case), tiers, iterations, known)
     atomic.write_text(folder / EVALUATION, json.dumps(asdict(found), indent=2) + "\n")
-    report = write_report(folder)
-    if as_json:
-        typer.echo(json.dumps({"run": str(folder), "report": str(report), **asdict(found)}))
-        return
-    _show(found)
-    typer.echo(f"report: {report}")
+    return found, write_report(folder)
 
 
 def _seeker(run: Path) -> tuple[Plan, str, Path]:

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from unpooled.cli.bars import ConsoleHandler, bars
 from unpooled.cli.dry_run import show_dry_run
+from unpooled.cli.evaluate import judge
 from unpooled.cli.options import Json, Quiet
 from unpooled.data import example
 from unpooled.errors import InputError, JobFailed, PlanError, UnpooledError
@@ -168,7 +169,14 @@ def demo_command(
     tables = folder / "tables"
     example.write(tables, rows)
     write_job_files(tables, "lookalike", engine=engine)
-    _spawn_and_report(load_job(tables / "job.toml"), folder, quiet, as_json)
+    job = load_job(tables / "job.toml")
+
+    def start(watch: Watch) -> dict[str, Result]:
+        results = spawn(job.plan, job.privates, folder, watch)
+        judge(folder, tables / "truth.csv", example.OUTCOME)  # these people are made up, so the truth is known
+        return results
+
+    _watched(job.plan, folder, start, quiet, as_json)
 
 
 def report_command(

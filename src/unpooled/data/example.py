@@ -21,6 +21,8 @@ ROWS = 2_000
 SEED = 7
 SMALLEST, LARGEST = 1_000, 1_000_000
 
+OUTCOME = "would_buy"
+
 TODAY = np.datetime64("2024-12-31")
 
 BUYERS = 0.15  # of all people
@@ -67,7 +69,7 @@ def population(rows: int = ROWS, seed: int = SEED) -> Example:
     everything = {"telco": _telco(rng, people), "bank": _bank(rng, people)}
     tables = {"shop": _shop(rng, people)}
     tables |= {name: _members(rng, table, MEMBERS[name]) for name, table in everything.items()}
-    return Example(tables, pl.DataFrame({"id": people.ids, "would_buy": people.buys}))
+    return Example(tables, pl.DataFrame({"id": people.ids, OUTCOME: people.buys}))
 
 
 def write(folder: Path, rows: int = ROWS, seed: int = SEED) -> list[Path]:

@@ -1,0 +1,98 @@
+"""The tutorial and the guide for several machines, as written: their files load, and their commands work."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from unpooled.cli import app
+from unpooled.data import example
+from unpooled.jobs.files import load_plan, load_private, write_toml
+from unpooled.jobs.kinds import outline_of
+from unpooled.jobs.private import check_fits
+from unpooled.run.join import addresses_of
+from unpooled.transport.certificates import make_trial
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def fences(page: str, language: str) -> list[str]:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def commands(page: str) -> list[list[str]]:
+    lines = [line for fence in fences(page, "console") for line in fence.splitlines()]
+    return [shlex.split(line)[1:] for line in lines]
+
+
+def say(*words: str) -> str:
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    return result.output
+
+
+@pytest.fixture
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with three files as the tutorial has them."""
+    example.write(tmp_path, rows=1000)
+    for party in ("shop", "telco", "bank"):
+        path = tmp_path / f"{party}.csv"
+        pl.read_csv(path, infer_schema=False).rename({"id": "customer"}).write_csv(path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_tutorial_works_as_written(tables: Path) -> None:
+    job, later = fences("tutorial.md", "toml")
+    (tables / "job.toml").write_text(job)
+    (tables / "later.toml").write_text(later)
+    said = {" ".join(words): say(*words) for words in commands("tutorial.md") if words[0] != "purge"}
+    assert "Nothing was started" in said["run job.toml --dry-run"]
+    found = pl.read_csv(tables / "runs" / "first" / "shop" / "reliable.csv")
+    section = (DOCS / "tutorial.md").read_text().split("## 5. The list")[1].split("\n## ")[0]
+    named = re.findall(r"^\| `(\w+)` \|", section, flags=re.MULTILINE)
+    assert found.columns == named
+    ranked = pl.read_csv(tables / "runs" / "first" / "bank" / "ranking.csv")
+    assert len(found) == round(0.05 * len(ranked))
+    assert set(found["customer"]) <= set(pl.read_csv(tables / "bank.csv")["customer"])
+    assert not set(found["customer"]) & set(pl.read_csv(tables / "shop.csv")["customer"])
+    scored = pl.read_csv(tables / "runs" / "later" / "bank" / "predictions.csv")
+    assert scored["score"].is_between(0, 1).all()
+    for words in commands("tutorial.md"):
+        if words[0] == "purge":
+            say(*words)
+    assert not list((tables / "runs").rglob(".working"))
+    assert (tables / "runs" / "first" / "shop" / "reliable.csv").exists()
+
+
+def test_the_guide_for_several_machines_has_a_plan_and_a_private_file_that_fit(tables: Path) -> None:
+    plan_text, private_text = fences("two_machines.md", "toml")
+    (tables / "plan.toml").write_text(plan_text)
+    (tables / "bank.toml").write_text(private_text)
+    plan, private = load_plan(tables / "plan.toml"), load_private(tables / "bank.toml")
+    check_fits(plan, "bank", private)
+    assert outline_of(plan)
+    assert addresses_of(plan, "bank", private).listen == "0.0.0.0:7433"
+    dialled = addresses_of(plan, "shop", private.model_copy(update={"listen": None})).dial
+    assert dialled.keys() == plan.parties.keys() - {"shop"}
+    assert addresses_of(plan, "telco", private).dial == {}, "the later one in the plan dials"
+    make_trial(tables / "certs", list(plan.parties))
+    done = [words[:2] for words in commands("two_machines.md")]
+    assert done == [
+        ["certs", "check"],
+        ["join", "plan.toml"],
+        ["join", "plan.toml"],
+        ["resume", "runs/list"],
+        ["purge", "runs/list"],
+    ]
+    check, dry_run = commands("two_machines.md")[:2]
+    assert "All is well: bank" in say(*check)
+    assert "the ids of the look-alikes" in re.sub(r"[\s│]+", " ", say(*dry_run))
+    write_toml(tables / "plan.toml", plan)
+    assert load_plan(tables / "plan.toml") == plan
