@@ -31,7 +31,7 @@ _LEAST_SHARE = 1e-9
 
 @dataclass(eq=False)
 class Booster:
-    """A model on its way: scores are rows × outputs."""
+    """A model on its way: scores are rows × outputs, of the rows that come along."""
 
     truth: Floats
     weights: Floats
@@ -94,11 +94,15 @@ def boost(
 
 
 def _begun(parameters: AnyBoosting, target: Target, weights: Floats) -> Booster:
+    part = None if parameters.hide_bags else weights > 0
+    values = target.values
+    if part is not None:
+        values, weights = values[part], weights[part]
     aside = np.zeros(len(weights), bool)
     if parameters.patience is not None:
         aside = set_aside(weights, parameters.validation_share, np.random.default_rng([target.seed, 0]))
     training = np.where(aside, 0.0, weights)
-    values, classes = np.where(weights > 0, target.values, 0.0), parameters.classes  # others' may be missing
+    values, classes = np.where(weights > 0, values, 0.0), parameters.classes  # others' may be missing
     if classes:
         shares = [min(max(share, _LEAST_SHARE), 1 - _LEAST_SHARE) for share in class_shares(values, training, classes)]
         logs = log(np.array(shares))
@@ -108,7 +112,6 @@ def _begun(parameters: AnyBoosting, target: Target, weights: Floats) -> Booster:
         base = np.array([mean_of(values, training)])
         truth = values[:, np.newaxis]
     scores = np.tile(base, (len(weights), 1))
-    part = None if parameters.hide_bags else weights > 0
     return Booster(truth, weights, aside, target.seed, base, scores, part)
 
 
@@ -177,32 +180,27 @@ def _add(
 ) -> None:
     """Give the leaves their values, and add those to the scores of the rows that came along."""
     each = zip(seedlings, grown, second, strict=True)
-    trees = [(tree, _leaf_values(parameters, booster, seedling, tree, h)) for seedling, tree, h in each]
+    trees = [(tree, _leaf_values(parameters, seedling, tree, h)) for seedling, tree, h in each]
     booster.trees.append(trees)
     _add_to_scores(booster, trees)
 
 
 def _add_to_scores(booster: Booster, trees: Sequence[tuple[Grown, Floats]]) -> None:
-    rows = slice(None) if booster.taking_part is None else booster.taking_part
     for k, (tree, values) in enumerate(trees):
-        booster.scores[rows, k] += values[tree.where]
+        booster.scores[:, k] += values[tree.where]
 
 
-def _leaf_values(parameters: AnyBoosting, booster: Booster, seedling: Seedling, tree: Grown, h: Floats) -> Floats:
+def _leaf_values(parameters: AnyBoosting, seedling: Seedling, tree: Grown, h: Floats) -> Floats:
     g = np.ldexp(tree.totals[:, 0].astype(float), -seedling.exponents[0])
     if isinstance(parameters, GbdtParameters):
         whole, exponents = to_integers(h[:, np.newaxis], parameters.precision)
-        curvature = np.ldexp(_node_sums(tree, _of_part(whole[:, 0], booster)).astype(float), -exponents[0])
+        curvature = np.ldexp(_node_sums(tree, whole[:, 0]).astype(float), -exponents[0])
     else:
         curvature = np.ldexp(tree.totals[:, 1].astype(float), -seedling.exponents[1])
     steps = shrunk(g, parameters.l1)
     weight = curvature + parameters.l2
     values: Floats = -parameters.rate * np.divide(steps, weight, out=np.zeros(len(g)), where=weight > 0)
     return values
-
-
-def _of_part(values: Ints, booster: Booster) -> Ints:
-    return values if booster.taking_part is None else values[booster.taking_part]
 
 
 def _node_sums(tree: Grown, values: Ints) -> Ints:

@@ -45,9 +45,9 @@ class Node:
 class Seedling:
     """A tree to be grown: gradients and, last, weights as whole numbers, the power of two by which each was scaled.
 
-    `taking_part` says which rows do, where that is no secret; the others are cut out if `cut`. `drawn` gives the
-    features that nodes may be split by, nodes × features, out of those that they can be split by. `sampled` says that
-    few rows stand for many. Gradients that `serve_again` keep their name afterwards.
+    `taking_part` says which rows do, where that is no secret; the others are cut out if `cut`, and have no place in `y`
+    either. `drawn` gives the features that nodes may be split by, nodes × features, out of those that they can be split
+    by. `sampled` says that few rows stand for many. Gradients that `serve_again` keep their name afterwards.
     """
 
     name: str

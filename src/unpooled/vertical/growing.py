@@ -68,10 +68,9 @@ def _grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Grown]:
 def _planted(ground: Ground, seedling: Seedling) -> Growing:
     """The root, with all rows that take part."""
     standing = standing_in_bag(ground.own, seedling.taking_part, ground.min_rows, cut=seedling.cut)
-    cut = seedling.cut and seedling.taking_part is not None
-    y = seedling.y[seedling.taking_part] if cut else seedling.y
     inside = standing.where != OUTSIDE
-    return Growing(seedling, y, standing, [Node(0, int(inside.sum()), y[inside].sum(axis=0))])
+    root = Node(0, int(inside.sum()), seedling.y[inside].sum(axis=0))
+    return Growing(seedling, seedling.y, standing, [root])
 
 
 def _choose(ground: Ground, growing: Sequence[Growing], families: Mapping[int, Families]) -> dict[int, list[int]]:

@@ -160,7 +160,9 @@ def _leaves(team: Team, model: Model, nodes: _Nodes, features: Bins, begin: int,
     known[own] = True
     at, rows = np.repeat(nodes.roots[:, np.newaxis], count, axis=1), np.arange(count)
     for _ in range(nodes.depth):
-        met = nodes.split[at] * count + rows
+        met = nodes.split.take(at)
+        met *= count
+        met += rows
         reach = np.zeros(sides.shape, bool)
         reach.reshape(-1)[met] = True
         reach &= ~known
@@ -168,7 +170,8 @@ def _leaves(team: Team, model: Model, nodes: _Nodes, features: Bins, begin: int,
             theirs = slice(nodes.begins[place], nodes.begins[place + 1])
             if reach[theirs].any():
                 _ask(team, model, owner, begin, reach[theirs], sides[theirs], known[theirs])
-        at = nodes.first[at] + sides.reshape(-1)[met]
+        at = nodes.first.take(at)
+        at += sides.reshape(-1).take(met)
     return at.astype(np.int32)
 
 

@@ -22,7 +22,7 @@ from math import ceil
 import numpy as np
 
 from unpooled.checkpoint import Notebook
-from unpooled.codec import Floats
+from unpooled.codec import Bools, Floats
 from unpooled.errors import InputError, ProtocolError
 from unpooled.session import Session
 from unpooled.vertical import messages
@@ -193,8 +193,13 @@ def _means(sums: Floats, seen: Floats) -> Floats:
     return means
 
 
-def _of_part(values: Floats, part: np.ndarray | None) -> Floats:
-    return values if part is None else np.where(part[:, np.newaxis], values, np.nan)
+def _of_part(values: Floats, part: Bools | None) -> Floats:
+    """The values of rows that came along, among all rows."""
+    if part is None:
+        return values
+    everybodys = np.full((len(part), values.shape[1]), np.nan)
+    everybodys[part] = values
+    return everybodys
 
 
 def _ensemble(ground: Ground, base: Floats, rounds: Sequence[Sequence[tuple[Grown, Floats]]]) -> Ensemble:
