@@ -19,9 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from unpooled.data import sources
+from unpooled.data import example, sources
 from unpooled.data.sources import TableSettings, load, read, schema
 from unpooled.errors import InputError
+from unpooled.jobs.example_job import example_job
+from unpooled.run.simulate import simulate_job
+from unpooled.run.spawn import spawn
 
 NOBODY = 65534
 SECONDS_TO_START = 30
@@ -250,3 +253,29 @@ def test_without_psycopg_the_error_says_what_to_install(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(InputError, match=r"pip install unpooled\[postgres\]$"):
         load(TableSettings(postgres="dbname=x", table="t", id="id"), "bank")
+
+
+def test_a_party_takes_part_with_a_table_in_a_database(server: str, tmp_path: Path) -> None:
+    """From a process for each party, the bank's with its table in PostgreSQL, to the list that CSV files give."""
+    example.write(tmp_path, rows=1000)
+    job = example_job("lookalike")
+    small = {"method": {"iterations": 1, "bags": 2}, "model": {"trees": 3}, "estimate": False}
+    plan = job.plan.model_copy(update={"parameters": small})
+    privates = {party: private.at(tmp_path) for party, private in job.privates.items()}
+    simulate_job(plan, privates, folder=tmp_path / "files")
+    execute(
+        server,
+        "create table customers (id text, age int, income float8, balance float8, card_payments int, mortgage boolean,"
+        " risk text, occupation text, opened date, branch text, statement_day int)",
+    )
+    copied = "copy customers from stdin with (format csv, header)"
+    with psycopg.connect(server) as connection, connection.cursor() as cursor, cursor.copy(copied) as copy:
+        copy.write((tmp_path / "bank.csv").read_bytes())
+    stored = TableSettings.model_validate(
+        {"postgres": server, "table": "customers", "id": "id", "types": example.TYPES["bank"]}
+    )
+    privates["bank"] = privates["bank"].model_copy(update={"table": stored})
+    results = spawn(plan, privates, tmp_path / "database")
+    found = [(tmp_path / run / "shop" / "reliable.csv").read_text() for run in ("files", "database")]
+    assert found[0] == found[1]
+    assert results["shop"]["listed"] == len(found[0].splitlines()) - 1 > 0

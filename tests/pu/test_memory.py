@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from unpooled.errors import InputError, ProtocolError
-from unpooled.pu.memory import Memory, go_on, model_in
+from unpooled.pu.memory import Memory, go_on, model_in, restore_answered
 from unpooled.pu.messages import GoOnFrom, StandsAt
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.engine import Engine, Rules
@@ -32,7 +32,7 @@ def memory(folder: Path, groups: int, trees: int) -> Memory:
     for group in range(groups):
         made.trees_of(group).write(tree=np.array([group]))
         made.trees_of(group).write(tree=np.array([group]))
-        made.keep(Kept(number=group), scores=np.array([group * 0.5]))
+        made.keep(alone(), Kept(number=group), scores=np.array([group * 0.5]))
     for tree in range(trees):
         made.trees_of(groups).write(tree=np.array([tree]))
     assert made.stands_at() == (groups, trees)
@@ -135,3 +135,16 @@ def test_a_damaged_page_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "groups" / "page-00001.npz").write_bytes(content)
     with pytest.raises(InputError, match=r"page-00001\.npz: this page of a checkpoint cannot be read"):
         list(kept.groups.pages())
+
+
+def test_what_was_answered_is_counted_on_under_the_rows_new_digest(tmp_path: Path) -> None:
+    def role(session: Session) -> None:
+        before, after = (Engine(session, Rules("plain"), OWNERS, "bank", None) for _ in range(2))
+        before.answered.update({"old": 7, "old batch 2": 9})
+        Memory(tmp_path / session.party).keep(Team("bank", OWNERS, before, "old"), Kept(number=1))
+        restore_answered(Team("bank", OWNERS, after, "new"), Memory(tmp_path / session.party).groups.read(0))
+        assert after.answered == {"new": 7, "new batch 2": 9}
+
+    simulate_roles(dict.fromkeys(OWNERS, role))
+    with pytest.raises(InputError, match="cannot be resumed"):
+        restore_answered(alone(), {"model": np.zeros(1)})

@@ -32,7 +32,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     tables = tmp_path_factory.mktemp("tables")
     example.write(tables, rows=1000)
     made = example_job("lookalike")
-    parameters = {"method": {"iterations": 3, "bags": 2}, "model": {"trees": 20, "depth": 3}}
+    parameters = {"method": {"iterations": 3, "bags": 2}, "model": {"trees": 12, "depth": 3}}
     plan = made.plan.model_copy(update={"parameters": parameters, "timeout": 60.0})
     return Job(plan, {name: private.at(tables) for name, private in made.privates.items()})
 

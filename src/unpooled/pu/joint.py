@@ -32,7 +32,7 @@ from unpooled.errors import InputError, RefusedError
 from unpooled.pu import linear_bags, tree_bags
 from unpooled.pu.bags import Bag
 from unpooled.pu.elkan_noto import HeldOut, held_out
-from unpooled.pu.memory import Memory, go_on, model_in
+from unpooled.pu.memory import Memory, go_on, model_in, restore_answered
 from unpooled.pu.messages import NextBags, NoMoreBags
 from unpooled.pu.methods import KeepGoing, rank
 from unpooled.pu.ranking import Ranking
@@ -89,7 +89,10 @@ def find(
     if known.shape != (len(columns.matrix),):
         raise InputError(f"positives: {len(known)} marks for {len(columns.matrix)} rows")
     learner, last, number = _learner(team, base, columns), list[Whole](), count()
+    groups = groups_of(settings, estimate=estimate)
     whole = go_on(team, memory) if memory else 0
+    if memory and whole:
+        restore_answered(team, memory.groups.read(whole - 1))
 
     def learn(bags: Sequence[Bag]) -> list[Floats]:
         group = next(number)
@@ -98,10 +101,10 @@ def find(
             last[:] = [model_in(page, _WHOLE, linear=isinstance(base, LinearParameters))]
             return list(page["scores"].astype(float))
         _tell(team, NextBags(len(bags)))
-        with _scope(team, group):
+        with _scope(team, group, groups):
             model, found = learner(bags, memory.trees_of(group) if memory else None)
         if memory:
-            memory.keep(model, scores=np.stack(found))
+            memory.keep(team, model, scores=np.stack(found))
         last[:] = [model]
         return found
 
@@ -130,7 +133,7 @@ def help_find(
         pages = list(memory.groups.pages())
         left -= sum(int(page["models"]) for page in pages)
         part = model_in(pages[-1], _PARTS, linear=isinstance(base, LinearParameters))
-        team.products.answered[team.digest] = int(pages[-1]["answered"])
+        restore_answered(team, pages[-1])
     while isinstance(bags := session.recv(active, NextBags, NoMoreBags), NextBags):
         left -= bags.count
         if bags.count < 1 or left < 0:
@@ -138,11 +141,10 @@ def help_find(
                 f"{session.party} takes part in as many models as the method needs, and {active} wants more"
             )
         group = next(number)
-        with _scope(team, group):
+        with _scope(team, group, groups_of(settings, estimate=estimate)):
             part = helper(bags.count, memory.trees_of(group) if memory else None)
         if memory:
-            answered = team.products.answered[team.digest]
-            memory.keep(part, models=np.array(bags.count), answered=np.array(answered))
+            memory.keep(team, part, models=np.array(bags.count))
     if part is None:
         raise RefusedError(f"{active} ended before anything was learned")
     return part
@@ -161,6 +163,18 @@ def models_of(settings: AnyMethod, *, estimate: bool = False) -> int:
             return first + 2 * settings.folds
         case NaiveSettings():
             return first + settings.folds
+
+
+def groups_of(settings: AnyMethod, *, estimate: bool = False) -> int:
+    """How many groups of models a method learns one after the other, at the most."""
+    first = 1 if estimate else 0
+    match settings:
+        case VfpuSettings():
+            return first + (settings.negatives == "reliable") + settings.iterations
+        case TwoStepSettings():
+            return first + 2
+        case _:
+            return first + 1
 
 
 def questions(base: AnyBase, settings: AnyMethod, *, estimate: bool = False) -> int | None:
@@ -190,9 +204,12 @@ def _helper(
     return partial(tree_bags.help_learn, team, base, columns, binning)
 
 
-def _scope(team: Team, group: int) -> AbstractContextManager[None]:
+def _scope(team: Team, group: int, groups: int) -> AbstractContextManager[None]:
     """Says where in the search we are; a party alone says nothing."""
-    return team.session.scope("models", group + 1) if team.passive else nullcontext()
+    if not team.passive:
+        return nullcontext()
+    team.session.progress(min(group, groups), groups)
+    return team.session.scope("models", group + 1)
 
 
 def _tell(team: Team, message: NextBags | NoMoreBags) -> None:

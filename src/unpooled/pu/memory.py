@@ -6,7 +6,9 @@ search goes on, all go back to what all of them have: one may have been stopped 
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -33,9 +35,15 @@ class Memory:
     def trees_of(self, group: int) -> Notebook:
         return Notebook(self._trees(group))
 
-    def keep(self, model: BaseModel, **arrays: NDArray[np.generic]) -> None:
-        """Keep a group that is whole. Its trees stay until the next one is, for others may not have got so far."""
-        self.groups.write(model=np.frombuffer(model.model_dump_json().encode(), np.uint8), **arrays)
+    def keep(self, team: Team, model: BaseModel, **arrays: NDArray[np.generic]) -> None:
+        """Keep a group that is whole, and how much this party has answered by then.
+
+        Its trees stay until the next one is whole, for others may not have got so far.
+        """
+        answered = {name.removeprefix(team.digest): count for name, count in _answered(team).items()}
+        texts = {"model": model.model_dump_json(), "answered": json.dumps(answered)}
+        pages = {name: np.frombuffer(text.encode(), np.uint8) for name, text in texts.items()}
+        self.groups.write(**pages, **arrays)
         shutil.rmtree(self._trees(len(self.groups) - 2), ignore_errors=True)
 
     def stands_at(self) -> tuple[int, int]:
@@ -61,6 +69,21 @@ def model_in(page: Page, kinds: Mapping[bool, type[M]], *, linear: bool) -> M:
         return kinds[linear].model_validate_json(page["model"].tobytes())
     except (KeyError, ValidationError):
         raise InputError("a page of a checkpoint has no model, so the run cannot be resumed") from None
+
+
+def restore_answered(team: Team, page: Page) -> None:
+    """What was answered before an interruption counts; the rows' digest, which has a new salt, is another now."""
+    try:
+        kept = {team.digest + name: int(count) for name, count in json.loads(page["answered"].tobytes()).items()}
+    except (KeyError, ValueError, AttributeError, TypeError):
+        raise InputError(
+            "a page of a checkpoint does not say what was answered, so the run cannot be resumed"
+        ) from None
+    _answered(team).update(kept)
+
+
+def _answered(team: Team) -> Counter[str]:
+    return team.products.answered if team.passive else Counter()
 
 
 def go_on(team: Team, memory: Memory) -> int:
