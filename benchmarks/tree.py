@@ -10,6 +10,10 @@ happens between two trees counts. The first one pays for keys, tables, bins and 
 itself; the last one is left out. Figures are medians, and CPU seconds include worker processes. Messages, bytes and
 rounds are those of a tree on average; a round is once that the bank turns from telling somebody to hearing from them.
 
+Threads of one Python process take turns on the interpreter, and being woken on another core costs each of them up to
+half as much again. So, where the system can, they are kept on one core, except with `paillier`, whose worker processes
+use all; `..._all_cores` are figures without that.
+
 Beside it: the same with the engine `plain`; pooled; with `min_rows` 1; with all roles as processes that talk over gRPC;
 and a tree of LightGBM of that shape from the pooled columns, once its bins are made, on one thread.
 
@@ -26,8 +30,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -64,6 +68,7 @@ from unpooled.wire import kind_of
 COLUMNS = 12  # of each party
 SMALL, IN_LOCKSTEP, MIDDLE, LARGE = 1_000, 4_000, 25_000, 200_000
 MODELS = 10
+ALL_CORES = "_all_cores"
 TIMEOUT = 1_000
 BARS = {
     "shares_1000": 0.03,
@@ -176,14 +181,29 @@ def between(marks: Sequence[Taken], models: int) -> list[Taken]:
 # the runs
 
 
-def run(work: Work) -> Run:
+@contextmanager
+def on_one_core() -> Iterator[None]:
+    """Keep this thread, and those that it starts, on one core."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def run(work: Work, *, all_cores: bool = False) -> Run:
     """All roles as threads."""
     roles: dict[str, Callable[[Session], Any]] = {
         "telco": partial(telco, work),
         "bank": partial(bank, work),
         "coordinator": partial(coordinator, work),
     }
-    outcome = simulate_roles(roles, timeout=TIMEOUT)
+    with nullcontext() if all_cores or work.engine == "paillier" else on_one_core():
+        outcome = simulate_roles(roles, timeout=TIMEOUT)
     fitted, taken = outcome.results["bank"]
     check(work, fitted, [feature.name for feature in outcome.results["telco"].binning.features])
     return summed_up(work, fitted, taken, outcome.ledgers)
@@ -311,7 +331,7 @@ def measured(say: Callable[[str], None]) -> dict[str, list[Run]]:
         for _ in range(count):
             for name, work in works.items():
                 say(name)
-                runs.setdefault(name, []).append(run(work))
+                runs.setdefault(name, []).append(run(work, all_cores=name.endswith(ALL_CORES)))
 
     small, middle, large = Work(SMALL, 12), Work(MIDDLE, 5), Work(LARGE, 4)
     turns(
@@ -320,10 +340,12 @@ def measured(say: Callable[[str], None]) -> dict[str, list[Run]]:
             f"plain_{SMALL}": small._replace(engine="plain"),
             f"shares_{SMALL}": small,
             f"shares_{SMALL}_min_rows_1": small._replace(min_rows=1),
+            f"shares_{SMALL}{ALL_CORES}": small,
         },
     )
     lockstep = Work(IN_LOCKSTEP, 6, models=MODELS)
-    turns(3, {"plain_lockstep": lockstep._replace(engine="plain"), "shares_lockstep": lockstep})
+    together = {"shares_lockstep": lockstep, f"shares_lockstep{ALL_CORES}": lockstep}
+    turns(3, {"plain_lockstep": lockstep._replace(engine="plain")} | together)
     turns(3, {f"plain_{MIDDLE}": middle._replace(engine="plain"), f"shares_{MIDDLE}": middle})
     turns(1, {f"plain_{LARGE}": large._replace(engine="plain"), f"shares_{LARGE}": large})
     turns(1, {f"paillier_{SMALL}": Work(SMALL, 5, "paillier"), f"paillier_{MIDDLE}": Work(MIDDLE, 3, "paillier")})
