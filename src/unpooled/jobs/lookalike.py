@@ -39,7 +39,7 @@ from unpooled.session import Session
 from unpooled.version import __version__
 from unpooled.vertical.linear_model import LinearParts
 from unpooled.vertical.linear_parameters import LinearParameters
-from unpooled.vertical.parameters import LgbParameters
+from unpooled.vertical.parameters import GbdtParameters
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import Columns
 
@@ -99,9 +99,9 @@ class Parameters(align.Parameters):
         "folds, balanced and shares; or naive, which has folds and balanced",
     )
     model: AnyModel = Field(
-        LgbParameters(leaves=8, top_share=1.0),
-        description="the learner and its settings: small trees, since bags are small, and lgb with what is below; or "
-        "gbdt, xgb, rf or linear, as for train",
+        GbdtParameters(depth=3),
+        description="the learner and its settings: gbdt with small trees, since bags are small, and what is below; or "
+        "xgb, lgb, rf or linear, as for train",
     )
 
     @model_validator(mode="after")
