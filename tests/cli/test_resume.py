@@ -93,3 +93,18 @@ def test_a_run_of_all_parties_goes_on_from_its_folder(
     assert "the working files of shop are gone, so the run cannot be resumed" in fault(folder)
     monkeypatch.setattr(jobs, "spawn_again", lambda folder, watch: {"shop": {"listed": 5}})
     assert json.loads(resume(folder, "--json").stdout)["results"] == {"shop": {"listed": 5}}
+
+
+def test_a_party_that_has_finished_takes_part_again_only_if_told_so(begun: Path, joined: list[tuple[Any, ...]]) -> None:
+    (begun / run_folder.STATUS).write_text(json.dumps({"party": "bank", "state": "finished"}))
+    assert "has finished; take part --again only if another party has not" in fault(begun)
+    assert not joined
+    assert resume(begun, "--again").exit_code == 0
+    assert len(joined) == 1
+
+
+def test_a_folder_has_one_process_at_a_time(begun: Path) -> None:
+    with run_folder.taken(begun):
+        assert "another process takes part with this folder already" in fault(begun)
+    with run_folder.taken(begun):
+        pass

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from unpooled.errors import InputError, ProtocolError
+from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.pu.memory import Memory, go_on, model_in, restore_answered
 from unpooled.pu.messages import GoOnFrom, StandsAt
 from unpooled.run.simulate import simulate_roles
@@ -90,8 +90,7 @@ def test_a_point_that_was_not_reached_is_refused(tmp_path: Path, point: tuple[in
     refused = "bank sent GoOnFrom with a point that (telco|railway) has not reached|does not go back far enough"
     with pytest.raises((ProtocolError, InputError), match=refused):
         agree(memories, bank=bank)
-    if point != (1, 10**9):
-        assert Memory(tmp_path / "telco").stands_at() == (2, 1), "nothing was thrown away for it"
+    assert Memory(tmp_path / "telco").stands_at() == (2, 1), "nothing was thrown away for it"
 
 
 @pytest.mark.parametrize("point", [(-1, 0), (0, -1)])
@@ -148,3 +147,12 @@ def test_what_was_answered_is_counted_on_under_the_rows_new_digest(tmp_path: Pat
     simulate_roles(dict.fromkeys(OWNERS, role))
     with pytest.raises(InputError, match="cannot be resumed"):
         restore_answered(alone(), {"model": np.zeros(1)})
+
+
+def test_nobody_goes_back_further_than_a_group_of_models(tmp_path: Path) -> None:
+    memories = {party: memory(tmp_path / party, 0 if party == "bank" else 2, 1) for party in OWNERS}
+    with pytest.raises(
+        RefusedError, match=r"(telco|railway) goes back one group of models at the most, and bank wants"
+    ):
+        agree(memories)
+    assert Memory(tmp_path / "telco").stands_at() == (2, 1)

@@ -117,8 +117,9 @@ def test_recall_and_precision_by_hand() -> None:
     assert spies.recall(chosen) == 0.75
     assert spies.precision(chosen, 0.2) == pytest.approx(0.2 * 0.75 / (10 / 40))
     assert spies.precision(np.isin(rows, [4, 5, 6, 7, 9]), 0.2) == 1.0
+    assert spies.precision(rows < 8, 0.2) == 1.0, "spies alone"
     with pytest.raises(InputError, match="nothing to compare"):
-        spies.precision(rows < 8, 0.2)
+        spies.precision(rows < 4, 0.2)
 
 
 def test_a_ranking_without_its_spies() -> None:

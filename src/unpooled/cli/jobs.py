@@ -107,6 +107,9 @@ def resume_command(
     private: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A party's own settings, if they are elsewhere now.")
     ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Take part again though this party has finished, for another that has not.")
+    ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
     attached: Attached = False,
@@ -118,6 +121,9 @@ def resume_command(
     """
     if not (run / run_folder.PLAN).exists():
         raise InputError(f"{run} is not a run's folder: it has no {run_folder.PLAN}")
+    states = [run_folder.read_json(home / run_folder.STATUS).get("state") for home in run_folder.parties_in(run)]
+    if not again and states and set(states) == {"finished"}:
+        raise InputError(f"{run} has finished; take part --again only if another party has not")
     if (run / run_folder.STATUS).exists():
         plan = load_plan(run / run_folder.PLAN)
         party = str(run_folder.read_json(run / run_folder.STATUS).get("party", ""))

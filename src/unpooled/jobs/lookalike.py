@@ -24,6 +24,7 @@ from unpooled.jobs.lookalike_figures import estimates_of, histogram, judged, pro
 from unpooled.jobs.lookalike_list import Lookalikes
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan, digest_of, fields_of
+from unpooled.jobs.private import Private
 from unpooled.jobs.rules import check_engine, rules_of
 from unpooled.jobs.train import AnyModel
 from unpooled.jobs.work import WORKING, Work
@@ -224,7 +225,8 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
             memory=memory,
         )
         finish(team.products)
-    ranking, estimated = replace(found.ranking, known=known), estimates_of(found.held_out, found.ranking, hidden)
+    ranking = replace(found.ranking, known=known)
+    estimated = estimates_of(found.held_out, ranking, hidden)
     listed = ranking.order[: list_size(parameters, ranking, estimated)]
     seeker = work.plan.with_role("seeker")[0]
     with session.scope("deliver"):
@@ -277,8 +279,14 @@ def _memory(work: Work[Parameters], table: Table, known: Bools | None = None) ->
         "plan": digest_of(fields_of(work.plan, work.parameters)),
         "software": __version__,
         "table": data.hexdigest(),
+        "private setting": hashlib.sha256(repr(_deciding(work.private)).encode()).hexdigest(),
     }
     return Memory(open_checkpoint(work.folder / WORKING / _CHECKPOINT, work.party, about, resume=work.resume))
+
+
+def _deciding(private: Private) -> tuple[Any, ...]:
+    """What of a party's own settings decides how its columns are learned from."""
+    return private.prepare.model_dump_json(), private.policy.maximum_thresholds, private.target, private.weight
 
 
 def list_size(parameters: Parameters, ranking: Ranking, estimated: Mapping[str, Any]) -> int:
@@ -288,7 +296,7 @@ def list_size(parameters: Parameters, ranking: Ranking, estimated: Mapping[str, 
         return min(parameters.top, unlabelled)
     if parameters.share is not None:
         return max(round(parameters.share * unlabelled), 1)
-    return len(ranking.promoted) or int(estimated["suggested"])
+    return len(ranking.promoted) or int(estimated.get("suggested", 1))
 
 
 def _ready(work: Work[Parameters], table: Table) -> tuple[Columns, Preparation]:

@@ -46,8 +46,9 @@ def promotions_of(ranking: Ranking) -> list[dict[str, Any]]:
     said = []
     for iteration in range(1, int(ranking.iterations.max(initial=0)) + 1):
         found = ranking.scores[(ranking.iterations == iteration) & ~ranking.known]
-        if found.size:
-            said.append({"rows": len(found), "lowest": float(np.nanmin(found)), "highest": float(np.nanmax(found))})
+        scored = found[np.isfinite(found)]
+        if scored.size:
+            said.append({"rows": len(found), "lowest": float(scored.min()), "highest": float(scored.max())})
     return said
 
 

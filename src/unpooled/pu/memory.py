@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
 from unpooled.checkpoint import Notebook, Page
-from unpooled.errors import InputError, ProtocolError
+from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.pu.messages import GoOnFrom, StandsAt
 from unpooled.vertical.team import Team
 
@@ -52,12 +52,12 @@ class Memory:
 
     def go_back_to(self, groups: int, trees: int) -> None:
         """Forget what lies behind a point that all parties have reached."""
+        if groups > len(self.groups) or trees > len(self.trees_of(groups)):
+            raise InputError("the checkpoint does not go back far enough to resume the run: begin a new one")
         for later in range(groups + 1, len(self.groups) + 1):
             shutil.rmtree(self._trees(later), ignore_errors=True)
         self.groups.keep_first(groups)
         self.trees_of(groups).keep_first(trees)
-        if self.stands_at() != (groups, trees):
-            raise InputError("the checkpoint does not go back far enough to resume the run: begin a new one")
 
     def _trees(self, group: int) -> Path:
         return self._folder / f"trees-{group}"
@@ -111,5 +111,10 @@ def go_on(team: Team, memory: Memory) -> int:
         groups, trees = said.groups, said.trees
         if not (0, 0) <= (groups, trees) <= memory.stands_at() or min(groups, trees) < 0:
             raise ProtocolError(f"{team.active} sent GoOnFrom with a point that {session.party} has not reached")
+        if groups < len(memory.groups) - 1:  # all that was answered since would be asked, and might be other questions
+            raise RefusedError(
+                f"{session.party} goes back one group of models at the most, and {team.active} wants to go further: "
+                "begin a new run"
+            )
     memory.go_back_to(groups, trees)
     return groups

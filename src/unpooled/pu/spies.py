@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
@@ -38,11 +39,14 @@ class Spies:
         return float(chosen[self.spies].mean())
 
     def lift(self, chosen: Bools) -> float:
-        """How many times as large the share chosen is among spies as among the other unlabelled rows."""
-        part = float(chosen[self.others].mean())
-        if not part:
-            raise InputError("spies: none of the other unlabelled rows is chosen, so there is nothing to compare with")
-        return self.recall(chosen) / part
+        """How many times as large the share chosen is among spies as among the other unlabelled rows.
+
+        Without end if spies alone are chosen, which few may be.
+        """
+        part, recall = float(chosen[self.others].mean()), self.recall(chosen)
+        if not part and not recall:
+            raise InputError("spies: no row is chosen, so there is nothing to compare")
+        return recall / part if part else inf
 
     def precision(self, chosen: Bools, share: float) -> float:
         """About the share of positives among the rows chosen, if `share` of the unlabelled ones are; at most 1."""
@@ -104,5 +108,7 @@ class StopWhenFalling:
         if not before.any():
             return True
         usual = self._spies.lift(before)
+        if usual == inf:
+            return True
         expected = usual * now[self._spies.others].mean() * self._spies.spies.sum()
         return bool(expected < self._least or self.lifts[-1] >= self._fraction * usual)

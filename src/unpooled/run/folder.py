@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -18,6 +19,9 @@ from unpooled.jobs.kinds import Result
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.work import WORKING
 
+if sys.platform != "win32":
+    import fcntl
+
 PLAN, LEDGER, LOG, STATUS, RESULT, REPORT = (
     "plan.toml",
     "ledger.jsonl",
@@ -27,7 +31,7 @@ PLAN, LEDGER, LOG, STATUS, RESULT, REPORT = (
     "report.html",
 )
 PRIVATE = "private.toml"
-_PRIVATE_PATH, _SEED = "private-path", "seed"
+_PRIVATE_PATH, _SEED, _LOCK = "private-path", "seed", "lock"
 
 
 def new_folder(kind: str, parent: Path = Path("runs")) -> Path:
@@ -45,6 +49,19 @@ def create(folder: Path) -> Path:
     except OSError as error:
         raise InputError(f"{folder} cannot be made: {error.strerror}") from None
     return folder
+
+
+@contextmanager
+def taken(folder: Path) -> Iterator[None]:
+    """Let no other process take part with the same folder, whose ledger and checkpoint have one writer."""
+    (folder / WORKING).mkdir(exist_ok=True)
+    with (folder / WORKING / _LOCK).open("w") as file:
+        if sys.platform != "win32":
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InputError(f"{folder}: another process takes part with this folder already") from None
+        yield
 
 
 @contextmanager
@@ -91,7 +108,7 @@ def keep_private(folder: Path, private: Path) -> None:
 
 
 def private_path(folder: Path) -> Path:
-    """Where the private settings are of a party are: a spawned one has a copy, one that joined has its own file."""
+    """Where the private settings of a party are: a spawned one has a copy, one that joined has its own file."""
     copy, remembered = folder / WORKING / PRIVATE, folder / WORKING / _PRIVATE_PATH
     if copy.exists():
         return copy

@@ -27,7 +27,7 @@ def join(
     The folder is there already, made by `folder.create`, which refuses one that holds a run, unless that is what is
     to `resume`. `watcher` is told how far this party is.
     """
-    with run_folder.status_kept(folder, party, plan):
+    with run_folder.taken(folder), run_folder.status_kept(folder, party, plan):
         rehearse(plan, party, private, joins=True)
         identity = identity_of(party, private)
         addresses = addresses_of(plan, party, private)

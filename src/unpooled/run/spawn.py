@@ -94,7 +94,7 @@ def _start(folder: Path, party: str, command: str, output: int) -> subprocess.Po
     private = home / WORKING / run_folder.PRIVATE
     words = ["join", str(folder / run_folder.PLAN), "--as", party, "--private", str(private), "--run", str(home)]
     if command == "resume" and (home / run_folder.PLAN).exists():  # otherwise it never began
-        words = ["resume", str(home)]
+        words = ["resume", str(home), "--again"]
     # Its standard input closes when this process ends, however it ends, and `--attached` makes it end then too.
     return subprocess.Popen(
         [sys.executable, "-m", "unpooled", *words, "--attached"],

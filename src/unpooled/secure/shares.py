@@ -125,7 +125,8 @@ def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Seq
     tasks = []
     for number, place, item in mine:
         part = _chosen_part(engine, item, seed, number) if seed and chooses(me, item) else next(dealt)
-        engine.masked.add(item.y if item.right == me else "")
+        if item.right == me:
+            engine.masked.add(item.y)
         peer = item.right if item.left == me else item.left
         tasks.append(Task(place, *batch[place], tags[place], item, part, peer, is_left=item.left == me))
         _keep_mask(engine, tasks[-1])
@@ -168,6 +169,7 @@ def _forget_unnamed(engine: Engine, tasks: Sequence[Task]) -> None:
     kept = {task.item.y for task in tasks} | {task.item.x for task in tasks if task.item.method == "triple"}
     if unnamed := {name for name in kept if name.startswith("#")}:
         forget(engine, unnamed)
+        engine.masked -= unnamed
 
 
 def _ask(engine: Engine, items: Sequence[Item]) -> bytes:
