@@ -21,7 +21,7 @@ True
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -44,8 +44,12 @@ _VFPU, _BAGGING, _TWO_STEP, _NAIVE = VfpuSettings(), BaggingSettings(), TwoStepS
 
 
 class _PuClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """What all have in common: labels, learners, and predictions by the models made last."""
+    """What all have in common: labels, learners, and predictions by the models made last.
 
+    Those that are a method of `pu.methods` have its settings as parameters of the same names.
+    """
+
+    _method: ClassVar[type[AnyMethod]]
     estimator: Any = None
     random_state: Any
 
@@ -77,14 +81,12 @@ class _PuClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.classes_[(chances >= 0.5).astype(np.int64)]
 
     def _ranked(self, matrix: Any, known: Bools, seed: int) -> Ranking:
+        settings = self._method(**{name: getattr(self, name) for name in self._method.model_fields if name != "name"})
         self._learner = self._new_learner(matrix)
-        return rank(known, self._settings(), self._learner, seed)
+        return rank(known, settings, self._learner, seed)
 
     def _scored(self, matrix: Any) -> Floats:
         return self._learner.score(matrix)
-
-    def _settings(self) -> AnyMethod:
-        raise NotImplementedError
 
     def _new_learner(self, matrix: Any) -> Learner:
         if self.estimator is not None:
@@ -104,6 +106,8 @@ class _PuClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 class VfpuClassifier(_PuClassifier):
     """Algorithm 3-1: bagging again and again, the likeliest rows becoming positives each time."""
+
+    _method = VfpuSettings
 
     def __init__(
         self,
@@ -126,31 +130,22 @@ class VfpuClassifier(_PuClassifier):
         self.gamma = gamma
         self.random_state = random_state
 
-    def _settings(self) -> AnyMethod:
-        return VfpuSettings(
-            iterations=self.iterations,
-            bags=self.bags,
-            share=self.share,
-            negatives=self.negatives,
-            negative_share=self.negative_share,
-            gamma=self.gamma,
-        )
-
 
 class BaggingPuClassifier(_PuClassifier):
     """Bags of all positives and as many random unlabelled rows (Mordelet and Vert, 2014)."""
+
+    _method = BaggingSettings
 
     def __init__(self, estimator: Any = None, *, bags: int = _BAGGING.bags, random_state: Any = None) -> None:
         self.estimator = estimator
         self.bags = bags
         self.random_state = random_state
 
-    def _settings(self) -> AnyMethod:
-        return BaggingSettings(bags=self.bags)
-
 
 class TwoStepPuClassifier(_PuClassifier):
     """Reliable rows first, then a model of these; `first` says of which side."""
+
+    _method = TwoStepSettings
 
     def __init__(
         self,
@@ -171,18 +166,11 @@ class TwoStepPuClassifier(_PuClassifier):
         self.balanced = balanced
         self.random_state = random_state
 
-    def _settings(self) -> AnyMethod:
-        return TwoStepSettings(
-            first=self.first,
-            negative_share=self.negative_share,
-            positive_share=self.positive_share,
-            folds=self.folds,
-            balanced=self.balanced,
-        )
-
 
 class NaivePuClassifier(_PuClassifier):
     """Unlabelled rows count as negative."""
+
+    _method = NaiveSettings
 
     def __init__(
         self,
@@ -196,9 +184,6 @@ class NaivePuClassifier(_PuClassifier):
         self.folds = folds
         self.balanced = balanced
         self.random_state = random_state
-
-    def _settings(self) -> AnyMethod:
-        return NaiveSettings(folds=self.folds, balanced=self.balanced)
 
 
 class ElkanNotoClassifier(_PuClassifier):

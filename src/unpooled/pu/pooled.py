@@ -1,5 +1,6 @@
 """Learning from bags where all columns are in one place, with our own trees.
 
+>>> import numpy as np
 >>> from unpooled.pu.methods import rank
 >>> from unpooled.pu.settings import BaggingSettings
 >>> rng = np.random.default_rng(1)
@@ -16,16 +17,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-import numpy as np
-
 from unpooled.codec import Floats
 from unpooled.errors import InputError
 from unpooled.pu.bags import Bag
+from unpooled.pu.tree_bags import learn
 from unpooled.vertical.model import Model
 from unpooled.vertical.parameters import AnyTrees, GbdtParameters
-from unpooled.vertical.predicting import scores
+from unpooled.vertical.predicting import mean_of, scores
 from unpooled.vertical.team import alone
-from unpooled.vertical.trees import Columns, Target, fit, own_binning
+from unpooled.vertical.trees import Columns, own_binning
 
 
 class Learner(Protocol):
@@ -51,24 +51,11 @@ class PooledTrees:
         self._model: Model | None = None
 
     def __call__(self, bags: Sequence[Bag]) -> list[Floats]:
-        targets = [Target(bag.labels, bag.weights, bag.seed) for bag in bags]
-        fitted = fit(alone(), self._parameters, self._columns, targets, binning=self._binning)
-        self._model = fitted.model
-        if self._parameters.hide_bags:
-            return [found[:, 0] for found in fitted.scores]
-        return [found[:, 0] for found in scores(alone(), fitted.model, self._columns.matrix)]
+        self._model, found = learn(alone(), self._parameters, self._columns, self._binning, bags, None)
+        return found
 
     def score(self, matrix: Floats) -> Floats:
         """The mean probability by the models made last; of training rows too, which these have seen."""
         if self._model is None:
             raise InputError("look-alikes: nothing has been learned yet")
-        return mean_of_models([found[:, 0] for found in scores(alone(), self._model, matrix)])
-
-
-def mean_of_models(each: Sequence[Floats]) -> Floats:
-    """The mean, added up in the models' order."""
-    total = np.zeros_like(each[0])
-    for found in each:
-        total += found
-    mean: Floats = total / len(each)
-    return mean
+        return mean_of(scores(alone(), self._model, matrix))[:, 0]
