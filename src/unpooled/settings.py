@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -12,3 +15,13 @@ class Section(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+
+
+def tag_by(key: str, default: str) -> Callable[[Any], str]:
+    """Tells by a key which kind of section settings are for; a tag in brackets is no part of what errors name."""
+
+    def tag_of(section: Any) -> str:
+        which = section.get(key, default) if isinstance(section, Mapping) else getattr(section, key, "")
+        return f"[{which}]"
+
+    return tag_of

@@ -37,6 +37,7 @@ from unpooled.secure.engine import MaskSeed, Stop, open_engine
 from unpooled.secure.paillier_keeper import SharedKey
 from unpooled.secure.product import finish, serve
 from unpooled.session import Session
+from unpooled.settings import tag_by
 from unpooled.version import __version__
 from unpooled.vertical.linear_model import LinearParts
 from unpooled.vertical.linear_parameters import LinearParameters
@@ -56,18 +57,13 @@ def _named(method: Any) -> Any:
     return {"name": method} if isinstance(method, str) else method
 
 
-def _tag_of(method: Any) -> str:
-    name = method.get("name", "vfpu") if isinstance(method, Mapping) else getattr(method, "name", "")
-    return f"[{name}]"
-
-
 AnyMethod = Annotated[
     Annotated[VfpuSettings, Tag("[vfpu]")]
     | Annotated[BaggingSettings, Tag("[bagging]")]
     | Annotated[TwoStepSettings, Tag("[two-step]")]
     | Annotated[NaiveSettings, Tag("[naive]")],
     Discriminator(
-        _tag_of,
+        tag_by("name", default="vfpu"),
         custom_error_type="method",
         custom_error_message="must be 'vfpu', 'bagging', 'two-step' or 'naive', or a table with one of these as name",
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -25,6 +24,7 @@ from unpooled.jobs.work import Work
 from unpooled.secure.engine import open_engine
 from unpooled.secure.product import serve
 from unpooled.session import Session
+from unpooled.settings import tag_by
 from unpooled.vertical.linear_parameters import LinearParameters
 from unpooled.vertical.parameters import (
     ForestParameters,
@@ -39,12 +39,6 @@ from unpooled.vertical.trees import Columns
 _SETS = ("unlabelled", "weight zero", "test", "train")
 
 
-def _tag_of(model: Any) -> str:
-    """The learner that settings are for; a tag in brackets is no part of the key that errors name."""
-    learner = model.get("learner", "gbdt") if isinstance(model, Mapping) else getattr(model, "learner", "")
-    return f"[{learner}]"
-
-
 AnyModel = Annotated[
     Annotated[GbdtParameters, Tag("[gbdt]")]
     | Annotated[XgbParameters, Tag("[xgb]")]
@@ -52,7 +46,7 @@ AnyModel = Annotated[
     | Annotated[ForestParameters, Tag("[rf]")]
     | Annotated[LinearParameters, Tag("[linear]")],
     Discriminator(
-        _tag_of,
+        tag_by("learner", default="gbdt"),
         custom_error_type="learner",
         custom_error_message="must be a table, its learner 'gbdt', 'xgb', 'lgb', 'rf' or 'linear'",
     ),
