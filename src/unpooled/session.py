@@ -77,6 +77,7 @@ class Session:
         self._guard = guard
         self._watcher = watcher
         self._last_word = time.monotonic()
+        self._follows = False
         self.where = ""
         self.sent = 0
 
@@ -95,13 +96,22 @@ class Session:
             self.where = outer
 
     def progress(self, done: int, total: int) -> None:
-        """Say how far the current scope is, for a progress bar; now and then peers are told that work goes on."""
-        if self._watcher:
+        """Say how far the current scope is, for a progress bar; now and then peers are told that work goes on.
+
+        A party that follows another's progress shows that instead of its own.
+        """
+        if self._watcher and not self._follows:
             self._watcher(self.where, done, total)
         now = time.monotonic()
         if now - self._last_word >= self._timeout / 4:
             self._last_word = now
             self._tell(Working())
+
+    def follow(self, where: str, done: int, total: int) -> None:
+        """Show from now on how far another party is, whom this one waits for or works for."""
+        self._follows = True
+        if self._watcher:
+            self._watcher(where, done, total)
 
     def send(self, peer: str, message: object) -> None:
         """Send a message; on return it was copied, so its arrays may change. Waits while the peer's queue is full."""

@@ -110,14 +110,14 @@ def test_without_a_terminal_each_party_has_a_line_now_and_then() -> None:
         return line
 
     def at(share: float, sent: int = 120_000_000) -> Progress:
-        return Progress("find/models 3 of 6", 21, 50, sent, "find", share)
+        return Progress("find/iteration 3 of 6, 10 bags", 21, 50, sent, "find", share)
 
     assert said(1, bank=at(0.1)) == ""
     assert said(14, bank=at(0.15)) == ""
-    line = "find, models 3 of 6, 21 of 50, 120 MB sent"
+    line = "find, iteration 3 of 6, 10 bags, 21 of 50, 120 MB sent"
     assert said(31, bank=at(0.4), telco=at(0.4)) == f"bank: {line}, about 60 s left\ntelco: {line}\n"
     assert said(40, bank=at(0.5)) == ""
-    assert said(46, bank=at(1.0, 2_000)) == "bank: find, models 3 of 6, 21 of 50, 0.0 MB sent\n"
+    assert said(46, bank=at(1.0, 2_000)) == "bank: find, iteration 3 of 6, 10 bags, 21 of 50, 0.0 MB sent\n"
 
 
 def test_the_time_left_is_that_of_the_outermost_step() -> None:
@@ -131,11 +131,11 @@ def test_the_time_left_is_that_of_the_outermost_step() -> None:
         watch({"bank": Progress(where, 1, 10, 0, step, share)})
         return str(drawing.tasks[0].fields["left"])
 
-    assert left(0, "find/models 1 of 4", "find", 0.0) == ""
-    assert left(1, "find/models 1 of 4", "find", 0.1) == "", "too early to tell"
-    assert left(100, "find/models 1 of 4", "find", 0.01) == "", "too little to tell"
-    assert left(100, "find/models 1 of 4", "find", 0.2) == "about 7 min left"
-    assert left(7200, "find/models 3 of 4", "find", 0.5) == "about 2 h left"
+    assert left(0, "find/iteration 1 of 4, 10 bags", "find", 0.0) == ""
+    assert left(1, "find/iteration 1 of 4, 10 bags", "find", 0.1) == "", "too early to tell"
+    assert left(100, "find/iteration 1 of 4, 10 bags", "find", 0.01) == "", "too little to tell"
+    assert left(100, "find/iteration 1 of 4, 10 bags", "find", 0.2) == "about 7 min left"
+    assert left(7200, "find/iteration 3 of 4, 10 bags", "find", 0.5) == "about 2 h left"
     assert left(7300, "score", "score", 0.0) == "", "another step"
     assert left(7310, "score", "score", 0.5) == "about 11 s left"
     assert left(7320, "score", "score", 1.0) == ""

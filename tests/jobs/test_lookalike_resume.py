@@ -27,6 +27,7 @@ from unpooled.vertical.messages import Grown
 from unpooled.wire import kind_of
 
 SEEDS = {"shop": 5, "telco": 1, "bank": 2, "coordinator": 4}
+ESTIMATES, LAST = "find/estimates, 5 bags", "find/iteration 2 of 2, 2 bags"
 CHECKPOINT = Path(".working") / "checkpoint"
 LINEAR = {"learner": "linear", "epochs": 2, "insecure_batch": True}
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
@@ -140,10 +141,10 @@ def test_a_run_may_be_stopped_again_and_again(begin: Callable[..., Interrupted])
 def test_what_was_learned_is_not_learned_again(begin: Callable[..., Interrupted]) -> None:
     whole, run = begin("whole"), begin("run")
     scopes = sent(whole.go(resume=False), "bank")
-    run.stop("bank", scopes.index("find/models 3") + 1)
+    run.stop("bank", scopes.index(LAST) + 1)
     again = sent(run.go(), "bank")
-    assert "find/models 1" in {scope[:13] for scope in scopes}
-    assert {scope[:13] for scope in again if scope.startswith("find/models")} == {"find/models 3"}
+    assert ESTIMATES in scopes
+    assert {scope.split("/")[1] for scope in again if " bags" in scope} == {"iteration 2 of 2, 2 bags"}
     assert len(again) < len(scopes)
 
 
@@ -153,7 +154,11 @@ def test_trees_of_a_group_that_was_interrupted_are_not_grown_again(begin: Callab
     grown = [place for place, kind in enumerate(kinds) if kind == kind_of(Grown)]
     run.stop("bank", grown[5])
     entries = run.go().ledgers["bank"].entries
-    again = [e for e in entries if e.scope == "find/models 1" and e.way == "sent" and e.kind == kind_of(Grown)]
+    again = [
+        e
+        for e in entries
+        if e.scope == "find/iteration 1 of 2, 2 bags" and e.way == "sent" and e.kind == kind_of(Grown)
+    ]
     assert len(again) == 3, "five were kept, in the sixth it was stopped"
     assert run.found == whole.found
 
@@ -161,17 +166,17 @@ def test_trees_of_a_group_that_was_interrupted_are_not_grown_again(begin: Callab
 def test_a_party_that_lost_its_checkpoint_takes_the_others_back(begin: Callable[..., Interrupted]) -> None:
     whole, run = begin("whole"), begin("run")
     scopes = sent(whole.go(resume=False), "bank")
-    run.stop("bank", scopes.index("find/models 3") + 1)
+    run.stop("bank", scopes.index(LAST) + 1)
     shutil.rmtree(run.root / "telco" / CHECKPOINT)
     again = sent(run.go(), "bank")
-    assert any(scope.startswith("find/models 1") for scope in again)
+    assert ESTIMATES in again
     assert run.found == whole.found
 
 
 def test_questions_are_counted_on(begin: Callable[..., Interrupted]) -> None:
     whole, run = begin("whole"), begin("run")
     outcome = whole.go(resume=False)
-    run.stop("bank", sent(outcome, "bank").index("find/models 3") + 1)
+    run.stop("bank", sent(outcome, "bank").index(LAST) + 1)
     again = run.go().results["telco"]["questions"]
     assert again == outcome.results["telco"]["questions"]
 

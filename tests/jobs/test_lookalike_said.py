@@ -70,8 +70,8 @@ def test_everything_is_said_in_a_scope_of_its_step(seeking: Any) -> None:
     ledgers = seeking.run(seeking.plan()).ledgers
     scopes = {e.scope for record in ledgers.values() for e in record.entries if not e.kind.startswith("control.")}
     assert {scope.split("/")[0] for scope in scopes} == {"align", "find", "deliver"}
-    groups = {scope.split("/")[1] for scope in scopes if scope.startswith("find/models")}
-    assert groups == {"models 1", "models 2", "models 3"}, "those for estimates, and of two iterations"
+    groups = {scope.split("/")[1] for scope in scopes if " bags" in scope}
+    assert groups == {"estimates, 5 bags", "iteration 1 of 2, 2 bags", "iteration 2 of 2, 2 bags"}
 
 
 # Who hears of the list

@@ -19,7 +19,7 @@ from rich.table import Column
 
 from unpooled.run.progress import Progress, Watch
 
-_STEP_WIDTH, _BAR_WIDTH = 32, 16
+_STEP_WIDTH, _BAR_WIDTH = 34, 16
 _LINE_SECONDS = 15.0
 """How often a party has a line where there is no terminal."""
 

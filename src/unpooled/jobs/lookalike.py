@@ -25,7 +25,7 @@ from unpooled.jobs.lookalike_list import Lookalikes
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.private import Private
-from unpooled.jobs.rules import check_engine, rules_of
+from unpooled.jobs.rules import check_engine, rules_of, waiting_for_end, waiting_outline
 from unpooled.jobs.train import AnyModel
 from unpooled.jobs.work import WORKING, Work
 from unpooled.pu import joint, spies
@@ -33,7 +33,7 @@ from unpooled.pu.memory import Memory
 from unpooled.pu.messages import GoOnFrom, NextBags, NoMoreBags, StandsAt
 from unpooled.pu.ranking import Ranking
 from unpooled.pu.settings import BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
-from unpooled.secure.engine import MaskSeed, Stop, open_engine
+from unpooled.secure.engine import HowFar, MaskSeed, Stop, follow, open_engine
 from unpooled.secure.paillier_keeper import SharedKey
 from unpooled.secure.product import finish, serve
 from unpooled.session import Session
@@ -130,7 +130,7 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
         if common is None:
             serve(engine)
             return {}
-    team = Team(plan.active, plan.owners, engine, common.digest)
+    team = Team(plan.active, plan.owners, engine, common.digest, waiting_for_end(plan))
     found = _help(team, work, common.table) if known is None else _find(team, work, common.table, known)
     return common.counts | found | {"questions": sum(engine.answered.values())}
 
@@ -147,6 +147,7 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
         learning = train_linear.outline(plan, model)
     else:
         learning = train_trees.outline(plan, model)
+    said += waiting_outline(plan)
     said += [one if one.message in _ONCE else replace(one, frames=None, bytes=None) for one in learning]
     for party in plan.with_role("passive"):
         said.append(Exchange(active, party, NoMoreBags, 1, 50))
@@ -181,7 +182,9 @@ def _seek(session: Session, work: Work[Parameters], places: Places, table: Table
     with session.scope("align"):
         asked = rows.help_label(session, places, table, method, align.limits_of(work))
     with session.scope("deliver"):
-        found = lookalike_list.listed(session.recv(places.active, Lookalikes), table, places.active)
+        while isinstance(told := session.recv(places.active, Lookalikes, HowFar), HowFar):
+            follow(session, places.active, told)
+        found = lookalike_list.listed(told, table, places.active)
     lookalike_list.write_reliable(work.folder, found)
     read = work.cleaning.rows_read if work.cleaning else 0
     return {

@@ -8,13 +8,24 @@ from unpooled.errors import InputError, PlanError, RefusedError
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.secure import dealer, paillier, paillier_keeper, paillier_keys, plain, shares
-from unpooled.secure.engine import MaskSeed, Rules, Stop
+from unpooled.secure.engine import HowFar, MaskSeed, Rules, Stop
 from unpooled.secure.product import Contribution
 
 
 def rules_of(plan: Plan, questions: int | None = None) -> Rules:
     """The plan's settings for products; a learner that asks often says how many columns it asks about the same rows."""
     return Rules(plan.engine, plan.key_bits, plan.insecure, plan.count_rows, questions)
+
+
+def waiting_for_end(plan: Plan) -> tuple[str, ...]:
+    """Who is told how far the active party is: the seeker, and a coordinator that has something to do."""
+    coordinators = plan.with_role("coordinator") if plan.engine != "plain" else []
+    return (*plan.with_role("seeker"), *coordinators)
+
+
+def waiting_outline(plan: Plan) -> list[Exchange]:
+    """What those who wait are told; how often depends on how learning goes."""
+    return [Exchange(plan.active, party, HowFar) for party in waiting_for_end(plan)]
 
 
 def check_engine(plan: Plan) -> None:

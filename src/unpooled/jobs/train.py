@@ -19,7 +19,7 @@ from unpooled.jobs.labels import Labels, check_columns, features_of, labels_of
 from unpooled.jobs.learned import Learned, Lent
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.rules import check_engine, rules_of
+from unpooled.jobs.rules import check_engine, rules_of, waiting_for_end, waiting_outline
 from unpooled.jobs.work import Work
 from unpooled.secure.engine import open_engine
 from unpooled.secure.product import serve
@@ -89,7 +89,7 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
         if common is None:
             serve(engine)
             return {}
-    team = Team(plan.active, plan.owners, engine, common.digest)
+    team = Team(plan.active, plan.owners, engine, common.digest, waiting_for_end(plan))
     keep = _keep_model if session.party == plan.active else _keep_part
     return common.counts | keep(team, work, common.table) | {"questions": sum(engine.answered.values())}
 
@@ -97,7 +97,7 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     """What training says; how often depends on the rows, and on how learning goes."""
     places_of(plan, parameters)
-    model, said = parameters.model, align.outline(plan, parameters)
+    model, said = parameters.model, align.outline(plan, parameters) + waiting_outline(plan)
     if isinstance(model, LinearParameters):
         return said + train_linear.outline(plan, model)
     return said + train_trees.outline(plan, model)

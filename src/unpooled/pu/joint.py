@@ -89,7 +89,7 @@ def find(
     if known.shape != (len(columns.matrix),):
         raise InputError(f"positives: {len(known)} marks for {len(columns.matrix)} rows")
     learner, last, number = _learner(team, base, columns), list[Whole](), count()
-    groups = groups_of(settings, estimate=estimate)
+    steps = steps_of(settings, estimate=estimate)
     whole = go_on(team, memory) if memory else 0
     if memory and whole:
         restore_answered(team, memory.groups.read(whole - 1))
@@ -101,7 +101,7 @@ def find(
             last[:] = [model_in(page, _WHOLE, linear=isinstance(base, LinearParameters))]
             return list(page["scores"].astype(float))
         _tell(team, NextBags(len(bags)))
-        with _scope(team, group, groups):
+        with _scope(team, steps, group, len(bags)):
             model, found = learner(bags, memory.trees_of(group) if memory else None)
         if memory:
             memory.keep(team, model, scores=np.stack(found))
@@ -141,7 +141,7 @@ def help_find(
                 f"{session.party} takes part in as many models as the method needs, and {active} wants more"
             )
         group = next(number)
-        with _scope(team, group, groups_of(settings, estimate=estimate)):
+        with _scope(team, steps_of(settings, estimate=estimate), group, bags.count):
             part = helper(bags.count, memory.trees_of(group) if memory else None)
         if memory:
             memory.keep(team, part, models=np.array(bags.count))
@@ -165,16 +165,17 @@ def models_of(settings: AnyMethod, *, estimate: bool = False) -> int:
             return first + settings.folds
 
 
-def groups_of(settings: AnyMethod, *, estimate: bool = False) -> int:
-    """How many groups of models a method learns one after the other, at the most."""
-    first = 1 if estimate else 0
+def steps_of(settings: AnyMethod, *, estimate: bool = False) -> list[str]:
+    """The steps of a method, in each of which one group of models is learned; there may come to be fewer."""
+    first = ["estimates"] if estimate else []
     match settings:
         case VfpuSettings():
-            return first + (settings.negatives == "reliable") + settings.iterations
+            first += ["reliable negatives"] if settings.negatives == "reliable" else []
+            return first + [f"iteration {number + 1} of {settings.iterations}" for number in range(settings.iterations)]
         case TwoStepSettings():
-            return first + 2
+            return [*first, "first step", "second step"]
         case _:
-            return first + 1
+            return [*first, "ranking"]
 
 
 def questions(base: AnyBase, settings: AnyMethod, *, estimate: bool = False) -> int | None:
@@ -204,12 +205,13 @@ def _helper(
     return partial(tree_bags.help_learn, team, base, columns, binning)
 
 
-def _scope(team: Team, group: int, groups: int) -> AbstractContextManager[None]:
+def _scope(team: Team, steps: Sequence[str], group: int, bags: int) -> AbstractContextManager[None]:
     """Says where in the search we are; a party alone says nothing."""
     if not team.passive:
         return nullcontext()
-    team.session.progress(min(group, groups), groups)
-    return team.session.scope("models", group + 1)
+    step = min(group, len(steps) - 1)
+    team.progress(step, len(steps))
+    return team.session.scope(f"{steps[step]}, {bags} bags")
 
 
 def _tell(team: Team, message: NextBags | NoMoreBags) -> None:

@@ -49,8 +49,8 @@ def nested(watcher: Watcher, sent: Callable[[], int]) -> Callable[[str, int, int
     >>> told = nested(print, lambda: 7)
     >>> told("find", 1, 4)
     Progress(where='find', done=1, total=4, sent=7, step='find', share=0.25)
-    >>> told("find/models 2", 5, 10)
-    Progress(where='find/models 2 of 4', done=5, total=10, sent=7, step='find', share=0.375)
+    >>> told("find/second step", 5, 10)
+    Progress(where='find/second step', done=5, total=10, sent=7, step='find', share=0.375)
     """
     scopes: dict[str, tuple[int, int]] = {}
 
@@ -62,18 +62,9 @@ def nested(watcher: Watcher, sent: Callable[[], int]) -> Callable[[str, int, int
         for inner_done, inner_total in reversed(scopes.values()):
             share = min((inner_done + share) / max(inner_total, 1), 1.0)
         named = [scope for scope in scopes if _WITHIN not in scope] or [where]
-        watcher(Progress(_numbered(named, scopes), *scopes[named[-1]], sent(), next(iter(scopes)), share))
+        watcher(Progress(named[-1], *scopes[named[-1]], sent(), next(iter(scopes)), share))
 
     return tell
-
-
-def _numbered(named: list[str], scopes: Mapping[str, tuple[int, int]]) -> str:
-    """The innermost scope; where the one around it counts what it is one of, with how many there are."""
-    if len(named) > 1:
-        done, total = scopes[named[-2]]
-        if named[-1].endswith(f" {done + 1}"):
-            return f"{named[-1]} of {total}"
-    return named[-1]
 
 
 def keep_progress(folder: Path) -> Watcher:

@@ -17,7 +17,7 @@ from unpooled.codec import Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64, permute
 from unpooled.secure.calls import Call, Dense
-from unpooled.secure.engine import Rules, Stop
+from unpooled.secure.engine import HowFar, Rules, Stop, follow
 from unpooled.secure.packing import RING_BITS, slots_for
 from unpooled.secure.randomness import SEED_BYTES, expand, new_seed
 from unpooled.session import Session
@@ -95,7 +95,10 @@ class Dealer:
 def serve(session: Session, driver: str, parties: Sequence[str]) -> None:
     """Deal what the driver asks for, as soon as it asks, until it says stop."""
     dealer = Dealer()
-    while not isinstance(request := session.recv(driver, Deal, Stop), Stop):
+    while not isinstance(request := session.recv(driver, Deal, HowFar, Stop), Stop):
+        if isinstance(request, HowFar):
+            follow(session, driver, request)
+            continue
         parts: dict[str, list[Part]] = {party: [] for party in parties}
         items: dict[str, list[Item]] = {party: [] for party in parties}
         if len(request.seed) != SEED_BYTES:

@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Any, Literal, Protocol
 
 from unpooled.codec import Bytes, Ints
+from unpooled.control import spoken
 from unpooled.errors import InputError, PlanError, ProtocolError, RefusedError
 from unpooled.secure.calls import Call, Dense, Inputs
 from unpooled.secure.paillier_keys import check_size
@@ -119,9 +120,26 @@ class Stop:
     pass
 
 
+@message(
+    discloses="how many groups of models and of trees, or epochs, are done, and of how many",
+    to="those who wait for the end",
+)
+class HowFar:
+    where: str
+    done: int
+    total: int
+
+
 @message(discloses="nothing: a seed for random numbers that two parties add and take off again")
 class MaskSeed:
     seed: bytes
+
+
+def follow(session: Session, driver: str, news: HowFar) -> None:
+    """Whoever waits for the driver shows how far that one is."""
+    if not 0 <= news.done <= news.total:
+        raise ProtocolError(f"{driver} sent HowFar with numbers that cannot be")
+    session.follow(spoken(news.where), news.done, news.total)
 
 
 def open_engine(

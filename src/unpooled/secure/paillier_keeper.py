@@ -14,7 +14,7 @@ from gmpy2 import mpz
 from unpooled.codec import Bytes
 from unpooled.errors import ProtocolError
 from unpooled.secure import paillier_keys as keys
-from unpooled.secure.engine import Rules, Stop
+from unpooled.secure.engine import HowFar, Rules, Stop, follow
 from unpooled.secure.paillier_keys import PrivateKey, PublicKey
 from unpooled.secure.paillier_sums import flat
 from unpooled.session import Session
@@ -63,7 +63,10 @@ def serve(session: Session, rules: Rules, driver: str, parties: Sequence[str]) -
     with session.scope("key"):
         for party in parties:
             session.send(party, SharedKey(int(public.n), int(public.noise_base)))
-    while not isinstance(request := session.recv(driver, Decrypt, Stop), Stop):
+    while not isinstance(request := session.recv(driver, Decrypt, HowFar, Stop), Stop):
+        if isinstance(request, HowFar):
+            follow(session, driver, request)
+            continue
         for item in request.items:
             if item.left not in parties or item.right not in parties or item.left == item.right:
                 raise ProtocolError(f"{driver} asks for decryption for parties that take no part")

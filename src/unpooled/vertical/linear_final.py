@@ -73,6 +73,7 @@ def descend_unseen(sides: Sequence[Side]) -> None:
     descents = [_begun(side) for side in sides]
     steps = max(len(each.batches) for each in descents)
     for epoch in range(parameters.epochs):
+        team.tell_waiting(epoch, parameters.epochs)
         for number in range(steps):
             moving = [each for each in descents if number < len(each.batches)]
             _step(moving, _gradients(moving, number, _residuals(moving, number)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unpooled.errors import PlanError
-from unpooled.secure.engine import Engine
+from unpooled.secure.engine import Engine, HowFar
 from unpooled.session import Session
 
 
@@ -14,12 +14,14 @@ class Team:
     """The owners of columns in their listed order, which decides between equally good splits.
 
     `digest` is that of the aligned rows. The engine is opened with the active party as driver; a party alone has none.
+    The active party tells those who are `waiting` how far it is.
     """
 
     active: str
     owners: tuple[str, ...]
     engine: Engine | None = None
     digest: str = ""
+    waiting: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.active not in self.owners or len(set(self.owners)) < len(self.owners):
@@ -41,6 +43,18 @@ class Team:
     @property
     def session(self) -> Session:
         return self.products.session
+
+    def progress(self, done: int, total: int) -> None:
+        """Say how far the current scope is; a party alone says nothing."""
+        if self.passive:
+            self.session.progress(done, total)
+            self.tell_waiting(done, total)
+
+    def tell_waiting(self, done: int, total: int) -> None:
+        """Where the steps of a scope depend on the rows, those who wait are told of coarser ones."""
+        if self.session.party == self.active:
+            for party in self.waiting:
+                self.session.send(party, HowFar(self.session.where, done, total))
 
 
 def alone(party: str = "pooled") -> Team:

@@ -103,7 +103,7 @@ def fit(
         groups = ceil(len(targets) * parameters.trees / parameters.lockstep)
     for owner in team.passive:
         team.session.send(owner, messages.Begin(name, rows, groups))
-    progress = _Progress(team.session if team.passive else None, groups)
+    progress = _Progress(team, groups)
     if isinstance(parameters, ForestParameters):
         forests = plant(ground, parameters, weighed, progress.step)
         fitted = [(forest.base, forest.trees) for forest in forests]
@@ -172,12 +172,11 @@ def lent_binning(session: Session, parameters: AnyTrees, columns: Columns, most_
 class _Progress:
     """Tells how many groups of trees have begun."""
 
-    def __init__(self, session: Session | None, total: int) -> None:
-        self._session, self._total, self._done = session, total, 0
+    def __init__(self, team: Team, total: int) -> None:
+        self._team, self._total, self._done = team, total, 0
 
     def step(self) -> None:
-        if self._session is not None:
-            self._session.progress(min(self._done, self._total), self._total)
+        self._team.progress(min(self._done, self._total), self._total)
         self._done += 1
 
 

@@ -1,0 +1,88 @@
+"""How far a search is can be seen at every party, also at those who only wait or serve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from unpooled.errors import ProtocolError
+from unpooled.run.progress import Progress, nested
+from unpooled.secure.engine import HowFar
+from unpooled.session import Session
+
+PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True, "estimate": False}
+LINEAR = {"model": {"learner": "linear", "epochs": 3, "insecure_batch": True}}
+Told = dict[str, list[tuple[str, int, int]]]
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    """What each party's watcher would be told."""
+    told: Told = {}
+    begin = Session.__init__
+
+    def watched(self: Session, *given: Any, **settings: Any) -> None:
+        def watcher(where: str, done: int, total: int) -> None:
+            told.setdefault(self.party, []).append((where, done, total))
+
+        begin(self, *given, **settings | {"watcher": watcher})
+
+    monkeypatch.setattr(Session, "__init__", watched)
+    return told
+
+
+def of_learning(told: Told, party: str) -> list[tuple[str, int, int]]:
+    """What was told of groups of models and of trees, not of alignment and single products."""
+    return [each for each in told[party] if each[0].startswith("find") and "product" not in each[0]]
+
+
+@pytest.mark.parametrize("settings", [{}, PAILLIER], ids=["shares", "paillier"])
+def test_who_waits_sees_what_the_active_party_sees(seeking: Any, told: Told, settings: dict[str, Any]) -> None:
+    seeking.run(seeking.plan(**settings))
+    active = of_learning(told, "bank")
+    steps, last = 3 if settings.get("estimate", True) else 2, "find/iteration 2 of 2, 2 bags"
+    assert ("find", steps - 1, steps) in active
+    assert (last, 1, 2) in active, "two trees, with all bags in step"
+    assert of_learning(told, "shop") == active
+    assert [each for each in told["coordinator"] if each[0].startswith("find")] == active
+    assert of_learning(told, "telco")[-1] == (last, 2, 2)
+
+
+@pytest.mark.parametrize("settings", [{}, LINEAR], ids=["trees", "linear"])
+def test_the_share_that_is_done_only_rises(seeking: Any, told: Told, settings: dict[str, Any]) -> None:
+    seeking.run(seeking.plan(**settings))
+    for party in ("shop", "telco", "bank", "coordinator"):
+        shown: list[Progress] = []
+        tell = nested(shown.append, lambda: 0)
+        for each in of_learning(told, party):
+            tell(*each)
+        shares = [each.share for each in shown]
+        assert shares == sorted(shares), party
+        assert {each.step for each in shown} == {"find"}, party
+        assert 0.5 < shares[-1] <= 1
+
+
+def test_what_is_told_of_a_linear_model_does_not_depend_on_the_rows(seeking: Any, told: Told) -> None:
+    seeking.run(seeking.plan(**LINEAR))
+    assert {total for where, _, total in of_learning(told, "shop") if where != "find"} == {3}, "epochs, not batches"
+
+
+@pytest.mark.parametrize("wrong", [{"done": -1}, {"done": 4}], ids=["negative", "more than there are"])
+def test_numbers_that_cannot_be_are_refused(
+    seeking: Any, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, int]
+) -> None:
+    send = Session.send
+
+    def lying(self: Session, peer: str, message: object) -> None:
+        send(self, peer, HowFar("find", wrong["done"], 3) if isinstance(message, HowFar) else message)
+
+    monkeypatch.setattr(Session, "send", lying)
+    with pytest.raises(ProtocolError, match="bank sent HowFar with numbers that cannot be"):
+        seeking.run(seeking.plan())
+
+
+def test_one_who_serves_nothing_is_told_nothing(seeking: Any, told: Told) -> None:
+    seeking.run(seeking.plan(engine="plain"))
+    assert not [each for each in told.get("coordinator", []) if each[0].startswith("find")]
+    assert of_learning(told, "shop") == of_learning(told, "bank")
