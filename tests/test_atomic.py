@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -65,5 +66,52 @@ def test_text_that_cannot_be_encoded_leaves_the_old_file(tmp_path: Path) -> None
     write_text(path, "old")
     with pytest.raises(UnicodeEncodeError):
         write_text(path, "new \ud800")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is done with the disk, in order."""
+    done: list[str] = []
+    flush, replace = os.fsync, Path.replace
+
+    def noted_flush(handle: int) -> None:
+        done.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else f"file of {os.fstat(handle).st_size}")
+        flush(handle)
+
+    def noted_replace(path: Path, target: Path) -> Path:
+        done.append("renamed")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", noted_flush)
+    monkeypatch.setattr(Path, "replace", noted_replace)
+    return done
+
+
+@pytest.mark.parametrize("write", [lambda path: write_text(path, "whole"), lambda path: write_bytes(path, b"whole")])
+def test_a_file_is_on_the_disk_before_it_takes_its_place_and_its_name_afterwards(
+    tmp_path: Path, write: Callable[[Path], None], steps: list[str]
+) -> None:
+    write(tmp_path / "file")
+    assert steps == ["file of 5", "renamed", "folder"]
+
+
+def test_what_need_not_last_is_not_waited_for(tmp_path: Path, steps: list[str]) -> None:
+    write_bytes(tmp_path / "file", b"whole", lasting=False)
+    assert steps == ["renamed"]
+    assert (tmp_path / "file").read_bytes() == b"whole"
+
+
+def test_a_disk_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    write_text(path, "old")
+
+    def fails(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(OSError, match="Input/output error"):
+        write_text(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

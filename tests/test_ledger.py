@@ -14,7 +14,19 @@ from typing import Any
 import pytest
 
 from unpooled.errors import LedgerError
-from unpooled.ledger import Entry, Ledger, Line, Pair, Record, Way, read_ledger, reconcile, reconcile_all, summarise
+from unpooled.ledger import (
+    Entry,
+    Ledger,
+    Line,
+    Pair,
+    Record,
+    Way,
+    mend,
+    read_ledger,
+    reconcile,
+    reconcile_all,
+    summarise,
+)
 from unpooled.wire import Disclosure
 
 SUM = Disclosure("the sum", "the receiver")
@@ -386,3 +398,55 @@ def test_a_changed_ledger_does_not_go_on(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"fit/tree 1", b"fit/tree 9"))
     with pytest.raises(LedgerError, match="chain is broken"):
         Ledger(path, "bank", "abc", resume=True)
+
+
+# After a power cut
+
+
+def test_a_ledger_that_a_power_cut_left_anywhere_in_its_last_line_is_mended_and_goes_on(path: Path) -> None:
+    whole = path.read_bytes()
+    last = whole.rfind(b"\n", 0, -1) + 1
+    for length in range(last + 1, len(whole)):
+        path.write_bytes(whole[:length])
+        mend(path)
+        assert path.read_bytes() == whole[:last], length
+    ledger = Ledger(path, "bank", "abc", resume=True)
+    ledger.record("sent", "telco", "demo.Sum", "again", 7, SUM)
+    ledger.close()
+    record = read_ledger(path)
+    assert (len(record.entries), record.resumed, record.closed) == (4, (3,), True)
+
+
+@pytest.mark.parametrize("lost", [b"\xc3", b"\0" * 500], ids=["half a letter", "zeros"])
+def test_whatever_stands_behind_the_last_whole_line_is_cut_off(path: Path, lost: bytes) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole + lost)
+    with pytest.raises(LedgerError):
+        read_ledger(path)
+    mend(path)
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("content", [b"", b'{"at": 1.5, "led'])
+def test_a_ledger_without_a_whole_line_has_not_begun(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "ledger.jsonl"
+    path.write_bytes(content)
+    mend(path)
+    assert not path.exists()
+    mend(path)
+
+
+def test_a_whole_ledger_is_left_as_it_is_and_a_broken_one_stays_broken(path: Path) -> None:
+    content = path.read_bytes()
+    mend(path)
+    assert path.read_bytes() == content
+    path.write_bytes(content.replace(b"fit/tree 1", b"fit/tree 9") + b"{")
+    mend(path)
+    with pytest.raises(LedgerError, match="line 2: the chain is broken"):
+        Ledger(path, "bank", "abc", resume=True)
+
+
+def test_a_ledger_that_cannot_be_mended_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ledger.jsonl").mkdir()
+    with pytest.raises(LedgerError, match=r"ledger\.jsonl cannot be mended: Is a directory"):
+        mend(tmp_path / "ledger.jsonl")

@@ -1,11 +1,11 @@
-"""Files appear whole or not at all: written under a temporary name in the same folder, then renamed."""
+"""Files appear whole or not at all, after a power cut too: written under a temporary name beside, then renamed."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 OWNER_ONLY = 0o600
@@ -13,8 +13,10 @@ EVERYBODY_READS = 0o644
 
 
 @contextmanager
-def replacing(path: Path, mode: int = EVERYBODY_READS) -> Iterator[Path]:
+def replacing(path: Path, mode: int = EVERYBODY_READS, *, lasting: bool = True) -> Iterator[Path]:
     """Yield a temporary path; when the block ends well it takes `path`'s place, otherwise it is removed.
+
+    A file that is to be `lasting` is on the disk by then, and not only on its way there.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -28,11 +30,29 @@ def replacing(path: Path, mode: int = EVERYBODY_READS) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
+        if lasting:
+            _flush(temporary, os.O_RDWR)
         temporary.chmod(mode)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    if lasting:
+        flush_folder(path.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk, where the system knows how to."""
+    with suppress(OSError):
+        _flush(folder, os.O_RDONLY)
+
+
+def _flush(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def write_text(path: Path, text: str, mode: int = EVERYBODY_READS) -> None:
@@ -41,7 +61,7 @@ def write_text(path: Path, text: str, mode: int = EVERYBODY_READS) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_bytes(path: Path, content: bytes, mode: int = EVERYBODY_READS) -> None:
+def write_bytes(path: Path, content: bytes, mode: int = EVERYBODY_READS, *, lasting: bool = True) -> None:
     """Write a whole binary file in the same way."""
-    with replacing(path, mode) as temporary:
+    with replacing(path, mode, lasting=lasting) as temporary:
         temporary.write_bytes(content)

@@ -1,8 +1,8 @@
 """Checkpoints: what a party keeps on its own disk, so that a job that was interrupted can go on where it stood.
 
-A notebook has numbered pages of arrays; a page is written whole or not at all, and never changed. What may be kept in
-one are results. Keys, masks and seeds may not: a job that goes on makes new keys and masks, and its seed is where the
-party's private settings are.
+A notebook has numbered pages of arrays; a page is written whole or not at all, and never changed. A last page that
+cannot be read, as a power cut may leave one, counts as not written. What may be kept are results. Keys, masks and seeds
+may not: a job that goes on makes new keys and masks, and its seed is where the party's private settings are.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -31,6 +33,7 @@ from unpooled.errors import InputError
 
 FORMAT = 1
 _HEADER = "header.json"
+_one_reads = threading.Lock()  # numpy has Python parse headers, which in Python 3.11 fails now and then in threads
 
 Page = dict[str, NDArray[np.generic]]
 
@@ -41,22 +44,27 @@ class Notebook:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._length = next(number for number in count() if not self._path(number).exists())
+        if self._length and not self._is_whole(self._length - 1):
+            self._length -= 1
 
     def __len__(self) -> int:
         return self._length
 
     def write(self, **arrays: NDArray[np.generic]) -> None:
         """Add a page."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with atomic.replacing(self._path(len(self)), atomic.OWNER_ONLY) as temporary, temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+        path = self._path(len(self))
+        with naming(path, "written"):
+            if not len(self):
+                _make_folder(self.folder)
+            with atomic.replacing(path, atomic.OWNER_ONLY) as temporary, temporary.open("wb") as file:
+                np.savez(file, allow_pickle=False, **arrays)
         self._length += 1
 
     def read(self, number: int) -> Page:
         """One page, from 0 on."""
         path = self._path(number)
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as page:
+            with _one_reads, path.open("rb") as file, np.load(file, allow_pickle=False) as page:
                 return dict(page)
         except (OSError, ValueError, zipfile.BadZipFile, KeyError, EOFError) as error:
             raise InputError(f"{path}: this page of a checkpoint cannot be read: {error}") from None
@@ -66,12 +74,36 @@ class Notebook:
 
     def keep_first(self, length: int) -> None:
         """Take out all pages but the first so many, the last one first."""
-        while len(self) > length:
-            self._length -= 1
-            self._path(len(self)).unlink()
+        self._length = min(len(self), length)
+        for path in sorted(self.folder.glob("page-*.npz"), reverse=True):
+            if path.name >= self._path(len(self)).name:
+                with naming(path, "removed"):
+                    path.unlink()
+
+    def _is_whole(self, number: int) -> bool:
+        try:
+            self.read(number)
+        except InputError:
+            return False
+        return True
 
     def _path(self, number: int) -> Path:
         return self.folder / f"page-{number:05}.npz"
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder that its owner alone reads, and that is there after a power cut."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    atomic.flush_folder(folder.parent)
+
+
+@contextmanager
+def naming(path: Path, what: str) -> Iterator[None]:
+    """Let errors such as a full disk, or a folder that is gone, name the file."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: this part of a checkpoint cannot be {what}: {error.strerror}") from error
 
 
 def open_checkpoint(folder: Path, party: str, about: Mapping[str, str], *, resume: bool) -> Path:
@@ -94,6 +126,7 @@ def open_checkpoint(folder: Path, party: str, about: Mapping[str, str], *, resum
             )
         return folder
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700, parents=True)
-    atomic.write_text(folder / _HEADER, json.dumps(header) + "\n", atomic.OWNER_ONLY)
+    with naming(folder / _HEADER, "written"):
+        _make_folder(folder)
+        atomic.write_text(folder / _HEADER, json.dumps(header) + "\n", atomic.OWNER_ONLY)
     return folder

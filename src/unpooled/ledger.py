@@ -6,7 +6,8 @@ breaks the chain. Lines cut from the end, or a ledger written anew from the firs
 ledger shows those. A line has the peer, the kind, the scope, the size and the disclosure; never an id or a value.
 
 A frame is recorded before it leaves, so a ledger may name a frame that a crash kept from arriving, never the reverse.
-A run that is resumed goes on in the same ledger, after a line that says so.
+A power cut is another matter: the last lines may not have been on the disk yet, and only the peers' ledgers have them
+then. A run that is resumed goes on in the same ledger, after a line that says so.
 """
 
 from __future__ import annotations
@@ -174,6 +175,22 @@ def read_ledger(path: Path) -> Record:
             entries.append(Entry(**content))
     closed = contents[-1].keys() == _CLOSED
     return Record(path, opening["party"], opening["plan"], tuple(entries), closed, tuple(resumed))
+
+
+def mend(path: Path) -> None:
+    """Cut off a last line that a power cut left unfinished; a ledger without a whole line had not begun, and goes.
+
+    Only whoever goes on writing may do that: for anybody else such a line breaks the chain.
+    """
+    try:
+        content = path.read_bytes() if path.exists() else b"\n"
+        whole = content.rfind(b"\n") + 1
+        if not whole:
+            path.unlink()
+        elif whole < len(content):
+            os.truncate(path, whole)
+    except OSError as error:
+        raise LedgerError(f"{path} cannot be mended: {error.strerror}") from error
 
 
 def _last_chain(path: Path, party: str, plan_digest: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from unpooled.errors import InputError, ProtocolError, RefusedError
-from unpooled.pu.memory import Memory, go_on, model_in, restore_answered
+from unpooled.pu.memory import Memory, go_on, model_in
 from unpooled.pu.messages import GoOnFrom, StandsAt
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.engine import Engine, Rules
@@ -32,19 +33,19 @@ def memory(folder: Path, groups: int, trees: int) -> Memory:
     for group in range(groups):
         made.trees_of(group).write(tree=np.array([group]))
         made.trees_of(group).write(tree=np.array([group]))
-        made.keep(alone(), Kept(number=group), scores=np.array([group * 0.5]))
+        made.keep(Kept(number=group), scores=np.array([group * 0.5]))
     for tree in range(trees):
         made.trees_of(groups).write(tree=np.array([tree]))
     assert made.stands_at() == (groups, trees)
     return made
 
 
-def agree(memories: dict[str, Memory], **instead: Any) -> dict[str, int]:
+def agree(memories: dict[str, Memory], without_columns: str = "", **instead: Any) -> dict[str, int]:
     """What the parties agree on; a role may be given in a party's place."""
 
     def role(session: Session) -> int:
-        engine = Engine(session, Rules("plain"), OWNERS, "bank", None)
-        return go_on(Team("bank", OWNERS, engine, "rows"), memories[session.party])
+        engine, lends = Engine(session, Rules("plain"), OWNERS, "bank", None), session.party != without_columns
+        return go_on(Team("bank", OWNERS, engine, "rows"), memories[session.party], lends=lends)
 
     return simulate_roles({party: instead.get(party, role) for party in OWNERS}).results
 
@@ -136,17 +137,114 @@ def test_a_damaged_page_is_named(tmp_path: Path, content: bytes) -> None:
         list(kept.groups.pages())
 
 
+@pytest.mark.parametrize(
+    ("points", "agreed"),
+    [
+        ({"telco": 0, "bank": (0, 0), "railway": (0, 0)}, (0, 0)),
+        ({"telco": 1, "bank": (1, 3), "railway": (1, 2)}, (1, 2)),
+        ({"telco": 2, "bank": (1, 2), "railway": (1, 2)}, (1, 2)),
+        ({"telco": 1, "bank": (2, 0), "railway": (2, 1)}, (1, 2)),
+        ({"telco": 1, "bank": (2, 0), "railway": (1, 1)}, (1, 1)),
+    ],
+)
+def test_a_party_without_columns_goes_on_from_any_tree(
+    tmp_path: Path, points: dict[str, Any], agreed: tuple[int, int]
+) -> None:
+    telco = Memory(tmp_path / "telco")
+    for group in range(points["telco"]):
+        telco.keep(Kept(number=group))
+    memories = {party: memory(tmp_path / party, *points[party]) for party in ("bank", "railway")} | {"telco": telco}
+    assert agree(memories, without_columns="telco") == dict.fromkeys(OWNERS, agreed[0])
+    assert [memories[party].stands_at() for party in ("bank", "railway")] == [agreed, agreed]
+    assert telco.stands_at() == (agreed[0], 0)
+
+
+# After a power cut
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", bytes(300)])
+def test_a_group_whose_page_is_torn_is_learned_from_its_trees(tmp_path: Path, content: bytes) -> None:
+    memories = {party: memory(tmp_path / party, 2, 1) for party in OWNERS}
+    (tmp_path / "telco" / "groups" / "page-00001.npz").write_bytes(content)
+    memories["telco"] = Memory(tmp_path / "telco")
+    assert memories["telco"].stands_at() == (1, 2)
+    assert agree(memories) == dict.fromkeys(OWNERS, 1)
+    for party in OWNERS:
+        kept = Memory(tmp_path / party)
+        assert kept.stands_at() == (1, 2)
+        assert len(kept.trees_of(2)) == 0, "trees of a group that has not begun"
+
+
+def test_a_page_of_trees_that_is_torn_is_grown_again(tmp_path: Path) -> None:
+    memories = {party: memory(tmp_path / party, 1, 3) for party in OWNERS}
+    (tmp_path / "bank" / "trees-1" / "page-00002.npz").write_bytes(b"PK")
+    memories["bank"] = Memory(tmp_path / "bank")
+    assert agree(memories) == dict.fromkeys(OWNERS, 1)
+    assert {Memory(tmp_path / party).stands_at() for party in OWNERS} == {(1, 2)}
+
+
+# What was ever answered
+
+
+def engine_of(session: Session) -> Engine:
+    return Engine(session, Rules("plain"), OWNERS, "bank", None)
+
+
 def test_what_was_answered_is_counted_on_under_the_rows_new_digest(tmp_path: Path) -> None:
     def role(session: Session) -> None:
-        before, after = (Engine(session, Rules("plain"), OWNERS, "bank", None) for _ in range(2))
-        before.answered.update({"old": 7, "old batch 2": 9})
-        Memory(tmp_path / session.party).keep(Team("bank", OWNERS, before, "old"), Kept(number=1))
-        restore_answered(Team("bank", OWNERS, after, "new"), Memory(tmp_path / session.party).groups.read(0))
-        assert after.answered == {"new": 7, "new batch 2": 9}
+        home, before, after = tmp_path / session.party, engine_of(session), engine_of(session)
+        home.mkdir()
+        with suppress(KeyError), Memory(home).counting(Team("bank", OWNERS, before, "old")):
+            before.answered.update({"old": 7, "old batch 2": 9})
+            raise KeyError  # it is kept, however it ends
+        with Memory(home).counting(Team("bank", OWNERS, after, "new")):
+            assert after.answered == {"new": 7, "new batch 2": 9}
+            after.answered.update({"new": 3})
+        assert Memory(home).answered == {"": 10, " batch 2": 9}
 
     simulate_roles(dict.fromkeys(OWNERS, role))
-    with pytest.raises(InputError, match="cannot be resumed"):
-        restore_answered(alone(), {"model": np.zeros(1)})
+
+
+def test_going_back_lowers_no_count(tmp_path: Path) -> None:
+    def role(session: Session) -> None:
+        kept, engine = memory(tmp_path / session.party, 2, 2), engine_of(session)
+        team = Team("bank", OWNERS, engine, "rows")
+        kept.count(team, models=4)
+        engine.answered["rows"] += 20
+        kept.count(team, models=3)
+        kept.go_back_to(0, 0)
+        again = Memory(tmp_path / session.party)
+        assert (again.begun, again.answered) == (7, {"": 20})
+        engine.answered["rows"] = 5
+        again.count(team)
+        assert Memory(tmp_path / session.party).answered == {"": 20}
+
+    simulate_roles(dict.fromkeys(OWNERS, role))
+
+
+@pytest.mark.parametrize(("groups", "pages", "counted"), [(0, [3, 8], 8), (1, [], 6), (1, [9], 9)])
+def test_a_party_that_was_killed_has_the_count_of_its_last_page(
+    tmp_path: Path, groups: int, pages: list[int], counted: int
+) -> None:
+    kept = Memory(tmp_path)
+    for group in range(groups):
+        kept.trees_of(group).write(tree=np.array(0), answered=np.array(6))
+        kept.keep(Kept(number=group))
+    for answered in pages:
+        kept.trees_of(groups).write(tree=np.array(0), answered=np.array(answered))
+    assert Memory(tmp_path).answered == {"": counted}
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"begun": 1}', '{"begun": "x", "answered": {}}'])
+def test_a_count_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "asked.json").write_text(content)
+    with pytest.raises(InputError, match=r"asked\.json: does not say what was answered, so the run cannot be resumed"):
+        Memory(tmp_path)
+
+
+def test_a_count_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"asked\.json: this part of a checkpoint cannot be written: No such file"):
+        Memory(tmp_path / "gone").count(alone(), models=1)
 
 
 def test_nobody_goes_back_further_than_a_group_of_models(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from unpooled.errors import InputError, PeerLost
 from unpooled.jobs.files import load_plan
 from unpooled.jobs.plan import Plan
+from unpooled.ledger import Ledger
 from unpooled.run import folder as run_folder
 
 PLAN = Plan.model_validate({"kind": "check", "parties": {"bank": {"role": "active"}, "telco": {"role": "passive"}}})
@@ -147,3 +148,33 @@ def test_purge_of_a_folder_of_runs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a run's folder"):
         run_folder.purge(tmp_path)
     assert (tmp_path / "first" / "certificates").exists()
+
+
+@pytest.mark.parametrize("content", ["", "rubbish 12345", "-7", "\x00\x00", "1" * 5000])
+def test_a_damaged_seed_is_named_and_not_shown(tmp_path: Path, content: str) -> None:
+    assert run_folder.kept_seed(tmp_path, 11, resume=False) == 11
+    assert run_folder.kept_seed(tmp_path, 12, resume=True) == 11
+    (tmp_path / ".working" / "seed").write_text(content)
+    with pytest.raises(InputError, match=r"seed: cannot be read, so the run cannot be resumed$") as raised:
+        run_folder.kept_seed(tmp_path, 12, resume=True)
+    assert raised.value.__cause__ is None
+    assert raised.value.__suppress_context__ or raised.value.__context__ is None
+
+
+def test_a_seed_that_cannot_be_kept_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"seed: cannot be written: No such file"):
+        run_folder.kept_seed(tmp_path / "gone", 11, resume=False)
+
+
+def test_whoever_takes_a_folder_mends_its_ledger(tmp_path: Path) -> None:
+    path = tmp_path / run_folder.LEDGER
+    ledger = Ledger(path, "bank", "abc")
+    ledger.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"at": 17')
+    with run_folder.taken(tmp_path):
+        assert path.read_bytes() == whole
+        path.write_bytes(whole + b'{"at": 17')
+        with pytest.raises(InputError, match="another process takes part"), run_folder.taken(tmp_path):
+            pass
+        assert path.read_bytes() != whole, "it is another process's"

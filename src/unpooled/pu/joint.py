@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 
@@ -32,7 +32,7 @@ from unpooled.errors import InputError, RefusedError
 from unpooled.pu import linear_bags, tree_bags
 from unpooled.pu.bags import Bag
 from unpooled.pu.elkan_noto import HeldOut, held_out
-from unpooled.pu.memory import Memory, go_on, model_in, restore_answered
+from unpooled.pu.memory import Memory, go_on, model_in
 from unpooled.pu.messages import NextBags, NoMoreBags
 from unpooled.pu.methods import KeepGoing, rank
 from unpooled.pu.ranking import Ranking
@@ -52,6 +52,9 @@ Whole = Model | LinearModels
 KeptPart = Part | LinearParts
 ESTIMATING = 5
 """How many models more are learned for estimates."""
+AGAIN = 30
+"""How many times over a passive party does again what lies between two pages, in a run that is resumed: three times in
+each of ten interruptions, for what is under way, what another party has not kept, and a page lost in a power cut."""
 _WHOLE: dict[bool, type[Whole]] = {False: Model, True: LinearModels}
 _PARTS: dict[bool, type[KeptPart]] = {False: Part, True: LinearParts}
 
@@ -91,8 +94,6 @@ def find(
     learner, last, number = _learner(team, base, columns), list[Whole](), count()
     steps = steps_of(settings, estimate=estimate)
     whole = go_on(team, memory) if memory else 0
-    if memory and whole:
-        restore_answered(team, memory.groups.read(whole - 1))
 
     def learn(bags: Sequence[Bag]) -> list[Floats]:
         group = next(number)
@@ -104,12 +105,13 @@ def find(
         with _scope(team, steps, group, len(bags)):
             model, found = learner(bags, memory.trees_of(group) if memory else None)
         if memory:
-            memory.keep(team, model, scores=np.stack(found))
+            memory.keep(model, scores=np.stack(found))
         last[:] = [model]
         return found
 
-    scored = held_out(known, learn, seed, ESTIMATING) if estimate else None
-    ranking = rank(known, settings, learn, seed, keep_going)
+    with memory.counting(team) if memory else nullcontext():
+        scored = held_out(known, learn, seed, ESTIMATING) if estimate else None
+        ranking = rank(known, settings, learn, seed, keep_going)
     _tell(team, NoMoreBags())
     return Found(ranking, last[0], scored)
 
@@ -124,45 +126,79 @@ def help_find(
     estimate: bool = False,
     memory: Memory | None = None,
 ) -> KeptPart:
-    """At a passive party: lend columns as often as the method needs; what is kept is its part of the last models."""
+    """At a passive party: lend columns as often as the method needs; what is kept is its part of the last models.
+
+    If the run was resumed it may be asked again what it has answered, or something else; so it lends only so much more.
+    """
     _check(base)
-    session, active = team.session, team.active
-    helper, left, part = _helper(team, base, columns, most_thresholds), models_of(settings, estimate=estimate), None
-    number = count(go_on(team, memory) if memory else 0)
-    if memory and memory.groups:
-        pages = list(memory.groups.pages())
-        left -= sum(int(page["models"]) for page in pages)
-        part = model_in(pages[-1], _PARTS, linear=isinstance(base, LinearParameters))
-        restore_answered(team, pages[-1])
-    while isinstance(bags := session.recv(active, NextBags, NoMoreBags), NextBags):
-        left -= bags.count
-        if bags.count < 1 or left < 0:
-            raise RefusedError(
-                f"{session.party} takes part in as many models as the method needs, and {active} wants more"
-            )
-        group = next(number)
-        with _scope(team, steps_of(settings, estimate=estimate), group, bags.count):
-            part = helper(bags.count, memory.trees_of(group) if memory else None)
-        if memory:
-            memory.keep(team, part, models=np.array(bags.count))
+    helper, sizes, part = _helper(team, base, columns, most_thresholds), group_sizes(settings, estimate=estimate), None
+    number, left, most = count(), sum(sizes), sum(sizes) + AGAIN * max(sizes)
+    if memory:
+        number = count(go_on(team, memory, lends=bool(columns.names)))
+        left -= sum(int(page["models"]) for page in memory.groups.pages())
+        if memory.groups:
+            page = memory.groups.read(len(memory.groups) - 1)
+            part = model_in(page, _PARTS, linear=isinstance(base, LinearParameters))
+        if memory.begun:
+            _allow_again(team, base)
+    with memory.counting(team) if memory else nullcontext():
+        while bags := _next_bags(team, left):
+            left -= bags
+            if memory and memory.begun + bags > most:
+                raise RefusedError(
+                    f"{team.session.party} begins at most {most} models in a run, however often that is resumed, and "
+                    f"{team.active} wants more: begin a new run"
+                )
+            group = next(number)
+            if memory:
+                memory.count(team, bags)
+            with _scope(team, steps_of(settings, estimate=estimate), group, bags):
+                part = helper(bags, memory.trees_of(group) if memory else None)
+            if memory:
+                memory.keep(part, models=np.array(bags))
     if part is None:
-        raise RefusedError(f"{active} ended before anything was learned")
+        raise RefusedError(f"{team.active} ended before anything was learned")
     return part
+
+
+def _next_bags(team: Team, left: int) -> int:
+    """How many models the active party wants to learn next; 0 if no more."""
+    said = team.session.recv(team.active, NextBags, NoMoreBags)
+    if isinstance(said, NoMoreBags):
+        return 0
+    if not 1 <= said.count <= left:
+        raise RefusedError(
+            f"{team.session.party} takes part in as many models as the method needs, and {team.active} wants more"
+        )
+    return said.count
+
+
+def _allow_again(team: Team, base: AnyBase) -> None:
+    """What is asked twice counts twice; linear models, which have no limit beforehand, are counted as models."""
+    rules = team.products.rules
+    if rules.questions is not None and not isinstance(base, LinearParameters):
+        again = AGAIN * base.lockstep * questions_of(base) // base.trees
+        team.products.rules = replace(rules, questions=rules.questions + again)
+
+
+def group_sizes(settings: AnyMethod, *, estimate: bool = False) -> list[int]:
+    """How many models a method learns in each of its steps, at the most."""
+    first = [ESTIMATING] if estimate else []
+    match settings:
+        case VfpuSettings():
+            first += [NaiveSettings().folds] if settings.negatives == "reliable" else []
+            return first + [settings.bags] * settings.iterations
+        case BaggingSettings():
+            return [*first, settings.bags]
+        case TwoStepSettings():
+            return [*first, settings.folds, settings.folds]
+        case NaiveSettings():
+            return [*first, settings.folds]
 
 
 def models_of(settings: AnyMethod, *, estimate: bool = False) -> int:
     """How many models a method learns at the most."""
-    first = ESTIMATING if estimate else 0
-    match settings:
-        case VfpuSettings():
-            first += NaiveSettings().folds if settings.negatives == "reliable" else 0
-            return first + settings.iterations * settings.bags
-        case BaggingSettings():
-            return first + settings.bags
-        case TwoStepSettings():
-            return first + 2 * settings.folds
-        case NaiveSettings():
-            return first + settings.folds
+    return sum(group_sizes(settings, estimate=estimate))
 
 
 def steps_of(settings: AnyMethod, *, estimate: bool = False) -> list[str]:

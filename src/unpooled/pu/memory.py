@@ -2,6 +2,7 @@
 
 Each party keeps every group of models that is whole, and of the group that is not the trees that have grown. When a
 search goes on, all go back to what all of them have: one may have been stopped before it could keep what another has.
+What a party has ever begun and answered is kept beside that, and does not fall when it goes back.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,34 +19,62 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
-from unpooled.checkpoint import Notebook, Page
+from unpooled import atomic
+from unpooled.checkpoint import Notebook, Page, naming
 from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.pu.messages import GoOnFrom, StandsAt
 from unpooled.vertical.team import Team
+
+ANY_TREES = 2**31 - 1
+"""How many pages of trees a party says that it has which lends no columns, and so keeps none: it goes on from any."""
+_ASKED = "asked.json"
+_TREES = "trees-"
 
 M = TypeVar("M", bound=BaseModel)
 
 
 class Memory:
-    """A page for each group of models, and while one is learned a notebook for its trees."""
+    """A page for each group of models, and while one is learned a notebook for its trees.
+
+    `begun` is how many models this party has ever begun, and `answered` how many columns it was ever asked, by what is
+    added to the digest of the rows, which has a new salt each time. Neither falls when a search goes back.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.groups = Notebook(folder / "groups")
+        self.begun, self.answered = _asked(folder / _ASKED)
+        for group in (len(self.groups) - 1, len(self.groups)):
+            if trees := self.trees_of(group):  # whoever was killed while they grew could not write down the count
+                self.answered |= Counter({"": int(trees.read(len(trees) - 1).get("answered", np.zeros(())))})
 
     def trees_of(self, group: int) -> Notebook:
-        return Notebook(self._trees(group))
+        return Notebook(self._folder / f"{_TREES}{group}")
 
-    def keep(self, team: Team, model: BaseModel, **arrays: NDArray[np.generic]) -> None:
-        """Keep a group that is whole, and how much this party has answered by then.
+    def keep(self, model: BaseModel, **arrays: NDArray[np.generic]) -> None:
+        """Keep a group that is whole.
 
         Its trees stay until the next one is whole, for others may not have got so far.
         """
-        answered = {name.removeprefix(team.digest): count for name, count in _answered(team).items()}
-        texts = {"model": model.model_dump_json(), "answered": json.dumps(answered)}
-        pages = {name: np.frombuffer(text.encode(), np.uint8) for name, text in texts.items()}
-        self.groups.write(**pages, **arrays)
-        shutil.rmtree(self._trees(len(self.groups) - 2), ignore_errors=True)
+        self.groups.write(model=np.frombuffer(model.model_dump_json().encode(), np.uint8), **arrays)
+        shutil.rmtree(self.trees_of(len(self.groups) - 2).folder, ignore_errors=True)
+
+    @contextmanager
+    def counting(self, team: Team) -> Iterator[None]:
+        """Let what was answered before an interruption count, and keep what has been by the end, whatever it is."""
+        _answered(team).update({team.digest + name: count for name, count in self.answered.items()})
+        try:
+            yield
+        finally:
+            self.count(team)
+
+    def count(self, team: Team, models: int = 0) -> None:
+        """Keep how much was ever answered, and count models that begin now."""
+        self.begun += models
+        self.answered |= Counter({name.removeprefix(team.digest): count for name, count in _answered(team).items()})
+        path, text = self._folder / _ASKED, json.dumps({"begun": self.begun, "answered": self.answered})
+        with naming(path, "written"):
+            atomic.write_text(path, text + "\n", atomic.OWNER_ONLY)
 
     def stands_at(self) -> tuple[int, int]:
         """How many groups are whole, and how many pages of trees the next one has."""
@@ -54,13 +84,12 @@ class Memory:
         """Forget what lies behind a point that all parties have reached."""
         if groups > len(self.groups) or trees > len(self.trees_of(groups)):
             raise InputError("the checkpoint does not go back far enough to resume the run: begin a new one")
-        for later in range(groups + 1, len(self.groups) + 1):
-            shutil.rmtree(self._trees(later), ignore_errors=True)
+        for later in self._folder.glob(f"{_TREES}*"):
+            if int(later.name.removeprefix(_TREES)) > groups:
+                with naming(later, "removed"):
+                    shutil.rmtree(later)
         self.groups.keep_first(groups)
         self.trees_of(groups).keep_first(trees)
-
-    def _trees(self, group: int) -> Path:
-        return self._folder / f"trees-{group}"
 
 
 def model_in(page: Page, kinds: Mapping[bool, type[M]], *, linear: bool) -> M:
@@ -71,25 +100,26 @@ def model_in(page: Page, kinds: Mapping[bool, type[M]], *, linear: bool) -> M:
         raise InputError("a page of a checkpoint has no model, so the run cannot be resumed") from None
 
 
-def restore_answered(team: Team, page: Page) -> None:
-    """What was answered before an interruption counts; the rows' digest, which has a new salt, is another now."""
+def _asked(path: Path) -> tuple[int, Counter[str]]:
+    """How many models were ever begun, and what was answered, if anything was."""
+    if not path.exists():
+        return 0, Counter()
     try:
-        kept = {team.digest + name: int(count) for name, count in json.loads(page["answered"].tobytes()).items()}
-    except (KeyError, ValueError, AttributeError, TypeError):
-        raise InputError(
-            "a page of a checkpoint does not say what was answered, so the run cannot be resumed"
-        ) from None
-    _answered(team).update(kept)
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return int(kept["begun"]), Counter({name: int(count) for name, count in kept["answered"].items()})
+    except (OSError, KeyError, ValueError, AttributeError, TypeError):
+        raise InputError(f"{path}: does not say what was answered, so the run cannot be resumed") from None
 
 
 def _answered(team: Team) -> Counter[str]:
     return team.products.answered if team.passive else Counter()
 
 
-def go_on(team: Team, memory: Memory) -> int:
+def go_on(team: Team, memory: Memory, *, lends: bool = True) -> int:
     """Agree at all parties on where to go on; how many groups of models are whole there.
 
-    1. every passive party says how far its checkpoint goes
+    1. every passive party says how far its checkpoint goes; one that `lends` no columns keeps no trees, and goes on
+       from any
     2. the active party says what all have
     """
     session = team.session if team.passive else None
@@ -103,18 +133,21 @@ def go_on(team: Team, memory: Memory) -> int:
         groups, trees = min(points)
         if min(groups, trees) < 0:
             raise ProtocolError("a party sent StandsAt that cannot be")
+        if trees == ANY_TREES:
+            trees = len(memory.trees_of(groups))
         for owner in team.passive:
             session.send(owner, GoOnFrom(groups, trees))  # 2
     else:
-        session.send(team.active, StandsAt(*memory.stands_at()))  # 1
+        stands_at = memory.stands_at() if lends else (len(memory.groups), ANY_TREES)
+        session.send(team.active, StandsAt(*stands_at))  # 1
         said = session.recv(team.active, GoOnFrom)  # 2
         groups, trees = said.groups, said.trees
-        if not (0, 0) <= (groups, trees) <= memory.stands_at() or min(groups, trees) < 0:
+        if not (0, 0) <= (groups, trees) <= stands_at or min(groups, trees) < 0:
             raise ProtocolError(f"{team.active} sent GoOnFrom with a point that {session.party} has not reached")
         if groups < len(memory.groups) - 1:  # all that was answered since would be asked, and might be other questions
             raise RefusedError(
                 f"{session.party} goes back one group of models at the most, and {team.active} wants to go further: "
                 "begin a new run"
             )
-    memory.go_back_to(groups, trees)
+    memory.go_back_to(groups, trees if lends else 0)
     return groups

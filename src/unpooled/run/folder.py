@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from unpooled import atomic
+from unpooled import atomic, ledger
 from unpooled.errors import InputError, UnpooledError, cause_of, origin_of
 from unpooled.jobs.files import write_toml
 from unpooled.jobs.kinds import Result
@@ -53,7 +53,10 @@ def create(folder: Path) -> Path:
 
 @contextmanager
 def taken(folder: Path) -> Iterator[None]:
-    """Let no other process take part with the same folder, whose ledger and checkpoint have one writer."""
+    """Let no other process take part with the same folder, whose ledger and checkpoint have one writer.
+
+    The one writer may mend a ledger whose last line a power cut left unfinished.
+    """
     (folder / WORKING).mkdir(exist_ok=True)
     with (folder / WORKING / _LOCK).open("w") as file:
         if sys.platform != "win32":
@@ -61,6 +64,7 @@ def taken(folder: Path) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise InputError(f"{folder}: another process takes part with this folder already") from None
+        ledger.mend(folder / LEDGER)
         yield
 
 
@@ -95,9 +99,18 @@ def kept_seed(folder: Path, seed: int, *, resume: bool) -> int:
     """
     path = folder / WORKING / _SEED
     if resume and path.exists():
-        return int(path.read_text(encoding="ascii"))
-    path.parent.mkdir(exist_ok=True)
-    atomic.write_text(path, f"{seed}\n", atomic.OWNER_ONLY)
+        try:
+            kept = int(path.read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            kept = -1
+        if kept < 0:
+            raise InputError(f"{path}: cannot be read, so the run cannot be resumed")
+        return kept
+    try:
+        path.parent.mkdir(exist_ok=True)
+        atomic.write_text(path, f"{seed}\n", atomic.OWNER_ONLY)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
     return seed
 
 

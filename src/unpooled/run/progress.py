@@ -83,7 +83,7 @@ def keep_progress(folder: Path) -> Watcher:
             return
         last, due = progress.where, now + _PAUSE_SECONDS
         with suppress(OSError):  # no job fails for want of a progress bar
-            atomic.write_bytes(path, _AS_JSON.dump_json(progress))
+            atomic.write_bytes(path, _AS_JSON.dump_json(progress), lasting=False)
 
     return watcher
 

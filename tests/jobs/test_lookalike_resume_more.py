@@ -1,0 +1,237 @@
+"""Searches of several passive parties, by linear models and after a power cut go on too; nobody is asked for ever."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from unpooled.data.table import Table, table_from_frame
+from unpooled.errors import RefusedError
+from unpooled.jobs.kinds import parameters_of
+from unpooled.jobs.plan import Plan, fields_of
+from unpooled.jobs.private import Private
+from unpooled.pu import joint
+from unpooled.run.conversation import role_of
+from unpooled.run.simulate import Outcome, simulate_roles
+from unpooled.vertical.linear_messages import BeginLinear
+from unpooled.vertical.messages import Begin, Level
+
+SEEDS = {"shop": 5, "telco": 1, "bank": 2, "railway": 3, "gym": 6, "coordinator": 4}
+CHECKPOINT = Path(".working") / "checkpoint"
+TREES = {"trees": 3, "depth": 2}
+LINEAR = {"learner": "linear", "epochs": 2, "insecure_batch": True, "hide_bags": False}
+
+
+class Stopped(BaseException):
+    """Stands for the end of a process: no party's software expects it."""
+
+
+@dataclass(eq=False)
+class Search:
+    """A search that is begun, stopped and resumed in the same folders; the bank may have a plan of its own."""
+
+    plan: Plan
+    tables: Mapping[str, Table]
+    root: Path
+    policy: dict[str, Any] = field(default_factory=dict)
+    banks_plan: Plan | None = None
+    begun: int = 0
+
+    def go(self, guards: Mapping[str, Callable[[type, int], None]] | None = None) -> Outcome[dict[str, Any]]:
+        """Begin, or go on; ledgers have a folder of their own each time."""
+        private, roles = Private.model_validate({"consent": {"positives": True, "found": True}}), {}
+        limited = private.model_copy(update={"policy": type(private.policy)(**self.policy)})
+        for party in self.plan.parties:
+            home = self.root / party
+            home.mkdir(parents=True, exist_ok=True)
+            plan = self.banks_plan or self.plan if party == "bank" else self.plan
+            own = limited if party == "telco" else private
+            roles[party] = role_of(plan, party, own, home, self.tables.get(party), resume=self.begun > 0)
+        self.begun += 1
+        fields, ledgers = fields_of(self.plan, parameters_of(self.plan)), self.root / f"ledgers-{self.begun}"
+        return simulate_roles(roles, fields=fields, seeds=SEEDS, guards=guards, folder=ledgers)
+
+    def stop(self, party: str, after: int, kind: type = object) -> None:
+        """Begin or go on, and stop a party when it has sent so many messages, all or those of a kind."""
+        left = iter(range(after))
+
+        def guard(sent: type, _size: int) -> None:
+            if issubclass(sent, kind) and next(left, None) is None:
+                raise Stopped
+
+        with pytest.raises(Stopped):
+            self.go({party: guard})
+
+    @property
+    def found(self) -> str:
+        return (self.root / "shop" / "reliable.csv").read_text()
+
+    def asked(self, party: str = "telco") -> dict[str, Any]:
+        """What a party has ever begun and answered."""
+        kept: dict[str, Any] = json.loads((self.root / party / CHECKPOINT / "asked.json").read_text())
+        return kept
+
+
+@pytest.fixture
+def begin(seeking: Any) -> Callable[..., Search]:
+    def begin(name: str, passive: Sequence[str] = ("telco",), without: str = "", **settings: Any) -> Search:
+        """The gym has a column that is otherwise the telco's."""
+        three = seeking.plan(("shop", "telco", "bank", "railway", "coordinator"), **settings)
+        places = dict(three.parties) | {"gym": three.parties["railway"]}
+        parties = {party: places[party] for party in ("shop", "bank", *passive, "coordinator")}
+        plan, frames = three.model_copy(update={"parties": parties}), dict(seeking.frames)
+        frames["bank"] = frames["bank"].select("id", "age", "income")
+        if "gym" in passive:
+            frames["gym"], frames["telco"] = frames["telco"].select("id", "tariff"), frames["telco"].drop("tariff")
+        if without:
+            frames[without] = frames[without].select("id")
+        tables = {party: table_from_frame(frames[party], "id", party) for party in parties if party in frames}
+        return Search(plan, tables, seeking.root / name)
+
+    return begin
+
+
+def sent(outcome: Outcome[Any], party: str) -> int:
+    return sum(entry.way == "sent" for entry in outcome.ledgers[party].entries)
+
+
+# More parties, other learners
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "two passive parties": {"passive": ("telco", "railway"), "model": TREES},
+    "three passive parties": {"passive": ("telco", "railway", "gym"), "model": TREES},
+    "one without columns": {"passive": ("telco", "railway"), "without": "telco", "model": TREES},
+    "none with columns": {"without": "telco", "model": TREES},
+    "linear, bags shown": {"model": LINEAR},
+    "linear, two passive parties": {"passive": ("telco", "railway"), "model": LINEAR | {"show_weights": True}},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_whoever_was_stopped_the_list_is_the_same(begin: Callable[..., Search], way: str) -> None:
+    whole, run = begin("whole", **WAYS[way]), begin("run", **WAYS[way])
+    outcome = whole.go()
+    owners = [party for party in run.plan.parties if party not in ("shop", "coordinator")]
+    for number, party in enumerate(owners, start=1):
+        share = number / (len(owners) + 1) if run.begun == 0 else 0.5
+        run.stop(party, int(share * sent(outcome, party)))
+    run.go()
+    assert run.found == whole.found
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_weights_that_nobody_saw_give_the_same_list_but_for_the_last_digits(
+    begin: Callable[..., Search], share: float
+) -> None:
+    settings: dict[str, Any] = {"model": LINEAR | {"reveal": "final", "show_weights": True}, "top": 20}
+    whole, run = begin("whole", **settings), begin("run", **settings)
+    run.stop("bank", int(share * sent(whole.go(), "bank")))
+    run.go()
+    one, other = (pl.read_csv(each.root / "shop" / "reliable.csv") for each in (whole, run))
+    assert one["id"].to_list() == other["id"].to_list()
+    np.testing.assert_allclose(one["score"].to_numpy(), other["score"].to_numpy(), atol=1e-3)
+
+
+def test_a_party_without_columns_takes_nobody_back_to_the_beginning_of_a_group(begin: Callable[..., Search]) -> None:
+    settings: dict[str, Any] = {"passive": ("telco", "railway"), "without": "telco", "model": TREES, "engine": "plain"}
+    run = begin("run", **settings)
+    run.stop("bank", 5, kind=Level)  # of the third trees, the first half
+    assert len(list((run.root / "bank" / CHECKPOINT / "trees-0").iterdir())) == 2
+    kinds = [entry.kind for entry in run.go().ledgers["railway"].entries if entry.way == "received"]
+    grown = sum(kind.endswith("Grown") for kind in kinds)
+    assert grown == 1 + 2 * TREES["trees"], "two were kept"
+
+
+# After a power cut
+
+
+@pytest.mark.parametrize("party", ["telco", "bank"])
+@pytest.mark.parametrize("torn", ["groups", "trees", "both"])
+def test_a_torn_last_page_is_as_if_it_had_not_been_written(begin: Callable[..., Search], party: str, torn: str) -> None:
+    whole, run = (begin(name, model=TREES, engine="plain") for name in ("whole", "run"))
+    whole.go()
+    run.stop("bank", 2 * TREES["trees"] * 2 + 5, kind=Level)  # two groups are whole, and two pages of the third
+    home = run.root / party / CHECKPOINT
+    assert [len(list((home / name).iterdir())) for name in ("groups", "trees-2")] == [2, 2]
+    for name in {"groups": ["groups"], "trees": ["trees-2"], "both": ["groups", "trees-2"]}[torn]:
+        page = home / name / "page-00001.npz"
+        page.write_bytes(page.read_bytes()[: page.stat().st_size // 2])
+    run.go()
+    assert run.found == whole.found
+
+
+# Not for ever
+
+
+def test_an_honest_run_is_interrupted_ten_times(begin: Callable[..., Search]) -> None:
+    settings: dict[str, Any] = {"model": {"trees": 5, "depth": 2}, "engine": "plain"}
+    whole, run = begin("whole", **settings), begin("run", **settings)
+    questions = whole.go().results["telco"]["questions"]
+    for _ in range(10):
+        run.stop("bank", 3, kind=Level)  # one group of trees further, and half a group in vain
+    again = run.go().results["telco"]["questions"]
+    assert run.found == whole.found
+    assert again == run.asked()["answered"][""] > questions, "what was asked in vain counts"
+
+
+def test_linear_models_are_interrupted_ten_times(begin: Callable[..., Search]) -> None:
+    settings: dict[str, Any] = {"model": LINEAR, "engine": "plain", "estimate": False}
+    whole, run = begin("whole", **settings), begin("run", **settings)
+    messages = sent(whole.go(), "bank")
+    for _ in range(10):
+        run.stop("bank", messages // 2)
+    run.go()
+    assert run.found == whole.found
+    assert run.asked()["begun"] > 2 + 2
+
+
+@pytest.mark.parametrize(("model", "kind"), [(TREES, Begin), (LINEAR, BeginLinear)], ids=["trees", "linear"])
+def test_no_more_models_are_begun_than_interruptions_explain(
+    begin: Callable[..., Search], monkeypatch: pytest.MonkeyPatch, model: dict[str, Any], kind: type
+) -> None:
+    monkeypatch.setattr(joint, "AGAIN", 2)
+    run = begin("run", model=model, engine="plain", estimate=False)
+    for begun in (2, 4, 6, 8):
+        run.stop("bank", 0, kind=kind)
+        assert run.asked()["begun"] == begun
+    with pytest.raises(RefusedError, match="telco begins at most 8 models in a run, however often that is resumed"):
+        run.go()
+    assert run.asked()["begun"] == 8
+
+
+def test_an_active_party_that_asks_for_more_gets_so_much_more_once(
+    begin: Callable[..., Search], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bank grows deeper trees than the plan says, and resumes whenever it is refused."""
+    monkeypatch.setattr(joint, "AGAIN", 1)
+    settings: dict[str, Any] = {"engine": "plain", "estimate": False}
+    run = begin("run", model=TREES | {"lockstep": 2}, **settings)
+    run.banks_plan = begin("other", model=TREES | {"lockstep": 2, "depth": 5, "min_rows": 2}, **settings).plan
+    planned, again = 4 * 3 * 2 * 2, 2 * 2 * 2  # models, trees, nodes, sums; and of trees in lock-step
+    answered = []
+    for most in (planned, planned + again, planned + again):
+        with pytest.raises(RefusedError, match=f"telco answers at most {most} columns about the same"):
+            run.go()
+        answered.append(run.asked()["answered"][""])
+    assert answered[0] <= planned < answered[-1] <= planned + again
+    assert answered == sorted(answered)
+
+
+def test_a_partys_own_limit_holds_however_often_a_run_is_resumed(begin: Callable[..., Search]) -> None:
+    settings: dict[str, Any] = {"model": TREES, "engine": "plain"}
+    whole, enough, run = (begin(name, **settings) for name in ("whole", "enough", "run"))
+    limit = whole.go().results["telco"]["questions"]
+    enough.policy = run.policy = {"maximum_questions": limit}
+    enough.go()
+    run.stop("bank", 3, kind=Level)
+    with pytest.raises(RefusedError, match=f"telco answers at most {limit} columns about the same"):
+        run.go()
+    assert run.asked()["answered"][""] <= limit
