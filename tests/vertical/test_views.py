@@ -316,5 +316,5 @@ def test_what_the_coordinator_is_told_names_no_rows(
         assert {(item.left, item.right) for item in items} == {("telco", "bank")}
         for item in items:
             name = item.y.split("\n")[0]
-            assert re.fullmatch(r"[0-9a-f]{32} (round|tree) \d+ model 0( class \d)?|#[0-9a-f]+", name)
+            assert re.fullmatch(r"([0-9a-f]{32} (round|tree) \d+ model 0( class \d)?)?|#[0-9a-f]+", name)
             assert re.fullmatch(r"(bins [0-9a-f]{32})?|#[0-9a-f]+", item.x)

@@ -37,7 +37,10 @@ _SECONDS_PER_MOVE = 5e-8  # sorting and moving a row of a column, at all three
     to="the coordinator",
 )
 class Item:
-    """One product between two parties; `x` and `y` name the masks, which are dealt when they are first named."""
+    """One product between two parties; `x` and `y` name the masks, which are dealt when they are first named.
+
+    Without names it is any product of that shape, and several `copies` may be asked for ahead.
+    """
 
     left: str
     right: str
@@ -47,6 +50,7 @@ class Item:
     words: int
     x: str
     y: str
+    copies: int
 
 
 @message(
@@ -99,28 +103,39 @@ def serve(session: Session, driver: str, parties: Sequence[str]) -> None:
         if isinstance(request, HowFar):
             follow(session, driver, request)
             continue
+        _check(request, driver, parties)
         parts: dict[str, list[Part]] = {party: [] for party in parties}
         items: dict[str, list[Item]] = {party: [] for party in parties}
-        if len(request.seed) != SEED_BYTES:
-            raise ProtocolError(f"{driver} sent a seed of the wrong length")
-        for number, item in enumerate(request.items):
-            session.progress(number, len(request.items))
-            if item.left not in parts or item.right not in parts or item.left == item.right:
-                raise ProtocolError(f"{driver} asks for numbers for parties that take no part")
-            if min(item.rows, item.width, item.words) < 0 or item.method not in ("triple", "permute"):
-                raise ProtocolError(f"{driver} asks for numbers of an impossible shape")
-            if 8 * max(item.rows, 1) * max(item.width, 1) * max(item.words, 1) > _MOST_BYTES:
-                raise ProtocolError(f"{driver} asks for more numbers than a coordinator deals at once")
+        copies = [item for item in request.items for _ in range(item.copies)]
+        for number, item in enumerate(copies):
+            session.progress(number, len(copies))
             chosen = chosen_seeds(request.seed, number) if chooses(driver, item) else None
             left, right = _triple(dealer, item) if item.method == "triple" else _permutation(dealer, item, chosen)
             parts[item.left].append(left)
-            items[item.left].append(item)
             if chosen is None:
                 parts[item.right].append(right)
+        for item in request.items:
+            items[item.left].append(item)
+            if not chooses(driver, item):
                 items[item.right].append(item)
         for party, theirs in parts.items():
             if theirs:
                 session.send(party, Dealt(digest_of(items[party]), tuple(theirs)))
+
+
+def _check(request: Deal, driver: str, parties: Sequence[str]) -> None:
+    """Refuse what cannot be dealt."""
+    if len(request.seed) != SEED_BYTES:
+        raise ProtocolError(f"{driver} sent a seed of the wrong length")
+    for item in request.items:
+        if item.left not in parties or item.right not in parties or item.left == item.right:
+            raise ProtocolError(f"{driver} asks for numbers for parties that take no part")
+        if min(item.rows, item.width, item.words) < 0 or item.method not in ("triple", "permute"):
+            raise ProtocolError(f"{driver} asks for numbers of an impossible shape")
+        if item.copies != 1 and (item.copies < 1 or item.y or not chooses(driver, item)):
+            raise ProtocolError(f"{driver} asks for several copies of what serves a single product")
+    if sum(8 * max(i.rows, 1) * max(i.width, 1) * max(i.words, 1) * i.copies for i in request.items) > _MOST_BYTES:
+        raise ProtocolError(f"{driver} asks for more numbers than a coordinator deals at once")
 
 
 def chooses(driver: str, item: Item) -> bool:
@@ -157,7 +172,7 @@ def _triple(dealer: Dealer, item: Item) -> tuple[Part, Part]:
 def _permutation(dealer: Dealer, item: Item, chosen: tuple[bytes, bytes] | None) -> tuple[Part, Part]:
     v_shape = (item.rows, item.words)
     mask, right_once = chosen or (new_seed(), new_seed())
-    v_seed, v_new = dealer.mask("y", item.right, item.y, v_shape, mask)
+    v_seed, v_new = dealer.mask("y", item.right, item.y, v_shape, mask) if item.y else (mask, True)
     left_once = new_seed()
     values = permute.dealt(left_once, right_once, expand(v_seed, b"mask", v_shape), item.width)
     return Part(b"", left_once, values), Part(v_seed if v_new else b"", right_once, NOTHING)

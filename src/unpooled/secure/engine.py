@@ -14,6 +14,7 @@ from unpooled.errors import InputError, PlanError, ProtocolError, RefusedError
 from unpooled.secure.calls import Call, Dense, Inputs
 from unpooled.secure.paillier_keys import check_size
 from unpooled.secure.randomness import SEED_BYTES, new_seed
+from unpooled.secure.stock import Stock
 from unpooled.session import Session
 from unpooled.wire import message
 
@@ -54,6 +55,7 @@ class Engine:
     answered: Counter[str] = field(default_factory=Counter)
     announced: deque[Sequence[Call]] = field(default_factory=deque)
     chosen: deque[bytes] = field(default_factory=deque, repr=False)
+    stock: Stock = field(default_factory=Stock, repr=False)
     masked: set[str] = field(default_factory=set, repr=False)
     seeds: set[bytes] = field(default_factory=set, repr=False)
 

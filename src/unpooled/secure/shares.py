@@ -1,7 +1,8 @@
 """Products by additive shares mod 2^64, with randomness that the coordinator deals; shapes are all that it sees.
 
 Y's columns are packed into words first (`packing`). A mask V is dealt to the holder of Y, who opens F = Y - V. Where
-the driver would be dealt nothing but seeds it chooses them itself, and tells the coordinator: that saves a message.
+the driver would be dealt nothing but seeds it chooses them itself, and tells the coordinator: that saves a message. For
+products of the same shape again and again numbers are dealt ahead (`stock`).
 
 **Matrix triple.** A mask U is dealt to the holder of X, who opens E = X - U; W = UᵀV is dealt as two halves, random
 numbers that add up to it. XᵀY = (XᵀF + the one half) + (EᵀV + the other half): each side computes one bracket. For
@@ -20,8 +21,9 @@ and ρ serve once.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -36,7 +38,11 @@ from unpooled.secure.engine import Engine, Stop, next_tags
 from unpooled.secure.mod64 import Places
 from unpooled.secure.packing import RING_BITS, Slots, pack, slots_for, unpack
 from unpooled.secure.randomness import SEED_BYTES, expand, new_seed
+from unpooled.secure.stock import Shape
 from unpooled.wire import message
+
+Need = tuple[Item, Shape | None]
+"""What a product takes, and the shape of it where any numbers of that shape will do."""
 
 _LAYOUT = "\n"
 
@@ -117,31 +123,40 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
 def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Task]:
     """This party's terms, with what the coordinator dealt for them."""
     me = engine.party
-    items = [items_of(engine, call, tag) for (call, _), tag in zip(batch, tags, strict=True)]
-    numbered = [(place, item) for place, group in enumerate(items) for item in group]
-    seed = _ask(engine, [item for _, item in numbered])
-    mine = [(n, place, item) for n, (place, item) in enumerate(numbered) if me in (item.left, item.right)]
-    dealt = iter(_receive_parts(engine, [item for _, _, item in mine if not (seed and chooses(me, item))]))
-    tasks = []
-    for number, place, item in mine:
-        part = _chosen_part(engine, item, seed, number) if seed and chooses(me, item) else next(dealt)
-        if item.right == me:
-            engine.masked.add(item.y)
-        peer = item.right if item.left == me else item.left
-        tasks.append(Task(place, *batch[place], tags[place], item, part, peer, is_left=item.left == me))
-        _keep_mask(engine, tasks[-1])
+    needs = [needs_of(engine, call, tag) for (call, _), tag in zip(batch, tags, strict=True)]
+    seed, dealt = _deal(engine, [need for group in needs for need in group])
+    tasks, number = [], 0
+    for place, item, shape in [(place, *need) for place, group in enumerate(needs) for need in group]:
+        if me in (item.left, item.right):
+            if shape:
+                part = engine.stock.take(shape)
+            elif me == engine.driver and chooses(me, item):
+                part = _chosen_part(engine, item, seed, number)
+            else:
+                part = next(dealt)
+            if item.right == me:
+                engine.masked.add(item.y)
+            peer = item.right if item.left == me else item.left
+            tasks.append(Task(place, *batch[place], tags[place], item, part, peer, is_left=item.left == me))
+            _keep_mask(engine, tasks[-1])
+        number += not shape
     return tasks
 
 
-def items_of(engine: Engine, call: Call, tag: bytes) -> list[Item]:
-    """What is to be dealt for a call, term by term; a matrix without a name has a mask of its own."""
+def needs_of(engine: Engine, call: Call, tag: bytes) -> list[Need]:
+    """What is to be dealt for a call, term by term; a matrix without a name has a mask of its own.
+
+    If besides it is for one pair of parties alone, and the driver chooses its side, any numbers of that shape will do.
+    """
     method, words, left = method_of(call, engine.rules), _slots(call).words, call.left
     unnamed = f"#{tag.hex()}"
     width, x = len(left.sizes) if isinstance(left, OneHot) else left.width, call.x or unnamed
     y = f"{call.y}{_LAYOUT}{_slots(call)}" if call.y else unnamed  # packed in another way it is another matrix
     if method == "triple" and isinstance(left, OneHot):
         width, words, y = left.bins, words * left.nodes, unnamed  # the nodes, folded into Y, make it another each time
-    return [Item(one, other, method, call.rows, width, words, x, y) for one, other in call.terms]
+    items = [Item(one, other, method, call.rows, width, words, x, y, 1) for one, other in call.terms]
+    any_will_do = len(items) == 1 and y == unnamed and chooses(engine.driver, items[0])
+    return [(item, shape_of(item) if any_will_do else None) for item in items]
 
 
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
@@ -152,8 +167,8 @@ def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
     calls.update(call.participants for batch in engine.announced for call in batch)
     for batch in batches:
         tags = next_tags(calls, batch)
-        items = [item for call, tag in zip(batch, tags, strict=True) for item in items_of(engine, call, tag)]
-        engine.chosen.append(_request_deal(engine, items))
+        needs = [need for call, tag in zip(batch, tags, strict=True) for need in needs_of(engine, call, tag)]
+        engine.chosen.append(_ask(engine, needs))
         engine.announced.append(tuple(batch))
 
 
@@ -172,20 +187,48 @@ def _forget_unnamed(engine: Engine, tasks: Sequence[Task]) -> None:
         engine.masked -= unnamed
 
 
-def _ask(engine: Engine, items: Sequence[Item]) -> bytes:
-    """At the driver: have numbers dealt, unless they were asked for ahead; the seed of those that it chooses itself."""
-    if engine.party != engine.driver:
-        return b""
-    if engine.announced:
-        engine.announced.popleft()
-        return engine.chosen.popleft()
-    return _request_deal(engine, items)
+def shape_of(item: Item) -> Shape:
+    return Shape(item.left, item.right, item.rows, item.width, item.words)
 
 
-def _request_deal(engine: Engine, items: Sequence[Item]) -> bytes:
-    seed = new_seed()
-    engine.session.send(engine.coordinator or "", Deal(tuple(items), seed))
+def _to_ask(engine: Engine, needs: Sequence[Need]) -> list[Item]:
+    """What the driver asks for: what is for one product alone, then what there is too little of in stock."""
+    lacking = engine.stock.lacking(shape for _, shape in needs if shape)
+    ahead = [Item(s.left, s.right, "permute", s.rows, s.width, s.words, "", "", copies) for s, copies in lacking]
+    return [item for item, shape in needs if not shape] + ahead
+
+
+def _ask(engine: Engine, needs: Sequence[Need]) -> bytes:
+    """At the driver: have numbers dealt; the seed of those that it chooses itself, some of which go into stock."""
+    asked, seed, number = _to_ask(engine, needs), new_seed(), 0
+    if asked:
+        engine.session.send(engine.coordinator or "", Deal(tuple(asked), seed))
+    for item in asked:
+        if not item.y:
+            chosen = [chosen_seeds(seed, number + copy) for copy in range(item.copies)]
+            engine.stock.parts[shape_of(item)].extend(Part(*seeds, dealer.NOTHING) for seeds in chosen)
+        number += item.copies
     return seed
+
+
+def _deal(engine: Engine, needs: Sequence[Need]) -> tuple[bytes, Iterator[Part]]:
+    """Have numbers dealt, unless they were asked for ahead; the driver's seed, and what is for one product alone."""
+    me = engine.party
+    mine = [(item, shape) for item, shape in needs if me in (item.left, item.right)]
+    if me != engine.driver:
+        seed, items = b"", _to_ask(engine, mine)
+    else:
+        if engine.announced:
+            engine.announced.popleft()
+            seed = engine.chosen.popleft()
+        else:
+            seed = _ask(engine, needs)
+        items = [item for item, _ in mine if not chooses(me, item)]
+    alone, parts = list[Part](), _receive_parts(engine, items)
+    for item in items:
+        into = alone if item.y else engine.stock.parts[shape_of(item)]
+        into.extend(islice(parts, item.copies))
+    return seed, iter(alone)
 
 
 def _chosen_part(engine: Engine, item: Item, seed: bytes, number: int) -> Part:
@@ -194,13 +237,13 @@ def _chosen_part(engine: Engine, item: Item, seed: bytes, number: int) -> Part:
     return Part(b"" if item.y in engine.masked else mask, once, dealer.NOTHING)
 
 
-def _receive_parts(engine: Engine, items: Sequence[Item]) -> Sequence[Part]:
+def _receive_parts(engine: Engine, items: Sequence[Item]) -> Iterator[Part]:
     if not items:
-        return ()
+        return iter(())
     dealt = engine.session.recv(engine.coordinator or "", Dealt)
-    if len(dealt.parts) != len(items) or dealt.digest != dealer.digest_of(items):
+    if len(dealt.parts) != sum(item.copies for item in items) or dealt.digest != dealer.digest_of(items):
         raise ProtocolError(f"{engine.coordinator} dealt for other products than {engine.party} works on")
-    return dealt.parts
+    return iter(dealt.parts)
 
 
 def _send_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:

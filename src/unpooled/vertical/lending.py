@@ -114,8 +114,8 @@ def tree_call(
 ) -> Call:
     """The product that gives the histograms of a tree's nodes; its shape is the tree's rows, and nodes.
 
-    If it is about a `part` of the rows, their gradients have no name: next time they are others. Of two siblings the
-    smaller one is asked about, so half of the rows are enough; how many it really has the coordinator is not told.
+    It may be about a `part` of the rows: of two siblings the smaller one is asked about, so half of the rows are
+    enough; how many it really has the coordinator is not told.
     """
     rows, nodes = shape
     hidden = parameters.hide_nodes
@@ -127,7 +127,7 @@ def tree_call(
         columns=trees.sums,
         bound=2**parameters.precision - 1,
         x=f"bins {trees.names[tree].partition(' ')[0]}" if hidden and parameters.hide_bags else "",
-        y="" if part else trees.names[tree],
+        y="" if _asks_anew(team, parameters) else trees.names[tree],
         digest=team.digest,
         among=rows if part else 0,
     )
@@ -138,8 +138,12 @@ def in_part(team: Team, parameters: AnyTrees, families: Iterable[Families]) -> b
 
     Paillier goes on with all: they were encrypted once for the whole tree. So it is where nobody else knows the nodes.
     """
-    split = all(of_tree.siblings == 2 for of_tree in families)
-    return split and not parameters.hide_nodes and team.products.rules.engine != "paillier"
+    return _asks_anew(team, parameters) and all(of_tree.siblings == 2 for of_tree in families)
+
+
+def _asks_anew(team: Team, parameters: AnyTrees) -> bool:
+    """Whether each product has gradients of its own, so that they have no name to be used again under."""
+    return not parameters.hide_nodes and team.products.rules.engine != "paillier"
 
 
 def _grow(team: Team, parameters: AnyTrees, own: Binned, table: SplitTable, trees: messages.Trees) -> None:

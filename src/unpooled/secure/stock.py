@@ -1,0 +1,62 @@
+"""Random numbers that were dealt ahead: what is for products of one shape serves any of them, in the order of dealing.
+
+When the same shape comes again and again the driver asks for more than it needs now, so that the next products need no
+word with the coordinator. Its partner counts along, and so knows what was asked for without being told.
+
+>>> stock, shape = Stock(), Shape("telco", "bank", rows=100, width=3, words=1)
+>>> [stock.lacking([shape]) for _ in range(4)]
+[[(Shape(...), 1)], [(Shape(...), 1)], [(Shape(...), 2)], []]
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from unpooled.errors import ProtocolError
+
+_MOST_AHEAD, _MOST_BYTES_AHEAD = 8, 2**19
+
+
+class Shape(NamedTuple):
+    """Who holds X and who Y, and what of a product decides which random numbers it takes."""
+
+    left: str
+    right: str
+    rows: int
+    width: int
+    words: int
+
+    @property
+    def most_ahead(self) -> int:
+        """How many are asked for ahead: few where there is much to be dealt, since some may never be used."""
+        return min(_MOST_AHEAD, _MOST_BYTES_AHEAD // max(8 * self.rows * self.width * self.words, 1))
+
+
+@dataclass
+class Stock:
+    """What was asked for of each shape, how much of that no product has been promised yet, and what has been dealt."""
+
+    asked: Counter[Shape] = field(default_factory=Counter)
+    unpromised: Counter[Shape] = field(default_factory=Counter)
+    parts: defaultdict[Shape, deque[Any]] = field(default_factory=lambda: defaultdict(deque), repr=False)
+
+    def lacking(self, shapes: Iterable[Shape]) -> list[tuple[Shape, int]]:
+        """Promise numbers to products of these shapes; what must be asked for, at the most as much as ever before."""
+        found = []
+        for shape, count in Counter(shapes).items():
+            if (short := count - self.unpromised[shape]) > 0:
+                copies = max(short, min(self.asked[shape], shape.most_ahead))
+                self.asked[shape] += copies
+                self.unpromised[shape] += copies
+                found.append((shape, copies))
+            self.unpromised[shape] -= count
+        return found
+
+    def take(self, shape: Shape) -> Any:
+        """The next of what was dealt for a shape."""
+        if not self.parts[shape]:
+            raise ProtocolError(f"a product of {shape.left} and {shape.right} has another shape than was announced")
+        return self.parts[shape].popleft()
