@@ -99,7 +99,7 @@ class Grown:
     def of(cls, tree: Growing) -> Grown:
         fields = np.array([(node.first, node.owner, node.split, node.best) for node in tree.nodes], np.int64)
         first, owner, split, best = fields.T.copy()
-        gains, totals = np.array([node.gain for node in tree.nodes]), np.stack([node.totals for node in tree.nodes])
+        gains, totals = np.array([node.gain for node in tree.nodes]), np.array([node.totals for node in tree.nodes])
         where = tree.where.astype(np.min_scalar_type(-len(tree.nodes)))  # narrow, since every row has one in every tree
         return cls(first, owner, split, best, gains, totals, where)
 

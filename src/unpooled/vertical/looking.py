@@ -102,7 +102,7 @@ def _keep_groups(ground: Ground, growing: Sequence[Growing], families: Mapping[i
     """How the bins of each family's nodes are grouped, at all owners."""
     each = [(number, first) for number, of_tree in families.items() for first in of_tree.firsts.tolist()]
     own = [growing[number].standing.groups[first] for number, first in each]
-    parts = {ground.me: (np.stack([ends for ends, _ in own]), np.stack([joined for _, joined in own]))}
+    parts = {ground.me: (np.array([ends for ends, _ in own]), np.array([joined for _, joined in own]))}
     for place, lender in ground.lenders:
         layout, merged = ground.space.layouts[place], ground.team.session.recv(lender, messages.Merged)
         parts[place] = (
@@ -117,7 +117,7 @@ def _keep_groups(ground: Ground, growing: Sequence[Growing], families: Mapping[i
 
 def _asked_totals(growing: Sequence[Growing], families: Mapping[int, Families]) -> Ints:
     asked = [(number, (of_tree.firsts + of_tree.asked).tolist()) for number, of_tree in families.items()]
-    return np.stack([growing[number].nodes[node].totals for number, nodes in asked for node in nodes])
+    return np.array([growing[number].nodes[node].totals for number, nodes in asked for node in nodes])
 
 
 def _keep_sums(growing: Sequence[Growing], families: Mapping[int, Families], sums: Ints) -> None:
@@ -139,11 +139,11 @@ def _find(ground: Ground, growing: Sequence[Growing], families: Mapping[int, Fam
     """The best split of each node that may be split."""
     new = new_nodes(ground, growing, families)
     nodes = [growing[number].nodes[node] for number, node in new]
-    sums = np.stack([node.sums for node in nodes if node.sums is not None])
-    totals = np.stack([node.totals for node in nodes])
+    sums = np.array([node.sums for node in nodes if node.sums is not None])
+    totals = np.array([node.totals for node in nodes])
     exponents = np.array([growing[number].seedling.exponents for number, _ in new], np.int64)
     kept = [node.groups for node in nodes if node.groups is not None]
-    groups = Groups(np.stack([ends for ends, _ in kept]), np.stack([joined for _, joined in kept])) if kept else None
+    groups = Groups(np.array([ends for ends, _ in kept]), np.array([joined for _, joined in kept])) if kept else None
     allowed, least = _drawn(ground, growing, new, groups), _least(ground, growing, new)
     best = best_splits(ground.space, sums, totals, exponents, ground.parameters, groups, allowed, least)
     for place, node in enumerate(nodes):

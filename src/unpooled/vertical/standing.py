@@ -199,7 +199,7 @@ def _counts(standing: Standing, families: Families, look: Look) -> Ints:
     asked = to_logical(layout, bin_sums(layout, look.places, len(families), None), totals[:, np.newaxis])[..., 0]
     counts = asked[:, np.newaxis]
     if siblings == 2:
-        parents = np.stack([standing.counts.pop(parent) for parent in families.parents.tolist()])
+        parents = np.array([standing.counts.pop(parent) for parent in families.parents.tolist()])
         counts = np.empty((len(families), 2, layout.logical), np.int64)
         counts[every, families.asked], counts[every, 1 - families.asked] = asked, parents - asked
     for first, of_family in zip(families.firsts.tolist(), counts, strict=True):
@@ -215,4 +215,4 @@ def _parents_groups(standings: Sequence[Standing], families: Sequence[Families])
 
 
 def _stacked(kept: Sequence[tuple[Bools, Bools]]) -> Groups:
-    return Groups(np.stack([ends for ends, _ in kept]), np.stack([joined for _, joined in kept]))
+    return Groups(np.array([ends for ends, _ in kept]), np.array([joined for _, joined in kept]))
