@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from unpooled.atomic import EVERYBODY_READS, OWNER_ONLY, replacing, write_bytes, write_text
+from unpooled.atomic import EVERYBODY_READS, OWNER_ONLY, remove_unfinished, replacing, write_bytes, write_text
 
 
 def mode_of(path: Path) -> int:
@@ -115,3 +117,16 @@ def test_a_disk_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyte
         write_text(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_killed_process_left_unfinished_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    write_text(tmp_path / "inner" / "list.csv", "id\n1\n")
+    killed = "import os, sys; from pathlib import Path; from unpooled import atomic\n" + (
+        "with atomic.replacing(Path(sys.argv[1])) as path:\n    path.write_text('id'); os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", killed, str(tmp_path / "inner" / "list.csv")], check=False)
+    assert len(list((tmp_path / "inner").iterdir())) == 2
+    remove_unfinished(tmp_path)
+    assert [path.name for path in (tmp_path / "inner").iterdir()] == ["list.csv"]
+    assert (tmp_path / "inner" / "list.csv").read_text() == "id\n1\n"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 OWNER_ONLY = 0o600
 EVERYBODY_READS = 0o644
+_UNFINISHED = ".unfinished"
 
 
 @contextmanager
@@ -25,7 +26,7 @@ def replacing(path: Path, mode: int = EVERYBODY_READS, *, lasting: bool = True) 
     ...     sorted(p.name for p in Path(folder).iterdir())
     ['list.csv']
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_UNFINISHED)
     os.close(handle)
     temporary = Path(name)
     try:
@@ -39,6 +40,12 @@ def replacing(path: Path, mode: int = EVERYBODY_READS, *, lasting: bool = True) 
         raise
     if lasting:
         flush_folder(path.parent)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a process that was killed had not finished, from a folder into which nobody else writes now."""
+    for path in folder.rglob(f".*{_UNFINISHED}"):
+        path.unlink(missing_ok=True)
 
 
 def flush_folder(folder: Path) -> None:

@@ -157,10 +157,12 @@ _ENTRY_TYPES: dict[str, type] = get_type_hints(Entry) | {"way": str}
 def read_ledger(path: Path) -> Record:
     """Read a ledger and check its chain; a break is a `LedgerError` that names the line."""
     try:
-        lines = path.read_bytes().decode().removesuffix("\n").split("\n")
+        *lines, rest = path.read_bytes().decode().split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise LedgerError(f"{path} cannot be read: {error}") from error
     contents = list(_checked(path, lines))
+    if rest or not lines:
+        raise LedgerError(f"{path} line {len(lines) + 1}: unfinished: the run was cut short, or something was cut off")
     opening = contents[0]
     if opening.get("ledger") != LEDGER_FORMAT or not _has_types(opening, _OPENING_TYPES):
         raise LedgerError(f"{path} line 1: not the opening of a ledger of format {LEDGER_FORMAT}")

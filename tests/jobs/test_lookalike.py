@@ -250,6 +250,14 @@ def bare_plan(parties: tuple[str, ...] = ("shop", "telco", "bank", "coordinator"
     return Plan.model_validate(content | {"parameters": parameters})
 
 
+@pytest.mark.parametrize(
+    ("model", "depth"),
+    [({"trees": 5}, 3), ({"learner": "gbdt"}, 3), ({"learner": "gbdt", "depth": 4}, 4), ({"learner": "xgb"}, 6)],
+)
+def test_a_section_for_gbdt_changes_the_jobs_default(model: dict[str, Any], depth: int) -> None:
+    assert parameters_of(bare_plan(model=model)).model.depth == depth  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_a_methods_name_stands_for_its_defaults(name: str) -> None:
     by_name, as_table = (parameters_of(bare_plan(method=method)) for method in (name, {"name": name}))

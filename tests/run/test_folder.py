@@ -117,6 +117,18 @@ def test_purge_takes_working_files_only_and_says_which(tmp_path: Path) -> None:
     assert run_folder.purge(tmp_path) == []
 
 
+def test_purge_and_going_on_take_what_a_killed_process_had_not_finished(tmp_path: Path) -> None:
+    keep = run_with_everything(tmp_path / "purged")
+    unfinished = tmp_path / "purged" / "bank" / ".reliable.csv.x7.unfinished"
+    unfinished.write_text("id")
+    run_folder.purge(tmp_path / "purged")
+    assert files_in(tmp_path / "purged") == keep
+    unfinished.write_text("id")
+    (unfinished.parent / run_folder.LEDGER).unlink()
+    with run_folder.taken(unfinished.parent):
+        assert not unfinished.exists()
+
+
 def test_purge_of_one_partys_folder_leaves_the_others(tmp_path: Path) -> None:
     run_with_everything(tmp_path)
     run_folder.purge(tmp_path / "bank")

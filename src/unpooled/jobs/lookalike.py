@@ -71,6 +71,17 @@ AnyMethod = Annotated[
 ]
 
 
+_SMALL = GbdtParameters(depth=3)
+"""Bags are small, and deep trees would learn them by heart."""
+
+
+def _begun_small(model: Any) -> Any:
+    """A section for gbdt, or for no learner by name, changes the job's default, not the learner's own."""
+    if isinstance(model, Mapping) and model.get("learner", _SMALL.learner) == _SMALL.learner:
+        return {"depth": _SMALL.depth, **model}
+    return model
+
+
 class Parameters(align.Parameters):
     """What a search for look-alikes can be told."""
 
@@ -95,8 +106,8 @@ class Parameters(align.Parameters):
         description="how they are found: vfpu, with what is below; bagging, which has bags; two-step, which has first, "
         "folds, balanced and shares; or naive, which has folds and balanced",
     )
-    model: AnyModel = Field(
-        GbdtParameters(depth=3),
+    model: Annotated[AnyModel, BeforeValidator(_begun_small)] = Field(
+        _SMALL,
         description="the learner and its settings: gbdt with small trees, since bags are small, and what is below; or "
         "xgb, lgb, rf or linear, as for train",
     )

@@ -55,7 +55,7 @@ def create(folder: Path) -> Path:
 def taken(folder: Path) -> Iterator[None]:
     """Let no other process take part with the same folder, whose ledger and checkpoint have one writer.
 
-    The one writer may mend a ledger whose last line a power cut left unfinished.
+    The one writer may mend a ledger whose last line a power cut left unfinished, and remove unfinished files.
     """
     (folder / WORKING).mkdir(exist_ok=True)
     with (folder / WORKING / _LOCK).open("w") as file:
@@ -65,6 +65,7 @@ def taken(folder: Path) -> Iterator[None]:
             except OSError:
                 raise InputError(f"{folder}: another process takes part with this folder already") from None
         ledger.mend(folder / LEDGER)
+        atomic.remove_unfinished(folder)
         yield
 
 
@@ -151,13 +152,17 @@ def parties_in(folder: Path) -> list[Path]:
 
 
 def purge(folder: Path) -> list[Path]:
-    """Remove a run's working files; plan, ledgers, logs, results and reports stay. Returns what was removed."""
+    """Remove a run's working files, and unfinished ones; plan, ledgers, logs, results and reports stay.
+
+    Returns the folders that were removed.
+    """
     if not (folder / PLAN).exists() or not parties_in(folder):
         raise InputError(f"{folder} is not a run's folder: it has no {PLAN}, or no {STATUS} in it or a sub-folder")
     # Every sub-folder: a party that was killed early has working files in its folder, but no status yet.
     removed = [path for path in (folder / WORKING, *sorted(folder.glob(f"*/{WORKING}"))) if path.exists()]
     for path in removed:
         shutil.rmtree(path)
+    atomic.remove_unfinished(folder)
     return removed
 
 
