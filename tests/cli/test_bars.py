@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress as Drawing
 
-from unpooled.cli.bars import ConsoleHandler, _drawn_in, _lines, bars
+from unpooled.cli.bars import ConsoleHandler, _drawn_in, _lines, _Rest, bars
 from unpooled.run.progress import Progress
 
 
@@ -30,7 +30,7 @@ def test_each_party_that_has_spoken_has_a_bar_below_the_title() -> None:
         watch({})
         watch({"bank": Progress("fit/tree 3/level 2", 3, 10, sent=1_250_000)})
     assert any(re.fullmatch(r". check: shop, bank 0:00:\d\d", line) for line in lines(written))
-    assert re.fullmatch(r"bank fit, tree 3, level 2 [━╸╺]+ + 3/10 1\.2 MB 0:00:\d\d *", lines(written)[-1])
+    assert re.fullmatch(r"bank fit, tree 3, level 2 [━╸╺]+ + 3/10 1\.2 MB *", lines(written)[-1])
     assert not any(line.startswith("shop") for line in lines(written))
 
 
@@ -56,7 +56,7 @@ def test_a_long_step_leaves_room_for_the_bar() -> None:
         watch({"coordinator": Progress("align/" + "a very long name of a step " * 5, 7, 10)})
     line = lines(written)[-1]
     assert len(line) <= 80
-    assert re.fullmatch(r"coordinator align, a very long .*… [━╸╺]+ + 7/10 0\.0 MB 0:00:\d\d *", line)
+    assert re.fullmatch(r"coordinator align, a very long .*… [━╸╺]+ + 7/10 0\.0 MB *", line)
 
 
 @pytest.mark.parametrize("quiet", [True, False])
@@ -74,26 +74,13 @@ def test_quiet_draws_nothing_on_a_terminal() -> None:
     assert written.getvalue() == ""
 
 
-def test_the_time_is_that_of_the_step() -> None:
-    now = 0.0
-    drawing = Drawing(console=terminal()[0], get_time=lambda: now)
-    watch = _drawn_in(drawing)
-
-    def elapsed(seconds: float, where: str, done: int) -> float | None:
-        nonlocal now
-        now = seconds
-        watch({"bank": Progress(where, done, 10)})
-        (task,) = drawing.tasks
-        assert (task.completed, task.total, task.fields["step"]) == (done, 10, where)
-        return task.finished_time if task.finished else task.elapsed
-
-    assert elapsed(5, "fit", 0) == 0
-    assert elapsed(7, "fit", 4) == 2
-    assert elapsed(8, "fit", 10) == 3
-    assert elapsed(9, "fit", 10) == 3
-    assert elapsed(20, "score", 2) == 0
-    assert elapsed(21, "score", 5) == 1
-    assert elapsed(30, "score", 1) == 0, "the same step once more"
+def test_a_whole_line_fits_a_terminal_of_eighty(monkeypatch: pytest.MonkeyPatch) -> None:
+    console, written = terminal(80)
+    monkeypatch.setattr(_Rest, "after", lambda *_: "about 12 min left")
+    with bars(console, False, "lookalike: bank, coordinator") as watch:
+        watch({"coordinator": Progress("find/iteration 4 of 5, trees of 10 bags", 42, 50, 384_000_000, "find", 0.7)})
+    line = r"coordinator iteration 4 of 5, trees of 10 bags [━╸╺ ]+ 42/50 384 MB about 12 min left"
+    assert re.fullmatch(line, lines(written)[-1])
 
 
 def test_without_a_terminal_each_party_has_a_line_now_and_then() -> None:
@@ -110,14 +97,14 @@ def test_without_a_terminal_each_party_has_a_line_now_and_then() -> None:
         return line
 
     def at(share: float, sent: int = 120_000_000) -> Progress:
-        return Progress("find/iteration 3 of 6, 10 bags", 21, 50, sent, "find", share)
+        return Progress("find/iteration 3 of 6, trees of 10 bags", 21, 50, sent, "find", share)
 
     assert said(1, bank=at(0.1)) == ""
     assert said(14, bank=at(0.15)) == ""
-    line = "find, iteration 3 of 6, 10 bags, 21 of 50, 120 MB sent"
+    line = "iteration 3 of 6, trees of 10 bags, 21 of 50, 120 MB sent"
     assert said(31, bank=at(0.4), telco=at(0.4)) == f"bank: {line}, about 60 s left\ntelco: {line}\n"
     assert said(40, bank=at(0.5)) == ""
-    assert said(46, bank=at(1.0, 2_000)) == "bank: find, iteration 3 of 6, 10 bags, 21 of 50, 0.0 MB sent\n"
+    assert said(46, bank=at(1.0, 2_000)) == "bank: iteration 3 of 6, trees of 10 bags, 21 of 50, 0.0 MB sent\n"
 
 
 def test_the_time_left_is_that_of_the_outermost_step() -> None:
@@ -131,11 +118,11 @@ def test_the_time_left_is_that_of_the_outermost_step() -> None:
         watch({"bank": Progress(where, 1, 10, 0, step, share)})
         return str(drawing.tasks[0].fields["left"])
 
-    assert left(0, "find/iteration 1 of 4, 10 bags", "find", 0.0) == ""
-    assert left(1, "find/iteration 1 of 4, 10 bags", "find", 0.1) == "", "too early to tell"
-    assert left(100, "find/iteration 1 of 4, 10 bags", "find", 0.01) == "", "too little to tell"
-    assert left(100, "find/iteration 1 of 4, 10 bags", "find", 0.2) == "about 7 min left"
-    assert left(7200, "find/iteration 3 of 4, 10 bags", "find", 0.5) == "about 2 h left"
+    assert left(0, "find/iteration 1 of 4, trees of 10 bags", "find", 0.0) == ""
+    assert left(1, "find/iteration 1 of 4, trees of 10 bags", "find", 0.1) == "", "too early to tell"
+    assert left(100, "find/iteration 1 of 4, trees of 10 bags", "find", 0.01) == "", "too little to tell"
+    assert left(100, "find/iteration 1 of 4, trees of 10 bags", "find", 0.2) == "about 7 min left"
+    assert left(7200, "find/iteration 3 of 4, trees of 10 bags", "find", 0.5) == "about 2 h left"
     assert left(7300, "score", "score", 0.0) == "", "another step"
     assert left(7310, "score", "score", 0.5) == "about 11 s left"
     assert left(7320, "score", "score", 1.0) == ""

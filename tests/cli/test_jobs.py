@@ -242,7 +242,7 @@ def joining(shared: Path, tmp_path: Path) -> tuple[object, ...]:
 def test_a_failed_join_leaves_a_report(joining: tuple[object, ...], tmp_path: Path) -> None:
     result = invoke(*joining, tmp_path / "new")
     assert isinstance(result.exception, CertificateError)
-    assert result.stderr == f"report: {tmp_path / 'new' / 'report.html'}\n"
+    assert result.stderr == f"align: bank\nreport: {tmp_path / 'new' / 'report.html'}\n"
     assert {"plan.toml", "status.json", "log.txt", "report.html"} <= {p.name for p in (tmp_path / "new").iterdir()}
 
 
@@ -391,8 +391,9 @@ def test_a_join_on_a_terminal_draws_one_bar_and_its_log_above(
     if option:
         assert terminal.getvalue() == ""
     else:
-        assert re.search(r"\x1b\[2K\d\d:\d\d:\d\d bank is connected\nbank fit [━╸╺]+ +1/7 ", terminal.getvalue())
-        assert re.search(r"\x1b\[2Kbank score [━╸╺]+ +2/8 0\.0 MB 0:00:\d\d *\n", terminal.getvalue())
+        above = r"\x1b\[2K\d\d:\d\d:\d\d bank is connected\n. align: bank 0:00:\d\d\nbank fit [━╸╺]+ +1/7 "
+        assert re.search(above, terminal.getvalue())
+        assert re.search(r"\nbank score [━╸╺]+ +2/8 0\.0 MB *\n", terminal.getvalue())
 
 
 def commands_of(page: Path) -> list[list[str]]:

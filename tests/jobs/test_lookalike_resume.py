@@ -27,7 +27,7 @@ from unpooled.vertical.messages import Grown
 from unpooled.wire import kind_of
 
 SEEDS = {"shop": 5, "telco": 1, "bank": 2, "coordinator": 4}
-ESTIMATES, LAST = "find/estimates, 5 bags", "find/iteration 2 of 2, 2 bags"
+ESTIMATES, LAST = "find/estimates, trees of 5 bags", "find/iteration 2 of 2, trees of 2 bags"
 CHECKPOINT = Path(".working") / "checkpoint"
 LINEAR = {"learner": "linear", "epochs": 2, "insecure_batch": True}
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
@@ -144,7 +144,7 @@ def test_what_was_learned_is_not_learned_again(begin: Callable[..., Interrupted]
     run.stop("bank", scopes.index(LAST) + 1)
     again = sent(run.go(), "bank")
     assert ESTIMATES in scopes
-    assert {scope.split("/")[1] for scope in again if " bags" in scope} == {"iteration 2 of 2, 2 bags"}
+    assert {scope.split("/")[1] for scope in again if " bags" in scope} == {"iteration 2 of 2, trees of 2 bags"}
     assert len(again) < len(scopes)
 
 
@@ -157,7 +157,7 @@ def test_trees_of_a_group_that_was_interrupted_are_not_grown_again(begin: Callab
     again = [
         e
         for e in entries
-        if e.scope == "find/iteration 1 of 2, 2 bags" and e.way == "sent" and e.kind == kind_of(Grown)
+        if e.scope == "find/iteration 1 of 2, trees of 2 bags" and e.way == "sent" and e.kind == kind_of(Grown)
     ]
     assert len(again) == 3, "five were kept, in the sixth it was stopped"
     assert run.found == whole.found

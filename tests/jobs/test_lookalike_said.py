@@ -71,7 +71,11 @@ def test_everything_is_said_in_a_scope_of_its_step(seeking: Any) -> None:
     scopes = {e.scope for record in ledgers.values() for e in record.entries if not e.kind.startswith("control.")}
     assert {scope.split("/")[0] for scope in scopes} == {"align", "find", "deliver"}
     groups = {scope.split("/")[1] for scope in scopes if " bags" in scope}
-    assert groups == {"estimates, 5 bags", "iteration 1 of 2, 2 bags", "iteration 2 of 2, 2 bags"}
+    assert groups == {
+        "estimates, trees of 5 bags",
+        "iteration 1 of 2, trees of 2 bags",
+        "iteration 2 of 2, trees of 2 bags",
+    }
 
 
 # Who hears of the list

@@ -19,7 +19,7 @@ from rich.table import Column
 
 from unpooled.run.progress import Progress, Watch
 
-_STEP_WIDTH, _BAR_WIDTH = 34, 16
+_STEP_WIDTH, _BAR_WIDTH = 36, 16
 _LINE_SECONDS = 15.0
 """How often a party has a line where there is no terminal."""
 
@@ -45,9 +45,8 @@ def bars(console: Console, quiet: bool, title: str | None = None) -> Iterator[Wa
         TextColumn("{task.description}", markup=False),
         TextColumn("{task.fields[step]}", markup=False, table_column=Column(no_wrap=True, max_width=_STEP_WIDTH)),
         BarColumn(_BAR_WIDTH),
-        MofNCompleteColumn(),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
         TextColumn("{task.fields[sent]}", markup=False, table_column=Column(no_wrap=True)),
-        TimeElapsedColumn(),
         TextColumn("{task.fields[left]}", markup=False, table_column=Column(no_wrap=True)),
     )
     with Live(Group(head, parties), console=console, transient=True):
@@ -55,24 +54,19 @@ def bars(console: Console, quiet: bool, title: str | None = None) -> Iterator[Wa
 
 
 def _drawn_in(drawing: Drawing) -> Watch:
-    """Whoever hands over progress has it drawn; the time is that of the step, so it begins anew with each."""
+    """Whoever hands over progress has it drawn."""
     tasks: dict[str, TaskID] = {}
-    shown: dict[str, Progress] = {}
     rests: dict[str, _Rest] = {}
 
     def watch(found: Mapping[str, Progress]) -> None:
         for party, progress in found.items():
             if party not in tasks:
                 tasks[party] = drawing.add_task(party, step="", sent="", left="")
-            before = shown.get(party)
-            if before and (before.where != progress.where or before.done > progress.done):
-                drawing.reset(tasks[party], step="", sent="", left="")
-            shown[party] = progress
             drawing.update(
                 tasks[party],
                 completed=progress.done,
                 total=progress.total,
-                step=_in_words(progress.where),
+                step=_in_words(progress.where, progress.step),
                 sent=_megabytes(progress.sent),
                 left=rests.setdefault(party, _Rest()).after(progress, drawing.get_time()),
             )
@@ -92,7 +86,7 @@ def _lines(console: Console, get_time: Callable[[], float] = time.monotonic) -> 
             left = rests.setdefault(party, _Rest()).after(progress, now)
             if now - last.get(party, began) >= _LINE_SECONDS:
                 last[party] = now
-                step = f"{_in_words(progress.where)}, {progress.done} of {progress.total}"
+                step = f"{_in_words(progress.where, progress.step)}, {progress.done} of {progress.total}"
                 said = [step, f"{_megabytes(progress.sent)} sent", *filter(None, [left])]
                 console.out(f"{party}: {', '.join(said)}", highlight=False)
 
@@ -138,13 +132,13 @@ def _megabytes(sent: int) -> str:
     return f"{number:.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
 
 
-def _in_words(where: str) -> str:
-    """A scope as it is read.
+def _in_words(where: str, step: str) -> str:
+    """A scope as it is read, within a step that goes without saying.
 
-    >>> _in_words("fit/tree 3/level 2")
-    'fit, tree 3, level 2'
+    >>> _in_words("align/raise", "align/raise"), _in_words("find/iteration 2 of 5, trees of 10 bags", "find")
+    ('align, raise', 'iteration 2 of 5, trees of 10 bags')
     """
-    return where.replace("/", ", ")
+    return where.removeprefix(f"{step}/").replace("/", ", ")
 
 
 class ConsoleHandler(logging.Handler):

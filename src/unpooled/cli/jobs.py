@@ -229,7 +229,7 @@ def _take_part(seat: Seat, *, quiet: bool, as_json: bool, attached: bool, resume
         join(*seat, keep_progress(folder), resume=resume)
         return
     try:
-        with _log_in(folder / run_folder.LOG), bars(console, quiet or as_json) as watch:
+        with _log_in(folder / run_folder.LOG), bars(console, quiet or as_json, f"{seat.plan.kind}: {party}") as watch:
             result = join(*seat, lambda progress: watch({party: progress}), resume=resume)
     except UnpooledError:
         _report_failure(folder)

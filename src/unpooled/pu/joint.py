@@ -102,7 +102,7 @@ def find(
             last[:] = [model_in(page, _WHOLE, linear=isinstance(base, LinearParameters))]
             return list(page["scores"].astype(float))
         _tell(team, NextBags(len(bags)))
-        with _scope(team, steps, group, len(bags)):
+        with _scope(team, base, steps, group, len(bags)):
             model, found = learner(bags, memory.trees_of(group) if memory else None)
         if memory:
             memory.keep(model, scores=np.stack(found))
@@ -152,7 +152,7 @@ def help_find(
             group = next(number)
             if memory:
                 memory.count(team, bags)
-            with _scope(team, steps_of(settings, estimate=estimate), group, bags):
+            with _scope(team, base, steps_of(settings, estimate=estimate), group, bags):
                 part = helper(bags, memory.trees_of(group) if memory else None)
             if memory:
                 memory.keep(part, models=np.array(bags))
@@ -241,13 +241,14 @@ def _helper(
     return partial(tree_bags.help_learn, team, base, columns, binning)
 
 
-def _scope(team: Team, steps: Sequence[str], group: int, bags: int) -> AbstractContextManager[None]:
+def _scope(team: Team, base: AnyBase, steps: Sequence[str], group: int, bags: int) -> AbstractContextManager[None]:
     """Says where in the search we are; a party alone says nothing."""
     if not team.passive:
         return nullcontext()
     step = min(group, len(steps) - 1)
     team.progress(step, len(steps))
-    return team.session.scope(f"{steps[step]}, {bags} bags")
+    counted = "descent" if isinstance(base, LinearParameters) else "trees"
+    return team.session.scope(f"{steps[step]}, {counted} of {bags} bags")
 
 
 def _tell(team: Team, message: NextBags | NoMoreBags) -> None:
