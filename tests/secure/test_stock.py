@@ -39,14 +39,14 @@ def test_the_same_shape_again_and_again_is_asked_for_ahead(
     run = multiply(rules_for("shares"), batches, announced=[[call] for call in calls[:announced]])
     check(run, batches, expected)
     copies = [item.copies for deal in asked(run) for item in deal.items]
-    assert copies == [1, 1, 2, 4, 8, 8], "never more than before, nor more than eight"
+    assert copies == [*[1] * 8, 8, 8], "eight at once, after as many one by one"
     assert len(run.engines["telco"].stock.parts[Shape("telco", "bank", 40, 3, 1)]) == sum(copies) - 20
 
 
 def test_every_seed_serves_once(rules_for: Make, multiply: Make, made: Make) -> None:
     run = multiply(rules_for("shares"), [[made(HOT, seed)] for seed in range(12)])
     dealt = [part for _, message in run.received["telco"] if isinstance(message, Dealt) for part in message.parts]
-    assert len({part.once for part in dealt}) == len(dealt) == 16
+    assert len({part.once for part in dealt}) == len(dealt) == 16  # eight and eight
     hidden = [part.values.tobytes() for part in dealt]
     assert len(set(hidden)) == len(hidden)
     assert len(run.engines["bank"].seeds) == 2 * 12, "a mask and what serves once, for each product"

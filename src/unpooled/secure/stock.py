@@ -4,8 +4,8 @@ When the same shape comes again and again the driver asks for more than it needs
 word with the coordinator. Its partner counts along, and so knows what was asked for without being told.
 
 >>> stock, shape = Stock(), Shape("telco", "bank", rows=100, width=3, words=1)
->>> [stock.lacking([shape]) for _ in range(4)]
-[[(Shape(...), 1)], [(Shape(...), 1)], [(Shape(...), 2)], []]
+>>> [copies for _ in range(20) for _, copies in stock.lacking([shape])]
+[1, 1, 1, 1, 1, 1, 1, 1, 8, 8]
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Shape(NamedTuple):
 
     @property
     def most_ahead(self) -> int:
-        """How many are asked for ahead: few where there is much to be dealt, since some may never be used."""
+        """How many are asked for ahead, once as many have been: few where each is large, for some may never be used."""
         return min(_MOST_AHEAD, _MOST_BYTES_AHEAD // max(8 * self.rows * self.width * self.words, 1))
 
 
@@ -44,11 +44,11 @@ class Stock:
     parts: defaultdict[Shape, deque[Any]] = field(default_factory=lambda: defaultdict(deque), repr=False)
 
     def lacking(self, shapes: Iterable[Shape]) -> list[tuple[Shape, int]]:
-        """Promise numbers to products of these shapes; what must be asked for, at the most as much as ever before."""
+        """Promise numbers to products of these shapes; what must be asked for."""
         found = []
         for shape, count in Counter(shapes).items():
             if (short := count - self.unpromised[shape]) > 0:
-                copies = max(short, min(self.asked[shape], shape.most_ahead))
+                copies = max(short, shape.most_ahead) if self.asked[shape] >= shape.most_ahead else short
                 self.asked[shape] += copies
                 self.unpromised[shape] += copies
                 found.append((shape, copies))
