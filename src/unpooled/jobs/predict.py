@@ -12,7 +12,7 @@ from unpooled.align.rows import Places
 from unpooled.codec import Floats
 from unpooled.data.prepare import transform
 from unpooled.data.table import Table
-from unpooled.errors import InputError, ProtocolError
+from unpooled.errors import InputError
 from unpooled.jobs import align, scores, train_linear, train_trees
 from unpooled.jobs.labels import check_columns, known_labels
 from unpooled.jobs.learned import AnyPart, AnyWhole
@@ -23,8 +23,7 @@ from unpooled.jobs.rules import rules_of
 from unpooled.jobs.saved import check_owners, load_part, load_whole
 from unpooled.jobs.train import check_owners_only
 from unpooled.jobs.work import Work
-from unpooled.secure.engine import Engine, MaskSeed
-from unpooled.secure.randomness import SEED_BYTES, new_seed
+from unpooled.secure.engine import Engine, MaskSeed, agreed_seeds
 from unpooled.session import Session
 from unpooled.vertical import linear_scoring, predicting
 from unpooled.vertical.linear_model import LinearParts
@@ -132,7 +131,7 @@ def _help(session: Session, work: Work[Parameters], places: Places) -> dict[str,
         if isinstance(part, Part):
             predicting.help_predict(team, part, prepared.matrix)
         else:
-            _agree_on_masks(team)
+            team.products.mask_seeds = agreed_seeds(session, team.passive)
             parts = part.parts if isinstance(part, LinearParts) else (part,)
             linear_scoring.help_predict_many(team, parts, prepared.matrix)
     return common.counts | {"unseen": prepared.unseen, "file": align.ALIGNED}
@@ -151,19 +150,6 @@ def _team(session: Session, work: Work[Parameters], common: align.Common) -> Tea
     plan = work.plan
     engine = Engine(session, rules_of(plan), plan.owners, plan.active, None)
     return Team(plan.active, plan.owners, engine, common.digest)
-
-
-def _agree_on_masks(team: Team) -> None:
-    """Give every other passive party, or take from it, a seed for the numbers that hide their parts of scores."""
-    session, seeds = team.session, team.products.mask_seeds
-    for first, second in combinations(team.passive, 2):
-        if session.party == first:
-            seeds[second] = new_seed()
-            session.send(second, MaskSeed(seeds[second]))
-        elif session.party == second:
-            seeds[first] = session.recv(first, MaskSeed).seed
-            if len(seeds[first]) != SEED_BYTES:
-                raise ProtocolError(f"{first} sent a MaskSeed of the wrong length")
 
 
 def _judging(private: Private, table: Table) -> Private:

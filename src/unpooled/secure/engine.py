@@ -169,15 +169,22 @@ def open_engine(
             raise PlanError(f"key_bits: {error}") from None
     engine = Engine(session, rules, tuple(parties), driver, coordinator, most_answered)
     with session.scope("seeds"):
-        for first, second in combinations(engine.parties, 2):
-            if engine.party == first:
-                engine.mask_seeds[second] = new_seed()
-                session.send(second, MaskSeed(engine.mask_seeds[second]))
-            elif engine.party == second:
-                engine.mask_seeds[first] = session.recv(first, MaskSeed).seed
-                if len(engine.mask_seeds[first]) != SEED_BYTES:
-                    raise ProtocolError(f"{first} sent a MaskSeed of the wrong length")
+        engine.mask_seeds = agreed_seeds(session, engine.parties)
     return engine
+
+
+def agreed_seeds(session: Session, parties: Sequence[str]) -> dict[str, bytes]:
+    """A seed with each of the other parties; of two the first one in the list makes it."""
+    seeds: dict[str, bytes] = {}
+    for first, second in combinations(parties, 2):
+        if session.party == first:
+            seeds[second] = new_seed()
+            session.send(second, MaskSeed(seeds[second]))
+        elif session.party == second:
+            seeds[first] = session.recv(first, MaskSeed).seed
+            if len(seeds[first]) != SEED_BYTES:
+                raise ProtocolError(f"{first} sent a MaskSeed of the wrong length")
+    return seeds
 
 
 def count_questions(engine: Engine, call: Call) -> None:
