@@ -25,7 +25,7 @@ from unpooled.wire import message
 
 Method = Literal["triple", "permute"]
 
-_MOST_BYTES = 2**45
+_MOST_BYTES, _MOST_COPIES = 2**45, 2**16
 _SECONDS_PER_BYTE = 1e-8  # a line of 100 MB/s
 _SECONDS_PER_PRODUCT = 1.5e-9  # a multiplication of two numbers, at the coordinator and again at the holder of Y
 _SECONDS_PER_MOVE = 5e-8  # sorting and moving a row of a column, at all three
@@ -134,6 +134,8 @@ def _check(request: Deal, driver: str, parties: Sequence[str]) -> None:
             raise ProtocolError(f"{driver} asks for numbers of an impossible shape")
         if item.copies != 1 and (item.copies < 1 or item.y or not chooses(driver, item)):
             raise ProtocolError(f"{driver} asks for several copies of what serves a single product")
+        if item.copies > _MOST_COPIES:
+            raise ProtocolError(f"{driver} asks for more copies than a coordinator deals at once")
     if sum(8 * max(i.rows, 1) * max(i.width, 1) * max(i.words, 1) * i.copies for i in request.items) > _MOST_BYTES:
         raise ProtocolError(f"{driver} asks for more numbers than a coordinator deals at once")
 
