@@ -11,9 +11,10 @@ itself; the last one is left out. Figures are medians, and CPU seconds include w
 rounds are those of a tree on average; a round is once that the bank turns from telling somebody to hearing from them.
 
 Where somebody else's work shares a core with us, as on a rented machine, everything takes up to twice as long, for
-milliseconds or for minutes, and CPU seconds count that too. So some small pooled trees, always the same, grow before
-and after each run; `slowed` is how much longer these took than where they were hardly disturbed, in the fastest
-hundredth of them all. `cpu_seconds`, and the bars, are divided by that; `measured_cpu_seconds` are not.
+milliseconds or for minutes, and CPU seconds count that too. So the same ten small pooled trees grow before and after
+each run that is kept on one core; `slowed` is how much longer these took, each compared with the fastest twentieth of
+its likes in the whole benchmark. `cpu_seconds`, also of what stands beside, are divided by that, and so are the bars;
+`measured_cpu_seconds`, and `bars_as_measured`, are not. Where nothing disturbs, the two are the same.
 
 Threads of one Python process take turns on the interpreter, and being woken on another core costs each of them up to
 half as much again. So, where the system can, they are kept on one core, except with `paillier`, whose worker processes
@@ -35,7 +36,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from functools import cache, partial
 from itertools import pairwise
@@ -102,16 +103,16 @@ class Work(NamedTuple):
 class Run(NamedTuple):
     """What the first tree took, what each other one took; of those the leaves, and what was said for them.
 
-    `beside` are the CPU seconds of pooled trees before and after, which are always the same.
+    `beside` are the CPU seconds of the same pooled trees before and after, if it was kept on one core.
     """
 
     first: Taken
     others: list[Taken]
-    leaves: float
-    messages: dict[str, float]
-    bytes: dict[str, float]
-    rounds: dict[str, float]
-    beside: tuple[float, ...] = ()
+    leaves: float = 0.0
+    messages: Mapping[str, float] = {}
+    bytes: Mapping[str, float] = {}
+    rounds: Mapping[str, float] = {}
+    beside: tuple[tuple[float, ...], ...] = ()
 
 
 # the rows
@@ -312,8 +313,15 @@ def conversation(party: str, root: Path, addresses: Mapping[str, str], role: Cal
         return converse(Session(transport, ledger, seed=0, timeout=TIMEOUT), {}, role)
 
 
-def lightgbm_cpu(work: Work) -> float:
-    """CPU seconds of a tree like ours, after the first."""
+def run_pooled(work: Work) -> Run:
+    """All columns in one place."""
+    with on_one_core():
+        first, *others = fit_pooled(work, tuple(range(2 * COLUMNS)))[0]
+    return Run(first, others)
+
+
+def run_lightgbm(work: Work) -> Run:
+    """The same with LightGBM's trees."""
     settings = {
         "objective": "binary",
         "max_depth": work.parameters.depth,
@@ -326,11 +334,13 @@ def lightgbm_cpu(work: Work) -> float:
         "verbose": -1,
     }
     booster = lightgbm.Booster(settings, lightgbm.Dataset(matrix_of(work.rows), targets_of(work)[0].values))
-    marks = []
-    for _ in range(max(work.trees, 3)):
-        booster.update()
-        marks.append(time.process_time())
-    return statistics.median(end - begin for begin, end in pairwise(marks))
+    marks = [now()]
+    with on_one_core():
+        for _ in range(max(work.trees, 3)):
+            booster.update()
+            marks.append(now())
+    first, *others = (Taken(end.cpu - begin.cpu, end.seconds - begin.seconds) for begin, end in pairwise(marks))
+    return Run(first, others)
 
 
 # the measurement
@@ -344,9 +354,9 @@ def measured(say: Callable[[str], None]) -> dict[str, list[Run]]:
         for _ in range(count):
             for name, work in works.items():
                 say(name)
-                before = reference_trees()
-                made = run(work, all_cores=name.endswith(ALL_CORES))
-                runs.setdefault(name, []).append(made._replace(beside=before + reference_trees()))
+                made = partial(run, work, all_cores=name.endswith(ALL_CORES))
+                kept = not (name.endswith(ALL_CORES) or work.engine == "paillier")
+                runs.setdefault(name, []).append(with_trees_beside(made) if kept else made())
 
     small, middle, large = Work(SMALL, 12), Work(MIDDLE, 5), Work(LARGE, 4)
     turns(
@@ -365,10 +375,14 @@ def measured(say: Callable[[str], None]) -> dict[str, list[Run]]:
     turns(1, {f"plain_{LARGE}": large._replace(engine="plain"), f"shares_{LARGE}": large})
     turns(1, {f"paillier_{SMALL}": Work(SMALL, 5, "paillier"), f"paillier_{MIDDLE}": Work(MIDDLE, 3, "paillier")})
     say("gRPC")
-    before = reference_trees()
-    made = run_over_grpc(small)
-    runs[f"grpc_{SMALL}"] = [made._replace(beside=before + reference_trees())]
+    runs[f"grpc_{SMALL}"] = [run_over_grpc(small)]
     return runs
+
+
+def with_trees_beside(measure: Callable[[], Run]) -> Run:
+    """Measure, with the same pooled trees before and after."""
+    before = reference_trees()
+    return measure()._replace(beside=(before, reference_trees()))
 
 
 def reference_trees() -> tuple[float, ...]:
@@ -378,9 +392,9 @@ def reference_trees() -> tuple[float, ...]:
     return tuple(tree.cpu for tree in taken[1:])
 
 
-def slowed(runs: Sequence[Run], undisturbed: float) -> list[float]:
-    """How much longer pooled trees took before and after each run."""
-    return [statistics.mean(made.beside) / undisturbed for made in runs]
+def slowed(made: Run, undisturbed: Floats) -> float:
+    """How much longer pooled trees took before and after a run."""
+    return float(np.mean(np.array(made.beside) / undisturbed)) if made.beside else 1.0
 
 
 def main() -> None:
@@ -391,32 +405,31 @@ def main() -> None:
         status.update("measuring pooled trees")
         works = [Work(SMALL, 12), Work(IN_LOCKSTEP, 6), Work(MIDDLE, 5), Work(LARGE, 4)]
         beside = {
-            str(work.rows): {
-                "pooled_cpu_seconds": round(median_cpu(pooled(work, tuple(range(2 * COLUMNS)))[0][1:]), 5),
-                "lightgbm_cpu_seconds": round(lightgbm_cpu(work), 5),
-            }
+            f"{name}_{work.rows}": with_trees_beside(partial(made, work))
             for work in works
+            for name, made in (("pooled", run_pooled), ("lightgbm", run_lightgbm))
         }
     report(runs, beside)
 
 
-def median_cpu(taken: Iterable[Taken]) -> float:
-    return statistics.median(tree.cpu for tree in taken)
+def cpu_of(runs: Sequence[Run], undisturbed: Floats | None = None) -> float:
+    """What a tree takes, as measured; or where nobody else slows the core down."""
+    factors = [1.0 if undisturbed is None else slowed(made, undisturbed) for made in runs]
+    return statistics.median(tree.cpu / by for made, by in zip(runs, factors, strict=True) for tree in made.others)
 
 
-def cpu_of(runs: Sequence[Run], undisturbed: float) -> float:
-    """What a tree takes where nobody else slows the core down."""
-    each = zip(runs, slowed(runs, undisturbed), strict=True)
-    return statistics.median(tree.cpu / factor for made, factor in each for tree in made.others)
-
-
-def figures_of(runs: Sequence[Run], undisturbed: float) -> dict[str, Any]:
+def cpu_figures(runs: Sequence[Run], undisturbed: Floats) -> dict[str, Any]:
     return {
         "cpu_seconds": round(cpu_of(runs, undisturbed), 4),
-        "measured_cpu_seconds": round(median_cpu(tree for made in runs for tree in made.others), 4),
-        "slowed": round(statistics.mean(slowed(runs, undisturbed)), 2),
+        "measured_cpu_seconds": round(cpu_of(runs), 4),
+        "slowed": round(statistics.mean(slowed(made, undisturbed) for made in runs), 2),
+    }
+
+
+def figures_of(runs: Sequence[Run], undisturbed: Floats) -> dict[str, Any]:
+    return cpu_figures(runs, undisturbed) | {
         "seconds": round(statistics.median(tree.seconds for run in runs for tree in run.others), 4),
-        "first_tree_cpu_seconds": round(statistics.median(run.first.cpu for run in runs), 4),
+        "first_tree_measured_cpu_seconds": round(statistics.median(run.first.cpu for run in runs), 4),
         "leaves": round(runs[0].leaves, 1),
         "rounds": runs[0].rounds,
         "messages": runs[0].messages,
@@ -424,23 +437,29 @@ def figures_of(runs: Sequence[Run], undisturbed: float) -> dict[str, Any]:
     }
 
 
-def report(runs: Mapping[str, Sequence[Run]], beside: Mapping[str, Any]) -> None:
-    undisturbed = float(np.quantile([tree for made in runs.values() for each in made for tree in each.beside], 0.01))
+def bars_of(runs: Mapping[str, Sequence[Run]], undisturbed: Floats | None = None) -> list[dict[str, Any]]:
+    values = {name: cpu_of(runs[name], undisturbed) for name in BARS if name in runs}
+    large, small = (cpu_of(runs[f"shares_{rows}"], undisturbed) for rows in (LARGE, SMALL))
+    values["growth"] = large / small / (LARGE / SMALL)
+    return [
+        {"name": name, "value": round(values[name], 4), "bar": bar, "holds": values[name] <= bar}
+        for name, bar in BARS.items()
+    ]
+
+
+def report(runs: Mapping[str, Sequence[Run]], beside: Mapping[str, Run]) -> None:
+    grown = [trees for made in (*runs.values(), beside.values()) for each in made for trees in each.beside]
+    undisturbed: Floats = np.quantile(grown, 0.05, axis=0)
     figures = {
         "benchmark": "tree",
         "cores": os.cpu_count(),
         "python": sys.version.split()[0],
         "trees": {name: figures_of(made, undisturbed) for name, made in runs.items()},
-        "all_in_one_place": beside,
+        "all_in_one_place": {name: cpu_figures([made], undisturbed) for name, made in beside.items()},
+        "bars_as_measured": bars_of(runs),
+        "bars": bars_of(runs, undisturbed),
     }
-    values = {name: cpu_of(runs[name], undisturbed) for name in BARS if name in runs}
-    large, small = (cpu_of(runs[f"shares_{rows}"], undisturbed) for rows in (LARGE, SMALL))
-    values["growth"] = large / small / (LARGE / SMALL)
-    bars = [
-        {"name": name, "value": round(values[name], 4), "bar": bar, "holds": values[name] <= bar}
-        for name, bar in BARS.items()
-    ]
-    print(json.dumps(figures | {"bars": bars}))
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -128,5 +128,7 @@ def test_what_a_killed_process_left_unfinished_is_removed(tmp_path: Path) -> Non
     subprocess.run([sys.executable, "-c", killed, str(tmp_path / "inner" / "list.csv")], check=False)
     assert len(list((tmp_path / "inner").iterdir())) == 2
     remove_unfinished(tmp_path)
+    assert len(list((tmp_path / "inner").iterdir())) == 2, "what lies deeper may be somebody else's"
+    remove_unfinished(tmp_path / "inner")
     assert [path.name for path in (tmp_path / "inner").iterdir()] == ["list.csv"]
     assert (tmp_path / "inner" / "list.csv").read_text() == "id\n1\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import random
 import shutil
 import stat
 import time
@@ -69,6 +70,24 @@ def test_only_the_owner_reads_it(tmp_path: Path) -> None:
         0o700,
         0o600,
     ]
+
+
+def test_pages_damaged_anyhow_are_whole_or_refused(tmp_path: Path) -> None:
+    book, rng = Notebook(tmp_path / "book"), random.Random(1)
+    book.write(number=np.arange(20), other=np.ones(3))
+    path = tmp_path / "book/page-00000.npz"
+    content, refused = path.read_bytes(), 0
+    for _ in range(1500):
+        damaged = bytearray(content)
+        for _ in range(rng.randrange(1, 4)):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            book.read(0)
+        except InputError:
+            refused += 1
+        assert len(Notebook(tmp_path / "book")) in (0, 1)
+    assert refused > 500
 
 
 def test_a_damaged_page_and_one_with_objects_are_refused(tmp_path: Path) -> None:

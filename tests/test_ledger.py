@@ -7,6 +7,7 @@ import io
 import json
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,14 @@ def test_an_unfinished_line_is_told_from_a_changed_one(path: Path, lost: int, li
         read_ledger(path)
 
 
+def test_a_line_cut_within_a_letter_is_unfinished(tmp_path: Path) -> None:
+    with closing(Ledger(tmp_path / "ledger.jsonl", "größe", "abc")) as ledger:
+        content = ledger.path.read_bytes()
+    ledger.path.write_bytes(content[: content.index("ß".encode()) + 1])
+    with pytest.raises(LedgerError, match="line 1: unfinished"):
+        read_ledger(ledger.path)
+
+
 @pytest.mark.parametrize("kept", [1, 2, 4])
 def test_a_ledger_that_lost_its_end_is_not_closed(path: Path, kept: int) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
@@ -180,7 +189,7 @@ def test_a_forged_ledger_is_refused_even_if_its_chain_holds(
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="missing cannot be read"):
         read_ledger(tmp_path / "missing")
-    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\n")
     with pytest.raises(LedgerError, match="binary cannot be read"):
         read_ledger(tmp_path / "binary")
 

@@ -42,10 +42,11 @@ def replacing(path: Path, mode: int = EVERYBODY_READS, *, lasting: bool = True) 
         flush_folder(path.parent)
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Remove what a process that was killed had not finished, from a folder into which nobody else writes now."""
-    for path in folder.rglob(f".*{_UNFINISHED}"):
-        path.unlink(missing_ok=True)
+def remove_unfinished(*folders: Path) -> None:
+    """Remove what a process that was killed had not finished, from folders into which nobody else writes now."""
+    for folder in folders:
+        for path in folder.glob(f".*{_UNFINISHED}"):
+            path.unlink(missing_ok=True)
 
 
 def flush_folder(folder: Path) -> None:

@@ -16,10 +16,10 @@ may not: a job that goes on makes new keys and masks, and its seed is where the 
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import threading
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
@@ -63,11 +63,12 @@ class Notebook:
     def read(self, number: int) -> Page:
         """One page, from 0 on."""
         path = self._path(number)
-        try:
-            with _one_reads, path.open("rb") as file, np.load(file, allow_pickle=False) as page:
-                return dict(page)
-        except (OSError, ValueError, zipfile.BadZipFile, KeyError, EOFError) as error:
-            raise InputError(f"{path}: this page of a checkpoint cannot be read: {error}") from None
+        with naming(path, "read"):
+            content = path.read_bytes()
+        page = _page_in(content)
+        if page is None:
+            raise InputError(f"{path}: this page of a checkpoint cannot be read: it is damaged")
+        return page
 
     def pages(self) -> Iterator[Page]:
         return map(self.read, range(len(self)))
@@ -81,14 +82,20 @@ class Notebook:
                     path.unlink()
 
     def _is_whole(self, number: int) -> bool:
-        try:
-            self.read(number)
-        except InputError:
-            return False
-        return True
+        with naming(self._path(number), "read"):
+            return _page_in(self._path(number).read_bytes()) is not None
 
     def _path(self, number: int) -> Path:
         return self.folder / f"page-{number:05}.npz"
+
+
+def _page_in(content: bytes) -> Page | None:
+    """What a page holds; None if it is damaged."""
+    try:
+        with _one_reads, np.load(io.BytesIO(content), allow_pickle=False) as page:
+            return dict(page)
+    except Exception:  # whatever zipfile and numpy make of bytes that are no page: there are many ways
+        return None
 
 
 def _make_folder(folder: Path) -> None:

@@ -157,11 +157,13 @@ _ENTRY_TYPES: dict[str, type] = get_type_hints(Entry) | {"way": str}
 def read_ledger(path: Path) -> Record:
     """Read a ledger and check its chain; a break is a `LedgerError` that names the line."""
     try:
-        *lines, rest = path.read_bytes().decode().split("\n")
+        written = path.read_bytes()
+        whole = written.rfind(b"\n") + 1
+        lines = written[:whole].decode().split("\n")[:-1]
     except (OSError, UnicodeDecodeError) as error:
         raise LedgerError(f"{path} cannot be read: {error}") from error
     contents = list(_checked(path, lines))
-    if rest or not lines:
+    if whole < len(written) or not lines:
         raise LedgerError(f"{path} line {len(lines) + 1}: unfinished: the run was cut short, or something was cut off")
     opening = contents[0]
     if opening.get("ledger") != LEDGER_FORMAT or not _has_types(opening, _OPENING_TYPES):

@@ -68,18 +68,34 @@ def test_what_is_told_of_a_linear_model_does_not_depend_on_the_rows(seeking: Any
     assert {total for where, _, total in of_learning(told, "shop") if where != "find"} == {3}, "epochs, not batches"
 
 
-@pytest.mark.parametrize("wrong", [{"done": -1}, {"done": 4}], ids=["negative", "more than there are"])
+@pytest.mark.parametrize(("done", "total"), [(-1, 3), (4, 3), (1, 2**31), (2**1100, 2**1100)])
 def test_numbers_that_cannot_be_are_refused(
-    seeking: Any, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, int]
+    seeking: Any, monkeypatch: pytest.MonkeyPatch, done: int, total: int
 ) -> None:
     send = Session.send
 
     def lying(self: Session, peer: str, message: object) -> None:
-        send(self, peer, HowFar("find", wrong["done"], 3) if isinstance(message, HowFar) else message)
+        send(self, peer, HowFar("find", done, total) if isinstance(message, HowFar) else message)
 
     monkeypatch.setattr(Session, "send", lying)
     with pytest.raises(ProtocolError, match="bank sent HowFar with numbers that cannot be"):
         seeking.run(seeking.plan())
+
+
+def test_what_a_peer_calls_its_steps_is_fit_to_be_shown(
+    seeking: Any, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = Session.send
+
+    def shouting(self: Session, peer: str, message: object) -> None:
+        told_otherwise = isinstance(message, HowFar)
+        send(self, peer, HowFar("find\n\x1b[2J" + "!" * 10_000, 1, 3) if told_otherwise else message)
+
+    monkeypatch.setattr(Session, "send", shouting)
+    seeking.run(seeking.plan())
+    shown = {where for where, _, _ in told["shop"] if where.startswith("find")}
+    assert shown
+    assert all(where.isprintable() and len(where) <= 500 for where in shown)
 
 
 def test_one_who_serves_nothing_is_told_nothing(seeking: Any, told: Told) -> None:

@@ -203,6 +203,15 @@ def test_an_end_before_anything_is_learned_is_refused() -> None:
         together(BASES["gbdt"], METHODS["vfpu"], active=ends)
 
 
+@pytest.mark.parametrize("count", [0, -1])
+def test_a_group_without_models_is_refused(count: int) -> None:
+    def asks(team: Team) -> None:
+        team.session.send("telco", NextBags(count))
+
+    with pytest.raises(RefusedError, match="telco takes part in as many models as the method needs"):
+        together(BASES["gbdt"], METHODS["vfpu"], active=asks)
+
+
 def test_whoever_is_asked_may_stop_it() -> None:
     run = together(BASES["gbdt"], METHODS["vfpu"], keep_going=lambda ranking: False)
     assert run.found.ranking.iterations.max() == 1

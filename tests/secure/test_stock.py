@@ -12,7 +12,11 @@ import pytest
 from unpooled.errors import ProtocolError
 from unpooled.secure.calls import Call, OneHot
 from unpooled.secure.dealer import Deal, Dealt
+from unpooled.secure.packing import pack
+from unpooled.secure.randomness import expand
+from unpooled.secure.shares import Hidden
 from unpooled.secure.stock import Shape, Stock
+from unpooled.secure.supply import slots_of
 
 Make = Callable[..., Any]
 ALL = ("telco", "bank", "shop")
@@ -50,6 +54,23 @@ def test_every_seed_serves_once(rules_for: Make, multiply: Make, made: Make) -> 
     hidden = [part.values.tobytes() for part in dealt]
     assert len(set(hidden)) == len(hidden)
     assert len(run.engines["bank"].seeds) == 2 * 12, "a mask and what serves once, for each product"
+    assert not run.engines["bank"].seeds & {part.once for part in dealt}
+    assert not run.engines["bank"].masked, "nothing is remembered of matrices without a name"
+
+
+@pytest.mark.parametrize("call", [HOT, NAMED], ids=["dealt ahead", "with a name"])
+def test_what_the_holder_of_x_is_dealt_takes_no_mask_off(
+    rules_for: Make, multiply: Make, made: Make, call: Call
+) -> None:
+    """Whatever it makes of its seeds and numbers, none of it is what was hidden."""
+    call, held = made(call)
+    run = multiply(rules_for("shares"), [[(call, held)]])
+    (hidden,) = [message.values[0] for _, message in run.received["telco"] if isinstance(message, Hidden)]
+    (part,) = [p for _, message in run.received["telco"] if isinstance(message, Dealt) for p in message.parts]
+    words = pack(held["bank"].y, slots_of(call))
+    masks = [expand(part.once, purpose, hidden.shape) for purpose in (b"mask", b"once", b"order", b"half")]
+    for mask in [*masks, *part.values, *-part.values]:
+        assert not (hidden + mask == words).all(axis=1).any()
 
 
 def test_several_parties_shapes_and_named_matrices_go_together(

@@ -65,7 +65,8 @@ def taken(folder: Path) -> Iterator[None]:
             except OSError:
                 raise InputError(f"{folder}: another process takes part with this folder already") from None
         ledger.mend(folder / LEDGER)
-        atomic.remove_unfinished(folder)
+        working = (folder / WORKING, *(folder / WORKING).rglob("*"))
+        atomic.remove_unfinished(folder, *(inner for inner in working if inner.is_dir()))
         yield
 
 
@@ -162,7 +163,7 @@ def purge(folder: Path) -> list[Path]:
     removed = [path for path in (folder / WORKING, *sorted(folder.glob(f"*/{WORKING}"))) if path.exists()]
     for path in removed:
         shutil.rmtree(path)
-    atomic.remove_unfinished(folder)
+    atomic.remove_unfinished(folder, *parties_in(folder), *(path.parent for path in removed))
     return removed
 
 

@@ -21,6 +21,7 @@ from unpooled.wire import message
 Name = Literal["plain", "shares", "paillier"]
 
 ANSWERED_SHARE = 0.1
+_MOST_STEPS = 2**31
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class MaskSeed:
 
 def follow(session: Session, driver: str, news: HowFar) -> None:
     """Whoever waits for the driver shows how far that one is."""
-    if not 0 <= news.done <= news.total:
+    if not 0 <= news.done <= news.total < _MOST_STEPS:
         raise ProtocolError(f"{driver} sent HowFar with numbers that cannot be")
     session.follow(spoken(news.where), news.done, news.total)
 

@@ -2,7 +2,7 @@
 
 Y's columns are packed into words first (`packing`). A mask V is dealt to the holder of Y, who opens F = Y - V. Where
 the driver would be dealt nothing but seeds it chooses them itself, and tells the coordinator: that saves a message. For
-products of the same shape again and again numbers are dealt ahead (`stock`).
+products of the same shape again and again numbers are dealt ahead (`supply`, `stock`).
 
 **Matrix triple.** A mask U is dealt to the holder of X, who opens E = X - U; W = UᵀV is dealt as two halves, random
 numbers that add up to it. XᵀY = (XᵀF + the one half) + (EᵀV + the other half): each side computes one bracket. For
@@ -21,9 +21,8 @@ and ρ serve once.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -33,18 +32,13 @@ from unpooled.codec import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import dealer, mod64, permute
 from unpooled.secure.calls import Call, Inputs, OneHot, given
-from unpooled.secure.dealer import Deal, Dealt, Item, Part, chooses, chosen_seeds, method_of
-from unpooled.secure.engine import Engine, Stop, next_tags
+from unpooled.secure.dealer import Item, Part
+from unpooled.secure.engine import Engine, Stop
 from unpooled.secure.mod64 import Places
-from unpooled.secure.packing import RING_BITS, Slots, pack, slots_for, unpack
-from unpooled.secure.randomness import SEED_BYTES, expand, new_seed
-from unpooled.secure.stock import Shape
+from unpooled.secure.packing import pack, unpack
+from unpooled.secure.randomness import SEED_BYTES, expand
+from unpooled.secure.supply import LAYOUT, ask_ahead, slots_of, supplied
 from unpooled.wire import message
-
-Need = tuple[Item, Shape | None]
-"""What a product takes, and the shape of it where any numbers of that shape will do."""
-
-_LAYOUT = "\n"
 
 
 @message(discloses="nothing: matrices hidden by masks that only their owner and the coordinator know")
@@ -122,60 +116,23 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
 
 def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Task]:
     """This party's terms, with what the coordinator dealt for them."""
-    me = engine.party
-    needs = [needs_of(engine, call, tag) for (call, _), tag in zip(batch, tags, strict=True)]
-    seed, dealt = _deal(engine, [need for group in needs for need in group])
-    tasks, number = [], 0
-    for place, item, shape in [(place, *need) for place, group in enumerate(needs) for need in group]:
-        if me in (item.left, item.right):
-            if shape:
-                part = engine.stock.take(shape)
-            elif me == engine.driver and chooses(me, item):
-                part = _chosen_part(engine, item, seed, number)
-            else:
-                part = next(dealt)
-            if item.right == me:
-                engine.masked.add(item.y)
-            peer = item.right if item.left == me else item.left
-            tasks.append(Task(place, *batch[place], tags[place], item, part, peer, is_left=item.left == me))
-            _keep_mask(engine, tasks[-1])
-        number += not shape
+    tasks = []
+    for place, item, part in supplied(engine, [call for call, _ in batch], tags):
+        is_left = item.left == engine.party
+        peer = item.right if is_left else item.left
+        tasks.append(Task(place, *batch[place], tags[place], item, part, peer, is_left=is_left))
+        _keep_mask(engine, tasks[-1])
     return tasks
 
 
-def needs_of(engine: Engine, call: Call, tag: bytes) -> list[Need]:
-    """What is to be dealt for a call, term by term; a matrix without a name has a mask of its own.
-
-    If besides it is for one pair of parties alone, and the driver chooses its side, any numbers of that shape will do.
-    """
-    method, words, left = method_of(call, engine.rules), _slots(call).words, call.left
-    unnamed = f"#{tag.hex()}"
-    width, x = len(left.sizes) if isinstance(left, OneHot) else left.width, call.x or unnamed
-    y = f"{call.y}{_LAYOUT}{_slots(call)}" if call.y else unnamed  # packed in another way it is another matrix
-    if method == "triple" and isinstance(left, OneHot):
-        width, words, y = left.bins, words * left.nodes, unnamed  # the nodes, folded into Y, make it another each time
-    items = [Item(one, other, method, call.rows, width, words, x, y, 1) for one, other in call.terms]
-    any_will_do = len(items) == 1 and y == unnamed and chooses(engine.driver, items[0])
-    return [(item, shape_of(item) if any_will_do else None) for item in items]
-
-
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
-    """Have numbers dealt for batches to come, while there is other work; at the driver, elsewhere nothing happens."""
-    if engine.party != engine.driver:
-        return
-    calls = engine.calls.copy()
-    calls.update(call.participants for batch in engine.announced for call in batch)
-    for batch in batches:
-        tags = next_tags(calls, batch)
-        needs = [need for call, tag in zip(batch, tags, strict=True) for need in needs_of(engine, call, tag)]
-        engine.chosen.append(_ask(engine, needs))
-        engine.announced.append(tuple(batch))
+    ask_ahead(engine, batches)
 
 
 def forget(engine: Engine, names: Iterable[str]) -> None:
     """Drop the masks and openings of matrices with these names, which must not be used again."""
     dropped = set(names)
-    for key in [key for key in engine.prepared if key[-1].partition(_LAYOUT)[0] in dropped]:
+    for key in [key for key in engine.prepared if key[-1].partition(LAYOUT)[0] in dropped]:
         del engine.prepared[key]
 
 
@@ -185,65 +142,6 @@ def _forget_unnamed(engine: Engine, tasks: Sequence[Task]) -> None:
     if unnamed := {name for name in kept if name.startswith("#")}:
         forget(engine, unnamed)
         engine.masked -= unnamed
-
-
-def shape_of(item: Item) -> Shape:
-    return Shape(item.left, item.right, item.rows, item.width, item.words)
-
-
-def _to_ask(engine: Engine, needs: Sequence[Need]) -> list[Item]:
-    """What the driver asks for: what is for one product alone, then what there is too little of in stock."""
-    lacking = engine.stock.lacking(shape for _, shape in needs if shape)
-    ahead = [Item(s.left, s.right, "permute", s.rows, s.width, s.words, "", "", copies) for s, copies in lacking]
-    return [item for item, shape in needs if not shape] + ahead
-
-
-def _ask(engine: Engine, needs: Sequence[Need]) -> bytes:
-    """At the driver: have numbers dealt; the seed of those that it chooses itself, some of which go into stock."""
-    asked, seed, number = _to_ask(engine, needs), new_seed(), 0
-    if asked:
-        engine.session.send(engine.coordinator or "", Deal(tuple(asked), seed))
-    for item in asked:
-        if not item.y:
-            chosen = [chosen_seeds(seed, number + copy) for copy in range(item.copies)]
-            engine.stock.parts[shape_of(item)].extend(Part(*seeds, dealer.NOTHING) for seeds in chosen)
-        number += item.copies
-    return seed
-
-
-def _deal(engine: Engine, needs: Sequence[Need]) -> tuple[bytes, Iterator[Part]]:
-    """Have numbers dealt, unless they were asked for ahead; the driver's seed, and what is for one product alone."""
-    me = engine.party
-    mine = [(item, shape) for item, shape in needs if me in (item.left, item.right)]
-    if me != engine.driver:
-        seed, items = b"", _to_ask(engine, mine)
-    else:
-        if engine.announced:
-            engine.announced.popleft()
-            seed = engine.chosen.popleft()
-        else:
-            seed = _ask(engine, needs)
-        items = [item for item, _ in mine if not chooses(me, item)]
-    alone, parts = list[Part](), _receive_parts(engine, items)
-    for item in items:
-        into = alone if item.y else engine.stock.parts[shape_of(item)]
-        into.extend(islice(parts, item.copies))
-    return seed, iter(alone)
-
-
-def _chosen_part(engine: Engine, item: Item, seed: bytes, number: int) -> Part:
-    """What the driver chose for its side of a product; a mask that has a name already keeps it."""
-    mask, once = chosen_seeds(seed, number)
-    return Part(b"" if item.y in engine.masked else mask, once, dealer.NOTHING)
-
-
-def _receive_parts(engine: Engine, items: Sequence[Item]) -> Iterator[Part]:
-    if not items:
-        return iter(())
-    dealt = engine.session.recv(engine.coordinator or "", Dealt)
-    if len(dealt.parts) != sum(item.copies for item in items) or dealt.digest != dealer.digest_of(items):
-        raise ProtocolError(f"{engine.coordinator} dealt for other products than {engine.party} works on")
-    return iter(dealt.parts)
 
 
 def _send_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
@@ -365,18 +263,14 @@ def _mask(engine: Engine, side: str, name: str, shape: tuple[int, int]) -> Mask:
 
 def _words(task: Task) -> Ring:
     """Y as it is multiplied: packed, and with the nodes folded in for a triple."""
-    words = pack(given(task.inputs.y), _slots(task.call))
+    words = pack(given(task.inputs.y), slots_of(task.call))
     if isinstance(task.call.left, OneHot) and task.item.method == "triple":
         return mod64.fold(words, given(task.inputs.nodes), task.call.left.nodes)
     return words
 
 
-def _slots(call: Call) -> Slots:
-    return slots_for(call.columns, call.result_bound, RING_BITS)
-
-
 def _shape(call: Call) -> tuple[int, ...]:
-    return (*call.shape[:-1], _slots(call).words)
+    return (*call.shape[:-1], slots_of(call).words)
 
 
 def _seed(seed: bytes, engine: Engine) -> bytes:
@@ -395,7 +289,7 @@ def _shaped(values: Ring, shape: tuple[int, ...], sender: str | None) -> Ring:
 
 
 def from_values(engine: Engine, call: Call, values: Ints) -> Ring:  # noqa: ARG001
-    return pack(values, _slots(call))
+    return pack(values, slots_of(call))
 
 
 def add(engine: Engine, call: Call, parts: Sequence[Ring]) -> Ring:  # noqa: ARG001
@@ -419,7 +313,7 @@ def from_bytes(engine: Engine, call: Call, values: Bytes, sender: str) -> Ring: 
 
 
 def read(engine: Engine, call: Call, total: Ring) -> Ints:  # noqa: ARG001
-    return unpack(total, _slots(call))
+    return unpack(total, slots_of(call))
 
 
 def serve(engine: Engine) -> None:

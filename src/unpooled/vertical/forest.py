@@ -6,7 +6,7 @@ value is the mean of its rows; the forest's the mean of its trees'. Numbers are 
 bits are spent on how they differ.
 
 A secret draw makes every tree's gradients new. Rows drawn without replacement and shown to all (`bootstrap = false`,
-`hide_bags = false`) leave them as they are, so that they are hidden or encrypted once for the whole forest.
+`hide_bags = false`) leave them as they are, so that `paillier` encrypts them once for the whole forest.
 """
 
 from __future__ import annotations

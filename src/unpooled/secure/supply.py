@@ -1,0 +1,139 @@
+"""What the products of `shares` need dealt, how the driver asks for it, and what each party gets.
+
+The driver asks for what a batch needs, or earlier, when the batch is announced. What is for one product alone comes
+first, then what goes into stock. Everybody else knows from its own calls what was asked for it, and checks that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from unpooled.errors import ProtocolError
+from unpooled.secure import dealer
+from unpooled.secure.calls import Call, OneHot
+from unpooled.secure.dealer import Deal, Dealt, Item, Part, chooses, chosen_seeds, method_of
+from unpooled.secure.engine import Engine, next_tags
+from unpooled.secure.packing import RING_BITS, Slots, slots_for
+from unpooled.secure.randomness import new_seed
+from unpooled.secure.stock import Shape
+
+LAYOUT = "\n"
+"""Stands between a matrix's name and how it was packed."""
+
+Need = tuple[Item, Shape | None]
+"""What a product takes, and the shape of it where any numbers of that shape will do."""
+
+
+def slots_of(call: Call) -> Slots:
+    """How a call's columns of Y share words."""
+    return slots_for(call.columns, call.result_bound, RING_BITS)
+
+
+def supplied(engine: Engine, calls: Sequence[Call], tags: Sequence[bytes]) -> list[tuple[int, Item, Part]]:
+    """This party's terms: the place of the call in its batch, what the term takes, and what was dealt for it."""
+    me = engine.party
+    needs = [_needs(engine, call, tag) for call, tag in zip(calls, tags, strict=True)]
+    seed, dealt = _deal(engine, [need for group in needs for need in group])
+    found, number = [], 0
+    for place, item, shape in [(place, *need) for place, group in enumerate(needs) for need in group]:
+        if me in (item.left, item.right):
+            if shape:
+                part = engine.stock.take(shape)
+            elif me == engine.driver and chooses(me, item):
+                part = _chosen_part(engine, item, seed, number)
+            else:
+                part = next(dealt)
+            if item.right == me:
+                engine.masked.add(item.y)
+            found.append((place, item, part))
+        number += not shape
+    return found
+
+
+def ask_ahead(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
+    """Have numbers dealt for batches to come, while there is other work; at the driver, elsewhere nothing happens."""
+    if engine.party != engine.driver:
+        return
+    calls = engine.calls.copy()
+    calls.update(call.participants for batch in engine.announced for call in batch)
+    for batch in batches:
+        tags = next_tags(calls, batch)
+        needs = [need for call, tag in zip(batch, tags, strict=True) for need in _needs(engine, call, tag)]
+        engine.chosen.append(_ask(engine, needs))
+        engine.announced.append(tuple(batch))
+
+
+def _needs(engine: Engine, call: Call, tag: bytes) -> list[Need]:
+    """What is to be dealt for a call, term by term; a matrix without a name has a mask of its own.
+
+    If besides it is for one pair of parties alone, and the driver chooses its side, any numbers of that shape will do.
+    """
+    method, words, left = method_of(call, engine.rules), slots_of(call).words, call.left
+    unnamed = f"#{tag.hex()}"
+    width, x = len(left.sizes) if isinstance(left, OneHot) else left.width, call.x or unnamed
+    y = f"{call.y}{LAYOUT}{slots_of(call)}" if call.y else unnamed  # packed in another way it is another matrix
+    if method == "triple" and isinstance(left, OneHot):
+        width, words, y = left.bins, words * left.nodes, unnamed  # the nodes, folded into Y, make it another each time
+    items = [Item(one, other, method, call.rows, width, words, x, y, 1) for one, other in call.terms]
+    any_will_do = len(items) == 1 and y == unnamed and chooses(engine.driver, items[0])
+    return [(item, _shape(item) if any_will_do else None) for item in items]
+
+
+def _shape(item: Item) -> Shape:
+    return Shape(item.left, item.right, item.rows, item.width, item.words)
+
+
+def _to_ask(engine: Engine, needs: Sequence[Need]) -> list[Item]:
+    """What the driver asks for: what is for one product alone, then what there is too little of in stock."""
+    lacking = engine.stock.lacking(shape for _, shape in needs if shape)
+    ahead = [Item(s.left, s.right, "permute", s.rows, s.width, s.words, "", "", copies) for s, copies in lacking]
+    return [item for item, shape in needs if not shape] + ahead
+
+
+def _ask(engine: Engine, needs: Sequence[Need]) -> bytes:
+    """At the driver: have numbers dealt; the seed of those that it chooses itself, some of which go into stock."""
+    asked, seed, number = _to_ask(engine, needs), new_seed(), 0
+    if asked:
+        engine.session.send(engine.coordinator or "", Deal(tuple(asked), seed))
+    for item in asked:
+        if not item.y:
+            chosen = [chosen_seeds(seed, number + copy) for copy in range(item.copies)]
+            engine.stock.parts[_shape(item)].extend(Part(*seeds, dealer.NOTHING) for seeds in chosen)
+        number += item.copies
+    return seed
+
+
+def _deal(engine: Engine, needs: Sequence[Need]) -> tuple[bytes, Iterator[Part]]:
+    """Have numbers dealt, unless they were asked for ahead; the driver's seed, and what is for one product alone."""
+    me = engine.party
+    mine = [(item, shape) for item, shape in needs if me in (item.left, item.right)]
+    if me != engine.driver:
+        seed, items = b"", _to_ask(engine, mine)
+    else:
+        if engine.announced:
+            engine.announced.popleft()
+            seed = engine.chosen.popleft()
+        else:
+            seed = _ask(engine, needs)
+        items = [item for item, _ in mine if not chooses(me, item)]
+    alone, parts = list[Part](), _receive(engine, items)
+    for item in items:
+        into = alone if item.y else engine.stock.parts[_shape(item)]
+        into.extend(islice(parts, item.copies))
+    return seed, iter(alone)
+
+
+def _receive(engine: Engine, items: Sequence[Item]) -> Iterator[Part]:
+    if not items:
+        return iter(())
+    dealt = engine.session.recv(engine.coordinator or "", Dealt)
+    if len(dealt.parts) != sum(item.copies for item in items) or dealt.digest != dealer.digest_of(items):
+        raise ProtocolError(f"{engine.coordinator} dealt for other products than {engine.party} works on")
+    return iter(dealt.parts)
+
+
+def _chosen_part(engine: Engine, item: Item, seed: bytes, number: int) -> Part:
+    """What the driver chose for its side of a product; a mask that has a name already keeps it."""
+    mask, once = chosen_seeds(seed, number)
+    return Part(b"" if item.y in engine.masked else mask, once, dealer.NOTHING)
