@@ -6,7 +6,8 @@ them). The settings are the seed's: 50 trees of depth 6, M = 5 iterations, T = 1
 
 - `shown`: the seed's way (`hide_bags = false`), where only a bag's rows take part in products, and without estimates
 - `hidden`: the default, where every row takes part in every bag, and five models more are learned for estimates
-- `pooled`: the same algorithm with LightGBM on the pooled columns, on all cores, in the same run, before and after
+- `pooled`: the same algorithm with LightGBM on the pooled columns, on all cores, in the same run, before and after; the
+  faster one counts
 - `heavy`: one iteration of 500 trees of depth 12 at rate 0.02, the seed's way; five times that is about a full run
 
 `--quick` takes fewer trees and no heavy setting, and says nothing of the bars.
@@ -149,7 +150,7 @@ def with_lightgbm(dealt: datasets.Scenario, method: VfpuSettings, trees: int) ->
 def main() -> None:
     quick = "--quick" in sys.argv[1:]
     trees, iterations = (5, 2) if quick else (50, 5)
-    method, model = {"iterations": iterations}, {"learner": "gbdt", "trees": trees}
+    method, model = {"iterations": iterations}, {"learner": "gbdt", "trees": trees, "depth": 6}
     seeds_way: dict[str, Any] = {"model": model | {"hide_bags": False}, "estimate": False}
     figures: dict[str, Any] = {"benchmark": "vfpu", "cores": os.cpu_count(), "trees": trees, "iterations": iterations}
     with tempfile.TemporaryDirectory() as name:
@@ -170,7 +171,7 @@ def main() -> None:
     figures["pooled_lightgbm"] = {"seconds": [round(s, 2) for s in seconds], "precision_1000": round(pooled[0][1], 4)}
     memory = [mb for way in ("shown", "hidden") for mb in figures[way]["peak_memory_mb"].values() if mb is not None]
     values = {
-        "shares_vs_lightgbm": figures["shown"]["seconds"] / (sum(seconds) / len(seconds)),
+        "shares_vs_lightgbm": figures["shown"]["seconds"] / min(seconds),
         "hidden_minutes": figures["hidden"]["seconds"] / 60,
         "memory_gb": max(memory, default=float("nan")) / 1000,
     }
