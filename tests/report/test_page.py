@@ -151,7 +151,7 @@ def test_a_run_cut_short_still_gives_a_page(write_run: WriteRun) -> None:
     assert words(next(tree.iter("h1"))) == "The check job failed"
     troubles = next(section for section in tree.iter("section") if section.get("class") == "troubles")
     assert [words(trouble).split()[0] for trouble in troubles] == ["lab", "clinic"]
-    assert "Not known. Its ledger: line 4: the chain is broken" in words(table(tree, "What lab sent"))
+    assert "Not known. Its ledger: line 4: unfinished: the run was cut short" in words(table(tree, "What lab sent"))
     assert list(rows(table(tree, "Ledgers")))[2][1:3] == ["intact", "not closed"]
     assert ["lab", "no result: it did not get that far"] in list(rows(table(tree, "Rows, before and after cleaning")))
     own = parsed(write_report(run / "lab"))
