@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ from unpooled.codec import Floats
 from unpooled.data.prepare import load_preparation, transform
 from unpooled.data.table import Table, table_from_frame
 from unpooled.jobs.kinds import parameters_of
-from unpooled.jobs.plan import Plan
+from unpooled.jobs.plan import Plan, fields_of
 from unpooled.jobs.private import Private
 from unpooled.jobs.train import Parameters
-from unpooled.run.simulate import Outcome, simulate_job
+from unpooled.run.conversation import role_of
+from unpooled.run.simulate import Outcome, simulate_job, simulate_roles
 from unpooled.vertical import trees
 from unpooled.vertical.linear_parameters import LinearParameters
 from unpooled.vertical.model import Model, Part, load
@@ -30,6 +32,7 @@ ROLES = {"telco": "passive", "bank": "active", "railway": "passive", "coordinato
 OWNERS = ("telco", "bank", "railway")
 OTHERS = 30
 SEEDS = {"telco": 1, "bank": 2, "railway": 3}
+SEARCHING = SEEDS | {"shop": 5, "gym": 6, "coordinator": 4}
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
 
 
@@ -264,3 +267,68 @@ def seekers(rows: int = 300) -> dict[str, pl.DataFrame]:
 def seeking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Seeking:
     monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")  # so little is not worth worker processes
     return Seeking(tmp_path, seekers())
+
+
+# Searches that are interrupted
+
+
+class Stopped(BaseException):
+    """Stands for the end of a process: no party's software expects it."""
+
+
+@dataclass(eq=False)
+class Search:
+    """A search that is begun, stopped and resumed in the same folders.
+
+    `privates` are private settings by party, besides consents; the bank may have a plan of its own.
+    """
+
+    plan: Plan
+    tables: Mapping[str, Table]
+    root: Path
+    privates: dict[str, dict[str, Any]] = field(default_factory=dict)
+    banks_plan: Plan | None = None
+    seeds: Mapping[str, int] = field(default_factory=lambda: SEARCHING)
+    begun: int = 0
+
+    def go(
+        self, guards: Mapping[str, Callable[[type, int], None]] | None = None, *, resume: bool | None = None
+    ) -> Outcome[dict[str, Any]]:
+        """Begin, or go on if it has begun, unless told; ledgers have a folder of their own each time."""
+        roles = {}
+        for party in self.plan.parties:
+            home = self.root / party
+            home.mkdir(parents=True, exist_ok=True)
+            consent = {"consent": {"positives": True, "found": True}}
+            private = Private.model_validate(consent | self.privates.get(party, {}))
+            plan = self.banks_plan or self.plan if party == "bank" else self.plan
+            goes_on = self.begun > 0 if resume is None else resume
+            roles[party] = role_of(plan, party, private, home, self.tables.get(party), resume=goes_on)
+        self.begun += 1
+        fields, ledgers = fields_of(self.plan, parameters_of(self.plan)), self.root / f"ledgers-{self.begun}"
+        return simulate_roles(roles, fields=fields, seeds=self.seeds, guards=guards, folder=ledgers)
+
+    def stop(self, party: str, after: int, kind: type = object) -> None:
+        """Begin or go on, and stop a party when it has sent so many messages, all or those of a kind."""
+        left = iter(range(after))
+
+        def guard(sent: type, _size: int) -> None:
+            if issubclass(sent, kind) and next(left, None) is None:
+                raise Stopped
+
+        with pytest.raises(Stopped):
+            self.go({party: guard})
+
+    @property
+    def found(self) -> str:
+        return (self.root / "shop" / "reliable.csv").read_text()
+
+    def asked(self, party: str = "telco") -> dict[str, Any]:
+        """What a party has ever begun and answered."""
+        kept: dict[str, Any] = json.loads((self.root / party / ".working" / "checkpoint" / "asked.json").read_text())
+        return kept
+
+
+@pytest.fixture(scope="session")
+def search() -> type[Search]:
+    return Search

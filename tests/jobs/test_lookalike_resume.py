@@ -6,8 +6,7 @@ import json
 import random
 import shutil
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,73 +14,23 @@ import numpy as np
 import polars as pl
 import pytest
 
-from unpooled.data.table import Table
 from unpooled.errors import InputError
-from unpooled.jobs.kinds import parameters_of
-from unpooled.jobs.plan import Plan, fields_of
-from unpooled.jobs.private import Private
-from unpooled.run.conversation import role_of
-from unpooled.run.simulate import Outcome, simulate_roles
+from unpooled.run.simulate import Outcome
 from unpooled.secure import randomness
 from unpooled.vertical.messages import Grown
 from unpooled.wire import kind_of
 
-SEEDS = {"shop": 5, "telco": 1, "bank": 2, "coordinator": 4}
 ESTIMATES, LAST = "find/estimates, trees of 5 bags", "find/iteration 2 of 2, trees of 2 bags"
 CHECKPOINT = Path(".working") / "checkpoint"
 LINEAR = {"learner": "linear", "epochs": 2, "insecure_batch": True}
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
 
 
-class Stopped(BaseException):
-    """Stands for the end of a process: no party's software expects it."""
-
-
-@dataclass(eq=False)
-class Interrupted:
-    """A job that is begun, stopped and resumed in the same folders."""
-
-    plan: Plan
-    tables: Mapping[str, Table]
-    root: Path
-    begun: int = field(default=0)
-    private: dict[str, Any] = field(default_factory=dict)
-
-    def go(
-        self, guards: Mapping[str, Callable[[type, int], None]] | None = None, *, resume: bool = True
-    ) -> Outcome[dict[str, Any]]:
-        """Begin, or go on; ledgers have a folder of their own each time."""
-        roles = {}
-        for party in self.plan.parties:
-            home = self.root / party
-            home.mkdir(parents=True, exist_ok=True)
-            agreed = Private.model_validate({"consent": {"positives": True, "found": True}} | self.private)
-            roles[party] = role_of(self.plan, party, agreed, home, self.tables.get(party), resume=resume)
-        self.begun += 1
-        fields, ledgers = fields_of(self.plan, parameters_of(self.plan)), self.root / f"ledgers-{self.begun}"
-        return simulate_roles(roles, fields=fields, seeds=SEEDS, guards=guards, folder=ledgers)
-
-    def stop(self, party: str, after: int, *, resume: bool = False) -> None:
-        """Begin or go on, and stop a party when it has sent so many messages."""
-        left = iter(range(after))
-
-        def guard(_kind: type, _size: int) -> None:
-            if next(left, None) is None:
-                raise Stopped
-
-        with pytest.raises(Stopped):
-            self.go({party: guard}, resume=resume)
-
-    @property
-    def found(self) -> str:
-        return (self.root / "shop" / "reliable.csv").read_text()
-
-
 @pytest.fixture
-def begin(seeking: Any) -> Callable[..., Interrupted]:
-    def begin(name: str, **settings: Any) -> Interrupted:
+def begin(seeking: Any, search: Any) -> Callable[..., Any]:
+    def begin(name: str, **settings: Any) -> Any:
         plan = seeking.plan(**settings)
-        return Interrupted(plan, seeking.tables(plan), seeking.root / name)
+        return search(plan, seeking.tables(plan), seeking.root / name)
 
     return begin
 
@@ -115,7 +64,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_wherever_a_party_was_stopped_the_list_is_the_same(begin: Callable[..., Interrupted], way: str) -> None:
+def test_wherever_a_party_was_stopped_the_list_is_the_same(begin: Callable[..., Any], way: str) -> None:
     rng = random.Random(way)
     whole = begin("whole", **WAYS[way])
     outcome = whole.go(resume=False)
@@ -127,18 +76,18 @@ def test_wherever_a_party_was_stopped_the_list_is_the_same(begin: Callable[..., 
         assert told(again) == told(outcome)
 
 
-def test_a_run_may_be_stopped_again_and_again(begin: Callable[..., Interrupted]) -> None:
+def test_a_run_may_be_stopped_again_and_again(begin: Callable[..., Any]) -> None:
     settings: dict[str, Any] = {"model": {"trees": 6}, "method": {"iterations": 3, "bags": 2}, "engine": "plain"}
     whole, run = begin("whole", **settings), begin("run", **settings)
     messages = len(sent(whole.go(resume=False), "bank"))
     run.stop("bank", messages // 3)
     for share in (3, 3, 4):
-        run.stop("telco", messages // share // 2, resume=True)
+        run.stop("telco", messages // share // 2)
     run.go()
     assert run.found == whole.found
 
 
-def test_what_was_learned_is_not_learned_again(begin: Callable[..., Interrupted]) -> None:
+def test_what_was_learned_is_not_learned_again(begin: Callable[..., Any]) -> None:
     whole, run = begin("whole"), begin("run")
     scopes = sent(whole.go(resume=False), "bank")
     run.stop("bank", scopes.index(LAST) + 1)
@@ -148,7 +97,7 @@ def test_what_was_learned_is_not_learned_again(begin: Callable[..., Interrupted]
     assert len(again) < len(scopes)
 
 
-def test_trees_of_a_group_that_was_interrupted_are_not_grown_again(begin: Callable[..., Interrupted]) -> None:
+def test_trees_of_a_group_that_was_interrupted_are_not_grown_again(begin: Callable[..., Any]) -> None:
     whole, run = (begin(name, model={"trees": 8}, estimate=False) for name in ("whole", "run"))
     kinds = [e.kind for e in whole.go(resume=False).ledgers["bank"].entries if e.way == "sent"]
     grown = [place for place, kind in enumerate(kinds) if kind == kind_of(Grown)]
@@ -163,7 +112,7 @@ def test_trees_of_a_group_that_was_interrupted_are_not_grown_again(begin: Callab
     assert run.found == whole.found
 
 
-def test_a_party_that_lost_its_checkpoint_takes_the_others_back(begin: Callable[..., Interrupted]) -> None:
+def test_a_party_that_lost_its_checkpoint_takes_the_others_back(begin: Callable[..., Any]) -> None:
     whole, run = begin("whole"), begin("run")
     scopes = sent(whole.go(resume=False), "bank")
     run.stop("bank", scopes.index(LAST) + 1)
@@ -173,7 +122,7 @@ def test_a_party_that_lost_its_checkpoint_takes_the_others_back(begin: Callable[
     assert run.found == whole.found
 
 
-def test_questions_are_counted_on(begin: Callable[..., Interrupted]) -> None:
+def test_questions_are_counted_on(begin: Callable[..., Any]) -> None:
     whole, run = begin("whole"), begin("run")
     outcome = whole.go(resume=False)
     run.stop("bank", sent(outcome, "bank").index(LAST) + 1)
@@ -185,14 +134,14 @@ def test_questions_are_counted_on(begin: Callable[..., Interrupted]) -> None:
 
 
 @pytest.fixture
-def stopped(begin: Callable[..., Interrupted]) -> Interrupted:
+def stopped(begin: Callable[..., Any]) -> Any:
     run = begin("run", engine="plain")
     run.stop("bank", len(sent(begin("whole", engine="plain").go(resume=False), "bank")) - 10)
     return run
 
 
 @pytest.mark.parametrize("party", ["telco", "bank"])
-def test_another_table_is_refused(stopped: Interrupted, seeking: Any, party: str) -> None:
+def test_another_table_is_refused(stopped: Any, seeking: Any, party: str) -> None:
     tables = dict(stopped.tables)
     column = {"telco": "calls", "bank": "age"}[party]
     frame = tables[party].frame.with_columns(pl.col(column) + 0.001)
@@ -203,7 +152,7 @@ def test_another_table_is_refused(stopped: Interrupted, seeking: Any, party: str
     assert not list(stopped.root.rglob("reliable.csv"))
 
 
-def test_other_people_of_the_seekers_are_another_table(stopped: Interrupted) -> None:
+def test_other_people_of_the_seekers_are_another_table(stopped: Any) -> None:
     shop = stopped.tables["shop"]
     fewer = type(shop)(**vars(shop) | {"frame": shop.frame.slice(8)})
     stopped.tables = dict(stopped.tables) | {"shop": fewer}
@@ -214,13 +163,13 @@ def test_other_people_of_the_seekers_are_another_table(stopped: Interrupted) -> 
 @pytest.mark.parametrize(
     "changed", [{"policy": {"maximum_thresholds": 6}}, {"prepare": {"categories": "in order"}}], ids=str
 )
-def test_another_private_setting_that_decides_is_refused(stopped: Interrupted, changed: dict[str, Any]) -> None:
-    stopped.private = changed
+def test_another_private_setting_that_decides_is_refused(stopped: Any, changed: dict[str, Any]) -> None:
+    stopped.privates = dict.fromkeys(stopped.plan.parties, changed)
     with pytest.raises(InputError, match="the run cannot be resumed: since then there is another private setting;"):
         stopped.go()
 
 
-def test_another_plan_is_refused(stopped: Interrupted) -> None:
+def test_another_plan_is_refused(stopped: Any) -> None:
     changed = dict(stopped.plan.parameters) | {"top": 3}
     stopped.plan = stopped.plan.model_copy(update={"parameters": changed})
     with pytest.raises(InputError, match="the run cannot be resumed: since then there is another plan;"):
@@ -228,21 +177,21 @@ def test_another_plan_is_refused(stopped: Interrupted) -> None:
 
 
 @pytest.mark.parametrize("name", ["software", "format"])
-def test_another_version_is_refused(stopped: Interrupted, name: str) -> None:
+def test_another_version_is_refused(stopped: Any, name: str) -> None:
     header = stopped.root / "telco" / CHECKPOINT / "header.json"
     header.write_text(json.dumps(json.loads(header.read_text()) | {name: "0"}))
     with pytest.raises(InputError, match=f"^telco: the run cannot be resumed: since then there is another {name};"):
         stopped.go()
 
 
-def test_a_damaged_page_is_named(stopped: Interrupted) -> None:
+def test_a_damaged_page_is_named(stopped: Any) -> None:
     page = stopped.root / "bank" / CHECKPOINT / "groups" / "page-00000.npz"
     page.write_bytes(page.read_bytes()[:100])
     with pytest.raises(InputError, match=r"page-00000\.npz: this page of a checkpoint cannot be read"):
         stopped.go()
 
 
-def test_a_new_run_in_the_place_of_an_old_one_goes_on_from_nothing(stopped: Interrupted) -> None:
+def test_a_new_run_in_the_place_of_an_old_one_goes_on_from_nothing(stopped: Any) -> None:
     stopped.plan = stopped.plan.model_copy(update={"parameters": dict(stopped.plan.parameters) | {"top": 3}})
     stopped.go(resume=False)
     assert len(stopped.found.splitlines()) == 1 + 3
@@ -258,9 +207,7 @@ def kept(root: Path) -> Iterator[tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize("way", ["shares", "forest", "linear", "paillier"])
-def test_no_secret_is_in_a_checkpoint(
-    begin: Callable[..., Interrupted], way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_secret_is_in_a_checkpoint(begin: Callable[..., Any], way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     secret: list[bytes] = []
 
     def noted(length: int) -> bytes:
@@ -272,8 +219,8 @@ def test_no_secret_is_in_a_checkpoint(
     run.go(resume=False)
     assert secret or way == "paillier"
     secret = [each[start : start + 16] for each in secret for start in range(0, len(each) - 15, 16)]
-    for party, seed in SEEDS.items():
-        drawn = int(np.random.default_rng([seed, zlib.crc32(party.encode())]).integers(2**63))
+    for party in run.plan.parties:
+        drawn = int(np.random.default_rng([run.seeds[party], zlib.crc32(party.encode())]).integers(2**63))
         secret += [drawn.to_bytes(8, order) for order in ("little", "big")] + [str(drawn).encode()]
     pages = list(kept(run.root))
     assert {party for party, _ in pages} == {"telco", "bank"}, "others have nothing to go on from"
@@ -283,7 +230,7 @@ def test_no_secret_is_in_a_checkpoint(
     assert {path.stat().st_mode & 0o077 for path in run.root.glob(f"*/{CHECKPOINT}/**/*")} == {0}
 
 
-def test_no_id_is_in_a_checkpoint(begin: Callable[..., Interrupted]) -> None:
+def test_no_id_is_in_a_checkpoint(begin: Callable[..., Any]) -> None:
     run = begin("run", engine="plain")
     run.go(resume=False)
     assert not [party for party, content in kept(run.root) if b"person-" in content]

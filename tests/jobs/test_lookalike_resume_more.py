@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,76 +10,21 @@ import numpy as np
 import polars as pl
 import pytest
 
-from unpooled.data.table import Table, table_from_frame
+from unpooled.data.table import table_from_frame
 from unpooled.errors import RefusedError
-from unpooled.jobs.kinds import parameters_of
-from unpooled.jobs.plan import Plan, fields_of
-from unpooled.jobs.private import Private
 from unpooled.pu import joint
-from unpooled.run.conversation import role_of
-from unpooled.run.simulate import Outcome, simulate_roles
+from unpooled.run.simulate import Outcome
 from unpooled.vertical.linear_messages import BeginLinear
 from unpooled.vertical.messages import Begin, Level
 
-SEEDS = {"shop": 5, "telco": 1, "bank": 2, "railway": 3, "gym": 6, "coordinator": 4}
 CHECKPOINT = Path(".working") / "checkpoint"
 TREES = {"trees": 3, "depth": 2}
 LINEAR = {"learner": "linear", "epochs": 2, "insecure_batch": True, "hide_bags": False}
 
 
-class Stopped(BaseException):
-    """Stands for the end of a process: no party's software expects it."""
-
-
-@dataclass(eq=False)
-class Search:
-    """A search that is begun, stopped and resumed in the same folders; the bank may have a plan of its own."""
-
-    plan: Plan
-    tables: Mapping[str, Table]
-    root: Path
-    policy: dict[str, Any] = field(default_factory=dict)
-    banks_plan: Plan | None = None
-    begun: int = 0
-
-    def go(self, guards: Mapping[str, Callable[[type, int], None]] | None = None) -> Outcome[dict[str, Any]]:
-        """Begin, or go on; ledgers have a folder of their own each time."""
-        private, roles = Private.model_validate({"consent": {"positives": True, "found": True}}), {}
-        limited = private.model_copy(update={"policy": type(private.policy)(**self.policy)})
-        for party in self.plan.parties:
-            home = self.root / party
-            home.mkdir(parents=True, exist_ok=True)
-            plan = self.banks_plan or self.plan if party == "bank" else self.plan
-            own = limited if party == "telco" else private
-            roles[party] = role_of(plan, party, own, home, self.tables.get(party), resume=self.begun > 0)
-        self.begun += 1
-        fields, ledgers = fields_of(self.plan, parameters_of(self.plan)), self.root / f"ledgers-{self.begun}"
-        return simulate_roles(roles, fields=fields, seeds=SEEDS, guards=guards, folder=ledgers)
-
-    def stop(self, party: str, after: int, kind: type = object) -> None:
-        """Begin or go on, and stop a party when it has sent so many messages, all or those of a kind."""
-        left = iter(range(after))
-
-        def guard(sent: type, _size: int) -> None:
-            if issubclass(sent, kind) and next(left, None) is None:
-                raise Stopped
-
-        with pytest.raises(Stopped):
-            self.go({party: guard})
-
-    @property
-    def found(self) -> str:
-        return (self.root / "shop" / "reliable.csv").read_text()
-
-    def asked(self, party: str = "telco") -> dict[str, Any]:
-        """What a party has ever begun and answered."""
-        kept: dict[str, Any] = json.loads((self.root / party / CHECKPOINT / "asked.json").read_text())
-        return kept
-
-
 @pytest.fixture
-def begin(seeking: Any) -> Callable[..., Search]:
-    def begin(name: str, passive: Sequence[str] = ("telco",), without: str = "", **settings: Any) -> Search:
+def begin(seeking: Any, search: Any) -> Callable[..., Any]:
+    def begin(name: str, passive: Sequence[str] = ("telco",), without: str = "", **settings: Any) -> Any:
         """The gym has a column that is otherwise the telco's."""
         three = seeking.plan(("shop", "telco", "bank", "railway", "coordinator"), **settings)
         places = dict(three.parties) | {"gym": three.parties["railway"]}
@@ -93,7 +36,7 @@ def begin(seeking: Any) -> Callable[..., Search]:
         if without:
             frames[without] = frames[without].select("id")
         tables = {party: table_from_frame(frames[party], "id", party) for party in parties if party in frames}
-        return Search(plan, tables, seeking.root / name)
+        return search(plan, tables, seeking.root / name)
 
     return begin
 
@@ -116,7 +59,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_whoever_was_stopped_the_list_is_the_same(begin: Callable[..., Search], way: str) -> None:
+def test_whoever_was_stopped_the_list_is_the_same(begin: Callable[..., Any], way: str) -> None:
     whole, run = begin("whole", **WAYS[way]), begin("run", **WAYS[way])
     outcome = whole.go()
     owners = [party for party in run.plan.parties if party not in ("shop", "coordinator")]
@@ -129,7 +72,7 @@ def test_whoever_was_stopped_the_list_is_the_same(begin: Callable[..., Search], 
 
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
 def test_weights_that_nobody_saw_give_the_same_list_but_for_the_last_digits(
-    begin: Callable[..., Search], share: float
+    begin: Callable[..., Any], share: float
 ) -> None:
     settings: dict[str, Any] = {"model": LINEAR | {"reveal": "final", "show_weights": True}, "top": 20}
     whole, run = begin("whole", **settings), begin("run", **settings)
@@ -140,7 +83,7 @@ def test_weights_that_nobody_saw_give_the_same_list_but_for_the_last_digits(
     np.testing.assert_allclose(one["score"].to_numpy(), other["score"].to_numpy(), atol=1e-3)
 
 
-def test_a_party_without_columns_takes_nobody_back_to_the_beginning_of_a_group(begin: Callable[..., Search]) -> None:
+def test_a_party_without_columns_takes_nobody_back_to_the_beginning_of_a_group(begin: Callable[..., Any]) -> None:
     settings: dict[str, Any] = {"passive": ("telco", "railway"), "without": "telco", "model": TREES, "engine": "plain"}
     run = begin("run", **settings)
     run.stop("bank", 5, kind=Level)  # of the third trees, the first half
@@ -155,7 +98,7 @@ def test_a_party_without_columns_takes_nobody_back_to_the_beginning_of_a_group(b
 
 @pytest.mark.parametrize("party", ["telco", "bank"])
 @pytest.mark.parametrize("torn", ["groups", "trees", "both"])
-def test_a_torn_last_page_is_as_if_it_had_not_been_written(begin: Callable[..., Search], party: str, torn: str) -> None:
+def test_a_torn_last_page_is_as_if_it_had_not_been_written(begin: Callable[..., Any], party: str, torn: str) -> None:
     whole, run = (begin(name, model=TREES, engine="plain") for name in ("whole", "run"))
     whole.go()
     run.stop("bank", 2 * TREES["trees"] * 2 + 5, kind=Level)  # two groups are whole, and two pages of the third
@@ -171,7 +114,7 @@ def test_a_torn_last_page_is_as_if_it_had_not_been_written(begin: Callable[..., 
 # Not for ever
 
 
-def test_an_honest_run_is_interrupted_ten_times(begin: Callable[..., Search]) -> None:
+def test_an_honest_run_is_interrupted_ten_times(begin: Callable[..., Any]) -> None:
     settings: dict[str, Any] = {"model": {"trees": 5, "depth": 2}, "engine": "plain"}
     whole, run = begin("whole", **settings), begin("run", **settings)
     questions = whole.go().results["telco"]["questions"]
@@ -182,7 +125,7 @@ def test_an_honest_run_is_interrupted_ten_times(begin: Callable[..., Search]) ->
     assert again == run.asked()["answered"][""] > questions, "what was asked in vain counts"
 
 
-def test_linear_models_are_interrupted_ten_times(begin: Callable[..., Search]) -> None:
+def test_linear_models_are_interrupted_ten_times(begin: Callable[..., Any]) -> None:
     settings: dict[str, Any] = {"model": LINEAR, "engine": "plain", "estimate": False}
     whole, run = begin("whole", **settings), begin("run", **settings)
     messages = sent(whole.go(), "bank")
@@ -195,7 +138,7 @@ def test_linear_models_are_interrupted_ten_times(begin: Callable[..., Search]) -
 
 @pytest.mark.parametrize(("model", "kind"), [(TREES, Begin), (LINEAR, BeginLinear)], ids=["trees", "linear"])
 def test_no_more_models_are_begun_than_interruptions_explain(
-    begin: Callable[..., Search], monkeypatch: pytest.MonkeyPatch, model: dict[str, Any], kind: type
+    begin: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, model: dict[str, Any], kind: type
 ) -> None:
     monkeypatch.setattr(joint, "AGAIN", 2)
     run = begin("run", model=model, engine="plain", estimate=False)
@@ -208,7 +151,7 @@ def test_no_more_models_are_begun_than_interruptions_explain(
 
 
 def test_an_active_party_that_asks_for_more_gets_so_much_more_once(
-    begin: Callable[..., Search], monkeypatch: pytest.MonkeyPatch
+    begin: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bank grows deeper trees than the plan says, and resumes whenever it is refused."""
     monkeypatch.setattr(joint, "AGAIN", 1)
@@ -225,11 +168,11 @@ def test_an_active_party_that_asks_for_more_gets_so_much_more_once(
     assert answered == sorted(answered)
 
 
-def test_a_partys_own_limit_holds_however_often_a_run_is_resumed(begin: Callable[..., Search]) -> None:
+def test_a_partys_own_limit_holds_however_often_a_run_is_resumed(begin: Callable[..., Any]) -> None:
     settings: dict[str, Any] = {"model": TREES, "engine": "plain"}
     whole, enough, run = (begin(name, **settings) for name in ("whole", "enough", "run"))
     limit = whole.go().results["telco"]["questions"]
-    enough.policy = run.policy = {"maximum_questions": limit}
+    enough.privates = run.privates = {"telco": {"policy": {"maximum_questions": limit}}}
     enough.go()
     run.stop("bank", 3, kind=Level)
     with pytest.raises(RefusedError, match=f"telco answers at most {limit} columns about the same"):
