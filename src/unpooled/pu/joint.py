@@ -131,8 +131,9 @@ def help_find(
     If the run was resumed it may be asked again what it has answered, or something else; so it lends only so much more.
     """
     _check(base)
-    helper, sizes, part = _helper(team, base, columns, most_thresholds), group_sizes(settings, estimate=estimate), None
-    number, left, most = count(), sum(sizes), sum(sizes) + AGAIN * max(sizes)
+    helper, steps, part = _helper(team, base, columns, most_thresholds), steps_of(settings, estimate=estimate), None
+    number, left = count(), models_of(settings, estimate=estimate)
+    most = left + AGAIN * max(models for _, models in steps)
     if memory:
         number = count(go_on(team, memory, lends=bool(columns.names)))
         left -= sum(int(page["models"]) for page in memory.groups.pages())
@@ -152,7 +153,7 @@ def help_find(
             group = next(number)
             if memory:
                 memory.count(team, bags)
-            with _scope(team, base, steps_of(settings, estimate=estimate), group, bags):
+            with _scope(team, base, steps, group, bags):
                 part = helper(bags, memory.trees_of(group) if memory else None)
             if memory:
                 memory.keep(part, models=np.array(bags))
@@ -181,37 +182,25 @@ def _allow_again(team: Team, base: AnyBase) -> None:
         team.products.rules = replace(rules, questions=rules.questions + again)
 
 
-def group_sizes(settings: AnyMethod, *, estimate: bool = False) -> list[int]:
-    """How many models a method learns in each of its steps, at the most."""
-    first = [ESTIMATING] if estimate else []
-    match settings:
-        case VfpuSettings():
-            first += [NaiveSettings().folds] if settings.negatives == "reliable" else []
-            return first + [settings.bags] * settings.iterations
-        case BaggingSettings():
-            return [*first, settings.bags]
-        case TwoStepSettings():
-            return [*first, settings.folds, settings.folds]
-        case NaiveSettings():
-            return [*first, settings.folds]
-
-
 def models_of(settings: AnyMethod, *, estimate: bool = False) -> int:
     """How many models a method learns at the most."""
-    return sum(group_sizes(settings, estimate=estimate))
+    return sum(models for _, models in steps_of(settings, estimate=estimate))
 
 
-def steps_of(settings: AnyMethod, *, estimate: bool = False) -> list[str]:
-    """The steps of a method, in each of which one group of models is learned; there may come to be fewer."""
-    first = ["estimates"] if estimate else []
+def steps_of(settings: AnyMethod, *, estimate: bool = False) -> list[tuple[str, int]]:
+    """The steps of a method, and how many models are learned together in each; there may come to be fewer of both."""
+    first = [("estimates", ESTIMATING)] if estimate else []
     match settings:
         case VfpuSettings():
-            first += ["reliable negatives"] if settings.negatives == "reliable" else []
-            return first + [f"iteration {number + 1} of {settings.iterations}" for number in range(settings.iterations)]
+            first += [("reliable negatives", NaiveSettings().folds)] if settings.negatives == "reliable" else []
+            numbers = range(1, settings.iterations + 1)
+            return first + [(f"iteration {number} of {settings.iterations}", settings.bags) for number in numbers]
+        case BaggingSettings():
+            return [*first, ("ranking", settings.bags)]
         case TwoStepSettings():
-            return [*first, "first step", "second step"]
-        case _:
-            return [*first, "ranking"]
+            return [*first, ("first step", settings.folds), ("second step", settings.folds)]
+        case NaiveSettings():
+            return [*first, ("ranking", settings.folds)]
 
 
 def questions(base: AnyBase, settings: AnyMethod, *, estimate: bool = False) -> int | None:
@@ -241,14 +230,16 @@ def _helper(
     return partial(tree_bags.help_learn, team, base, columns, binning)
 
 
-def _scope(team: Team, base: AnyBase, steps: Sequence[str], group: int, bags: int) -> AbstractContextManager[None]:
+def _scope(
+    team: Team, base: AnyBase, steps: Sequence[tuple[str, int]], group: int, bags: int
+) -> AbstractContextManager[None]:
     """Says where in the search we are; a party alone says nothing."""
     if not team.passive:
         return nullcontext()
     step = min(group, len(steps) - 1)
     team.progress(step, len(steps))
     counted = "descent" if isinstance(base, LinearParameters) else "trees"
-    return team.session.scope(f"{steps[step]}, {counted} of {bags} bags")
+    return team.session.scope(f"{steps[step][0]}, {counted} of {bags} bags")
 
 
 def _tell(team: Team, message: NextBags | NoMoreBags) -> None:

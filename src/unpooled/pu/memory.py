@@ -49,7 +49,7 @@ class Memory:
                 self.answered |= Counter({"": int(trees.read(len(trees) - 1).get("answered", np.zeros(())))})
 
     def trees_of(self, group: int) -> Notebook:
-        return Notebook(self._folder / f"{_TREES}{group}")
+        return Notebook(self._trees(group))
 
     def keep(self, model: BaseModel, **arrays: NDArray[np.generic]) -> None:
         """Keep a group that is whole.
@@ -57,7 +57,7 @@ class Memory:
         Its trees stay until the next one is whole, for others may not have got so far.
         """
         self.groups.write(model=np.frombuffer(model.model_dump_json().encode(), np.uint8), **arrays)
-        shutil.rmtree(self.trees_of(len(self.groups) - 2).folder, ignore_errors=True)
+        shutil.rmtree(self._trees(len(self.groups) - 2), ignore_errors=True)
 
     @contextmanager
     def counting(self, team: Team) -> Iterator[None]:
@@ -90,6 +90,9 @@ class Memory:
                     shutil.rmtree(later)
         self.groups.keep_first(groups)
         self.trees_of(groups).keep_first(trees)
+
+    def _trees(self, group: int) -> Path:
+        return self._folder / f"{_TREES}{group}"
 
 
 def model_in(page: Page, kinds: Mapping[bool, type[M]], *, linear: bool) -> M:

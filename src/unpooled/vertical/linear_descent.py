@@ -116,8 +116,7 @@ def _epochs(sides: Sequence[Side]) -> None:
     team, parameters, going = sides[0].team, sides[0].parameters, list(sides)
     most = max(len(side.cut) for side in sides)
     for epoch in range(parameters.epochs):
-        if team.passive:
-            team.tell_waiting(epoch, parameters.epochs)
+        team.tell_waiting(epoch, parameters.epochs)
         for number in range(max(len(side.cut) for side in going)):
             moving = [side for side in going if number < len(side.cut)]
             for side, slope in zip(moving, gradients(moving, number), strict=True):

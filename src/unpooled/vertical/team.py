@@ -48,12 +48,12 @@ class Team:
         """Say how far the current scope is; a party alone says nothing."""
         if self.passive:
             self.session.progress(done, total)
-            self.tell_waiting(done, total)
+        self.tell_waiting(done, total)
 
     def tell_waiting(self, done: int, total: int) -> None:
         """Where the steps of a scope depend on the rows, those who wait are told of coarser ones."""
-        if self.session.party == self.active:
-            for party in self.waiting:
+        for party in self.waiting:
+            if self.session.party == self.active:
                 self.session.send(party, HowFar(self.session.where, done, total))
 
 
