@@ -221,18 +221,14 @@ def run(work: Work, *, all_cores: bool = False) -> Run:
 
 def check(work: Work, fitted: Fitted, telcos_names: Sequence[str]) -> None:
     """The telco's columns come first, in the order of which it alone knows."""
-    _, expected = pooled(work, (*map(int, telcos_names), *range(COLUMNS)))
+    expected = pooled_scores(work._replace(engine="plain"), (*map(int, telcos_names), *range(COLUMNS)))
     if not all(np.array_equal(ours, theirs) for ours, theirs in zip(fitted.scores, expected, strict=True)):
         raise RuntimeError(f"{work}: other scores than from pooled columns")
 
 
-def pooled(work: Work, places: tuple[int, ...]) -> tuple[list[Taken], tuple[Floats, ...]]:
-    return _fit_pooled_once(work._replace(engine="plain"), places)
-
-
 @cache
-def _fit_pooled_once(work: Work, places: tuple[int, ...]) -> tuple[list[Taken], tuple[Floats, ...]]:
-    return fit_pooled(work, places)
+def pooled_scores(work: Work, places: tuple[int, ...]) -> tuple[Floats, ...]:
+    return fit_pooled(work, places)[1]
 
 
 def fit_pooled(work: Work, places: tuple[int, ...]) -> tuple[list[Taken], tuple[Floats, ...]]:
@@ -387,9 +383,7 @@ def with_trees_beside(measure: Callable[[], Run]) -> Run:
 
 def reference_trees() -> tuple[float, ...]:
     """The CPU seconds of pooled trees."""
-    with on_one_core():
-        taken, _ = fit_pooled(Work(SMALL, 12), tuple(range(2 * COLUMNS)))
-    return tuple(tree.cpu for tree in taken[1:])
+    return tuple(tree.cpu for tree in run_pooled(Work(SMALL, 12)).others)
 
 
 def slowed(made: Run, undisturbed: Floats) -> float:
