@@ -79,7 +79,7 @@ def run_alignment(
         party = session.party
         own = (limits or {}).get(party, ANY)
         if party == COORDINATOR:
-            help_find_common(session, places, method)
+            help_find_common(session, places, method, own)
         elif party == SEEKER:
             ran.asked_about = help_label(session, places, tables[party], method, own)
         else:

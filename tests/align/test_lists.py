@@ -40,7 +40,7 @@ def received(messages: list[HiddenIds], total: int) -> Bytes:
     """What bank makes of telco's messages as a list of `total` values."""
 
     def bank(session: Session) -> Bytes:
-        return joined(list(receiving(session, "telco", HiddenIds, NAME, total, WIDTH)), WIDTH)
+        return joined(list(receiving(session, "telco", HiddenIds, NAME, total, WIDTH, 3)), WIDTH)
 
     def telco(session: Session) -> None:
         for message in messages:
@@ -65,7 +65,7 @@ def test_what_is_sent_in_pieces_arrives_whole_and_progress_is_told() -> None:
             return list(sending(session, "telco", HiddenIds, NAME, [values(0, 3), values(3, 2)], 5))
 
     def telco(session: Session) -> list[Bytes]:
-        return list(receiving(session, "bank", HiddenIds, NAME, 5, WIDTH))
+        return list(receiving(session, "bank", HiddenIds, NAME, 5, WIDTH, 3))
 
     results: dict[str, Any] = simulate_roles({"bank": bank, "telco": telco}, timeout=10).results
     assert results["bank"] == [3, 5]
@@ -91,16 +91,19 @@ class Busy:
 
 def test_who_only_receives_or_computes_is_heard_of_too() -> None:
     session: Any = Busy()
-    assert len(list(receiving(session, "telco", HiddenIds, NAME, 6, WIDTH))) == 3
+    assert len(list(receiving(session, "telco", HiddenIds, NAME, 6, WIDTH, 2))) == 3
     assert session.told == [(2, 6), (4, 6), (6, 6)]
     session.told.clear()
     assert len(list(counted(session, [values(0, 5), values(5, 1)], 6))) == 2
     assert session.told == [(5, 6), (6, 6)]
 
 
-def test_pieces_of_any_size_are_taken() -> None:
-    pieces = [HiddenIds(NAME, start, values(start, count)) for start, count in ((0, 1), (1, 5), (6, 2))]
+def test_only_the_last_piece_is_shorter() -> None:
+    """Who cut its list smaller could make the other's ledger as long as its list."""
+    pieces = [HiddenIds(NAME, start, values(start, count)) for start, count in ((0, 3), (3, 3), (6, 2))]
     np.testing.assert_array_equal(received(pieces, 8), values(0, 8))
+    with pytest.raises(ProtocolError, match=r"wrong shape: \(1, 4\), expected 3 rows"):
+        received([HiddenIds(NAME, 0, values(0, 1))], 8)
 
 
 def test_an_empty_list_needs_no_message() -> None:
@@ -116,7 +119,8 @@ def test_an_empty_list_needs_no_message() -> None:
         (HiddenIds(NAME, 4, values(4, 2)), "from position 4, expected 3"),
         (HiddenIds(NAME, -3, values(3, 3)), "from position -3, expected 3"),
         (HiddenIds(NAME, 10**5000, values(3, 3)), "from position out of range, expected 3"),
-        (HiddenIds(NAME, 3, values(3, 4)), r"wrong shape: \(4, 4\), expected 1 to 3 rows of 4 bytes"),
+        (HiddenIds(NAME, 3, values(3, 4)), r"wrong shape: \(4, 4\), expected 3 rows of 4 bytes"),
+        (HiddenIds(NAME, 3, values(3, 2)), r"wrong shape: \(2, 4\), expected 3 rows of 4 bytes"),
         (HiddenIds(NAME, 3, values(3, 0)), r"wrong shape: \(0, 4\)"),
         (HiddenIds(NAME, 3, values(3, 3, 5)), r"wrong shape: \(3, 5\)"),
         (HiddenIds(NAME, 3, values(3, 3).ravel()), r"wrong shape: \(12,\)"),

@@ -83,7 +83,7 @@ def roles_of(table: MakeTable, method: Method) -> dict[str, Role]:
         "bank": bank,
         "telco": lambda session: find_common(session, PLACES, tables["telco"], method, LIMITS),
         "shop": lambda session: help_label(session, PLACES, tables["shop"], method, LIMITS),
-        "coordinator": lambda session: help_find_common(session, PLACES, method),
+        "coordinator": lambda session: help_find_common(session, PLACES, method, LIMITS),
     }
 
 

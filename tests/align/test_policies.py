@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
 import pytest
 
+from unpooled.align import rows
 from unpooled.align.ecdh import HiddenIds
-from unpooled.align.ids import IdLooks
+from unpooled.align.ids import IdLooks, keys_of
 from unpooled.align.opening import Limits, Opening, TooFew, wait_for_the_end
-from unpooled.align.ring import CommonRows
-from unpooled.align.rows import RowsDigest
+from unpooled.align.ring import CommonRows, Tags
+from unpooled.align.rows import CommonCount
+from unpooled.align.same import HiddenDigest
+from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import PeerFailed, ProtocolError, RefusedError
 from unpooled.run.simulate import simulate_roles
 from unpooled.session import Session
@@ -78,6 +82,59 @@ def test_a_ring_is_refused_for_any_of_its_members(fail: Run) -> None:
     assert ran.kinds("coordinator", "received") <= {kind_of(Opening)}
 
 
+# too many ids
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("strict", "other"), [("bank", "telco"), ("telco", "bank")])
+def test_who_brings_too_many_ids_is_refused_before_any_id_leaves(
+    fail: Run, way: dict[str, Any], strict: str, other: str
+) -> None:
+    ran = fail({"bank": BANK, "telco": BANK}, limits={strict: Limits(1, 1, 19)}, **way)
+    assert isinstance(ran.error, RefusedError)
+    assert str(ran.error) == (
+        f"{strict} aligns with parties that bring at most 19 ids (policy.maximum_peer_rows), and {other} brings more"
+    )
+    assert ran.kinds(strict, "sent") == {kind_of(Opening)}
+
+
+def test_the_coordinator_takes_no_longer_lists_than_it_agreed_to(fail: Run) -> None:
+    ran = fail({"bank": BANK, "telco": TELCO}, coordinator=True, limits={"coordinator": Limits(1, 1, 29)})
+    assert str(ran.error).startswith("coordinator aligns with parties that bring at most 29 ids")
+    assert ran.given("coordinator", Tags) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("asked", [BANK, [f"made-up-{n}" for n in range(6)], BANK[15:19]], ids=["all", "more", "fewer"])
+def test_a_seeker_is_asked_about_as_many_ids_as_are_in_common(
+    fail: Run, monkeypatch: pytest.MonkeyPatch, way: dict[str, Any], asked: list[str]
+) -> None:
+    """Five are in common. The active party asks about others instead, as if the seeker could not know how many."""
+    honest = keys_of
+
+    def keys(table: Table, *, ignore_case: bool) -> list[bytes]:
+        instead = table_from_frame(pl.DataFrame({"id": asked}), "id", "bank")
+        common = table.party == "bank" and table.frame.height == 5
+        return honest(instead if common else table, ignore_case=ignore_case)
+
+    monkeypatch.setattr(rows, "keys_of", keys)
+    ran = fail({"bank": BANK, "telco": TELCO}, seeker=SHOP, **way)
+    assert isinstance(ran.error, RefusedError)
+    assert str(ran.error) == (
+        "bank asks shop about another number of ids than, by telco's word, the owners of columns have in common: "
+        "shop does not answer"
+    )
+    assert ran.kinds("shop", "sent") == {kind_of(Opening)}
+
+
+@pytest.mark.parametrize("told", [-1, 4, 6, 10**30])
+def test_a_passive_party_cannot_make_a_seeker_answer_more(fail: Run, changing: Run, told: int) -> None:
+    meddle = {"telco": changing(CommonCount, lambda message, number: CommonCount(told))}
+    ran = fail({"bank": BANK, "telco": TELCO, "railway": TELCO}, seeker=SHOP, coordinator=True, meddle=meddle)
+    assert "by telco's word" in str(ran.error)
+    assert ran.kinds("shop", "sent") == {kind_of(Opening)}
+
+
 # too small an overlap
 
 
@@ -98,7 +155,7 @@ def test_with_too_small_an_overlap_nobody_has_rows_and_all_hear_why(
         assert f"bank failed: {text}" in say(ran, party)
     for party in ran.errors:
         assert kind_of(CommonRows) not in ran.kinds(party, "received") | ran.kinds(party, "sent")
-        assert kind_of(RowsDigest) not in ran.kinds(party, "received")
+        assert kind_of(HiddenDigest) not in ran.kinds(party, "received")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -152,7 +209,7 @@ def test_who_is_told_another_thing_than_the_others_is_noticed(fail: Run, changin
     meddle = {"coordinator": changing(CommonRows, lambda told, number: TooFew(), to="telco")}
     ran = fail({"bank": BANK, "telco": BANK}, coordinator=True, meddle=meddle)
     assert isinstance(ran.error, ProtocolError)
-    assert "RowsDigest" in str(ran.error)
+    assert "HiddenDigest" in str(ran.error)
     assert ran.ids == {}
 
 

@@ -263,7 +263,7 @@ def test_signatures_in_other_pieces_than_were_asked_for_are_refused(fail: Run, c
         ]
 
     ran = fail(OWNERS, psi="blind-rsa", meddle={"telco": changing(Signatures, halves)})
-    check_refused(ran, "telco sent 2 signatures for 4 values")
+    check_refused(ran, "telco sent Signatures of the wrong shape: (2, 128), expected 4 rows of 128 bytes")
 
 
 def test_no_more_is_signed_than_was_announced(fail: Run, changing: Run) -> None:

@@ -72,13 +72,11 @@ def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange, 
         for _, _ in zip(range(WINDOW), blind_ids, strict=False):  # 4, as far as it may be sent ahead
             pass
     with session.scope("tags"):
-        tags = list(receiving(session, peer, SignedTags, exchange.name, exchange.ids[peer], TAG_BYTES))  # 3
+        tags = list(receiving(session, peer, SignedTags, exchange.name, exchange.ids[peer], TAG_BYTES, CHUNK))  # 3
 
     def answered() -> Iterator[tuple[Sequence[bytes], Bytes, Bytes]]:
-        signatures = receiving(session, peer, Signatures, exchange.name, total, rsa.width_of(modulus))
+        signatures = receiving(session, peer, Signatures, exchange.name, total, rsa.width_of(modulus), CHUNK)
         for chunk, signed in zip(chunks, signatures, strict=False):
-            if len(signed) != len(chunk):
-                raise ProtocolError(f"{peer} sent {len(signed)} signatures for {len(chunk)} values")
             next(blind_ids, None)
             yield chunk, factors.popleft(), signed
 
@@ -100,7 +98,7 @@ def answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchang
         for _ in sending(session, peer, SignedTags, exchange.name, tagging, len(keys)):
             pass
     with session.scope("sign"):  # 4
-        blind_ids = receiving(session, peer, BlindedIds, exchange.name, total, rsa.width_of(private.n))
+        blind_ids = receiving(session, peer, BlindedIds, exchange.name, total, rsa.width_of(private.n), CHUNK)
         signing = in_order(partial(rsa.signed, private, peer), blind_ids, WINDOW)
         for _ in sending(session, peer, Signatures, exchange.name, signing, total):
             pass

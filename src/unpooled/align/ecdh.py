@@ -56,7 +56,7 @@ def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange) 
     theirs = _swap(session, peer, secret, [keys[row] for row in order], exchange)  # 2
     with session.scope("raise"):  # 3
         raising = counted(session, in_order(partial(raised, secret, peer), theirs), exchange.ids[peer])
-        answers = receiving(session, peer, RaisedIds, exchange.name, len(keys), POINT_BYTES)
+        answers = receiving(session, peer, RaisedIds, exchange.name, len(keys), POINT_BYTES, CHUNK)
         checking = in_order(partial(checked, peer), answers)
         tags = [joined(pieces, POINT_BYTES) for pieces in by_turns(checking, raising)]
     positions = common_positions(tags, [session.party, peer])  # 4
@@ -78,5 +78,5 @@ def _swap(session: Session, peer: str, secret: bytes, keys: Sequence[bytes], exc
     with session.scope("hide"):
         hiding = in_order(partial(hashed_and_raised, secret, exchange.name), cut(keys, CHUNK))
         outgoing = sending(session, peer, HiddenIds, exchange.name, hiding, len(keys))
-        incoming = receiving(session, peer, HiddenIds, exchange.name, exchange.ids[peer], POINT_BYTES)
+        incoming = receiving(session, peer, HiddenIds, exchange.name, exchange.ids[peer], POINT_BYTES, CHUNK)
         return by_turns(outgoing, incoming)[1]

@@ -51,10 +51,13 @@ def sending(
         yield start
 
 
-def receiving(session: Session, peer: str, kind: type[Any], exchange: bytes, total: int, width: int) -> Iterator[Bytes]:
-    """A peer's list of `total` values, piece by piece; a piece that is not the next one of this exchange is refused."""
+def receiving(
+    session: Session, peer: str, kind: type[Any], exchange: bytes, total: int, width: int, size: int
+) -> Iterator[Bytes]:
+    """A peer's list of `total` values in pieces of `size`; one that is not the next of this exchange is refused."""
     start = 0
     while start < total:
+        rows = min(size, total - start)
         piece: Chunk = session.recv(peer, kind)
         values = piece.values
         if piece.exchange != exchange:
@@ -66,10 +69,10 @@ def receiving(session: Session, peer: str, kind: type[Any], exchange: bytes, tot
                 f"{peer} sent {kind.__name__} from position {_short(piece.start)}, expected {start} "
                 f"(scope '{session.where}'): it was sent twice, lost or put in another order"
             )
-        if values.ndim != 2 or values.shape[1] != width or not 0 < len(values) <= total - start:
+        if values.shape != (rows, width):
             raise ProtocolError(
-                f"{peer} sent {kind.__name__} of the wrong shape: {values.shape}, expected 1 to {total - start} rows "
-                f"of {width} bytes (scope '{session.where}')"
+                f"{peer} sent {kind.__name__} of the wrong shape: {values.shape}, expected {rows} rows of "
+                f"{width} bytes (scope '{session.where}')"
             )
         start += len(values)
         session.progress(start, total)

@@ -16,16 +16,18 @@ from unpooled.errors import ProtocolError, RefusedError
 from unpooled.session import Session
 from unpooled.wire import message
 
+MOST_PEER_IDS = 10_000_000
 _NONCE_BYTES = 32
 _MOST = 2**40
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a party insists on: how many ids others bring at least, and how many must be in common."""
+    """What a party insists on: how many ids others bring at least and at most, and how many must be in common."""
 
     peer_ids: int = 1
     overlap: int = 1
+    most_peer_ids: int = MOST_PEER_IDS
 
 
 @message(
@@ -91,6 +93,11 @@ def _check(me: str, openings: Mapping[str, Opening], owners: Mapping[str, Openin
             raise RefusedError(
                 f"{me} aligns with parties that bring at least {limits.peer_ids} ids (policy.minimum_peer_rows), "
                 f"and {party} brings fewer"
+            )
+        if party != me and opening.ids > limits.most_peer_ids:
+            raise RefusedError(
+                f"{me} aligns with parties that bring at most {limits.most_peer_ids} ids (policy.maximum_peer_rows), "
+                f"and {party} brings more"
             )
 
 

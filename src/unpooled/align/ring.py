@@ -84,7 +84,7 @@ def member(
             to, kind = (coordinator, Tags) if last else (behind, HiddenIds)
             outgoing = sending(session, to, kind, exchange.name, raising, exchange.ids[owner])
             expected = 0 if last else exchange.ids[next_owner]
-            incoming = receiving(session, before, HiddenIds, exchange.name, expected, POINT_BYTES)
+            incoming = receiving(session, before, HiddenIds, exchange.name, expected, POINT_BYTES, CHUNK)
             held = by_turns(outgoing, incoming)[1]
     return told_common(session, coordinator, exchange, order)  # 3
 
@@ -96,7 +96,7 @@ def compare(session: Session, ring: Sequence[str], exchange: Exchange) -> bool:
             *(
                 in_order(
                     partial(checked, ring[place - 1]),
-                    receiving(session, ring[place - 1], Tags, exchange.name, exchange.ids[owner], POINT_BYTES),
+                    receiving(session, ring[place - 1], Tags, exchange.name, exchange.ids[owner], POINT_BYTES, CHUNK),
                 )
                 for place, owner in enumerate(ring)
             )
@@ -120,6 +120,8 @@ def told_common(session: Session, teller: str, exchange: Exchange, order: Ints) 
         return None
     if told.exchange != exchange.name:
         raise ProtocolError(f"{teller} sent CommonRows that belong to another exchange")
+    if len(told.salt) != SALT_BYTES:
+        raise ProtocolError(f"{teller} sent CommonRows with a salt of {len(told.salt)} bytes, expected {SALT_BYTES}")
     positions = checked_positions(told.positions, len(order), teller)
     if len(positions) < exchange.overlap:
         raise ProtocolError(f"{teller} sent CommonRows although fewer than {exchange.overlap} ids are in common")

@@ -1,14 +1,14 @@
 """The two steps of an alignment: the rows that all owners of columns share, and which of these the seeker has too.
 
 After the first step every owner holds the same ids in the same order, one that comes from random tags and not from the
-ids. The rows' digest says so: later steps compare digests and refuse rows that differ.
+ids. They make sure of it without showing the rows' digest (`same`): positions that somebody told may be wrong.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Literal, NoReturn
 
@@ -29,9 +29,10 @@ from unpooled.align.opening import (
     wait_for_the_end,
 )
 from unpooled.align.ring import SALT_BYTES, Common, CommonRows, told_common
+from unpooled.align.same import require_same_rows
 from unpooled.codec import Ints
 from unpooled.data.table import Table
-from unpooled.errors import ProtocolError
+from unpooled.errors import RefusedError
 from unpooled.session import Session
 from unpooled.wire import message
 
@@ -72,9 +73,9 @@ class Aligned:
     digest: str
 
 
-@message(discloses="nothing: a digest of ids that the receiver has too, salted for this run")
-class RowsDigest:
-    digest: str
+@message(discloses="how many ids all owners of columns have in common", to="the seeker, who is asked about as many")
+class CommonCount:
+    count: int
 
 
 @message(discloses="that at least as many ids are in common as both insist on", to="the seeker")
@@ -94,15 +95,17 @@ def find_common(session: Session, places: Places, table: Table, method: Method, 
             common = _by_pairs(session, places, table, keys, method, limits)
         aligned = Aligned(common.rows, _digest_of((keys[row] for row in common.rows), common.salt))
         require_same_rows(session, places.owners, aligned.digest)
+        if places.seeker and session.party != places.active:
+            session.send(places.seeker, CommonCount(len(aligned.rows)))
     return aligned
 
 
-def help_find_common(session: Session, places: Places, method: Method) -> None:
+def help_find_common(session: Session, places: Places, method: Method, limits: Limits) -> None:
     """Step 1 at the coordinator, who compares what it cannot read; with other methods it has nothing to do."""
     if not places.passive or method.psi != "ecdh":
         return
     with session.scope("common"):
-        exchange = _ring_opening(session, places, 0, 0, Limits())
+        exchange = _ring_opening(session, places, 0, 0, replace(limits, peer_ids=0, overlap=0))
         if not ring.compare(session, places.owners, exchange):
             wait_for_the_end(session, places.active)
 
@@ -134,8 +137,11 @@ def help_label(session: Session, places: Places, table: Table, method: Method, l
     """Step 2 at the seeker, who answers blindly; returns how many rows the active party asked about."""
     keys = keys_of(table, ignore_case=method.ignore_case)
     parties = (places.active, session.party)
+    with session.scope("common"):
+        counts = {party: session.recv(party, CommonCount).count for party in places.passive}
     with session.scope("label"):
         exchange = open_exchange(session, "label", parties, len(keys), len(table.id), limits)
+        _check_asked(session.party, places.active, exchange.ids[places.active], counts)
         _answer(session, places.active, keys, exchange, method)
         if isinstance(session.recv(places.active, Enough, TooFew), TooFew):
             end_with_hint(
@@ -144,17 +150,14 @@ def help_label(session: Session, places: Places, table: Table, method: Method, l
     return exchange.ids[places.active]
 
 
-def require_same_rows(session: Session, owners: Sequence[str], digest: str) -> None:
-    """Compare the digest of aligned rows with every other owner's; ProtocolError if any differs."""
-    others = [party for party in owners if party != session.party]
-    with session.scope("same rows"):
-        for party in others:
-            session.send(party, RowsDigest(digest))
-        for party in others:
-            if session.recv(party, RowsDigest).digest != digest:
-                raise ProtocolError(
-                    f"{session.party} and {party} do not hold the same rows in the same order: align again"
-                )
+def _check_asked(me: str, active: str, asked: int, counts: Mapping[str, int]) -> None:
+    """The active party asks about the common rows, of which the passive parties know how many there are."""
+    for party, count in counts.items():
+        if asked != count:
+            raise RefusedError(
+                f"{active} asks {me} about another number of ids than, by {party}'s word, the owners of columns have "
+                f"in common: {me} does not answer"
+            )
 
 
 def _by_ring(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from unpooled import atomic
-from unpooled.align import blind_rsa, ecdh, ring, rows
+from unpooled.align import blind_rsa, ecdh, ring, rows, same
 from unpooled.align.ids import IdLooks, keys_of
 from unpooled.align.opening import Limits, Opening, TooFew
 from unpooled.align.rows import Method, Places
@@ -64,7 +64,7 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     limits = limits_of(work)
     table, cleaning = work.table, work.cleaning
     if table is None or cleaning is None:
-        rows.help_find_common(session, places, method)
+        rows.help_find_common(session, places, method, limits)
         return {}
     result: dict[str, Any] = {"rows_read": cleaning.rows_read, "rows": table.frame.height}
     if session.party == places.seeker:
@@ -89,8 +89,11 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     else:
         for peer in places.passive:
             said += [*_pair_outline(places.active, peer, parameters), Exchange(places.active, peer, ring.CommonRows, 1)]
-    said += [Exchange(a, b, rows.RowsDigest, 1, 150) for a, b in permutations(owners, 2)]
+    said += [
+        Exchange(a, b, kind, 1, 120) for kind in (same.HiddenDigest, same.SameRows) for a, b in permutations(owners, 2)
+    ]
     if places.seeker:
+        said += [Exchange(party, places.seeker, rows.CommonCount, 1, 60) for party in places.passive]
         said += _pair_outline(places.active, places.seeker, parameters)
         said.append(Exchange(places.active, places.seeker, rows.Enough, 1, 60))
     return [*said, *_ending_outline(places, parameters)]
@@ -120,7 +123,8 @@ def method_of(plan: Plan, parameters: Parameters) -> Method:
 
 def limits_of(work: Work[P]) -> Limits:
     """What this party's policy asks of an alignment."""
-    return Limits(work.private.policy.minimum_peer_rows, work.private.policy.minimum_overlap)
+    policy = work.private.policy
+    return Limits(policy.minimum_peer_rows, policy.minimum_overlap, policy.maximum_peer_rows)
 
 
 def common_rows(session: Session, work: Work[P], places: Places) -> Common | None:
@@ -128,7 +132,7 @@ def common_rows(session: Session, work: Work[P], places: Places) -> Common | Non
     method = method_of(work.plan, work.parameters)
     with session.scope("align"):
         if work.table is None or work.cleaning is None:
-            rows.help_find_common(session, places, method)
+            rows.help_find_common(session, places, method, limits_of(work))
             return None
         aligned = rows.find_common(session, places, work.table, method, limits_of(work))
     table = work.table.take(aligned.rows)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from unpooled.align.opening import MOST_PEER_IDS
 from unpooled.data.prepare import PrepareSettings
 from unpooled.data.sources import TableSettings
 from unpooled.errors import PlanError
@@ -25,6 +26,9 @@ class Policy(Section):
     )
     minimum_peer_rows: int = Field(
         30, description="the fewest ids another party may compare with this one's; fewer would be probing", ge=1
+    )
+    maximum_peer_rows: int = Field(
+        MOST_PEER_IDS, description="the most ids another party may compare with this one's, or bring to its ring", ge=1
     )
     minimum_overlap: int = Field(
         30, description="the fewest ids in common; with fewer the job ends without telling which", ge=1
