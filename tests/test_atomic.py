@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from unpooled.atomic import EVERYBODY_READS, OWNER_ONLY, remove_unfinished, replacing, write_bytes, write_text
+from unpooled.atomic import OWNER_ONLY, make_folder, owner_only, remove_unfinished, replacing, write_bytes, write_text
 
 
 def mode_of(path: Path) -> int:
@@ -26,13 +26,28 @@ def test_text_and_bytes_are_written_as_they_are(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bytes", "text"]
 
 
-@pytest.mark.parametrize("mode", [OWNER_ONLY, EVERYBODY_READS])
-@pytest.mark.parametrize(
-    "write", [lambda path, mode: write_text(path, "x", mode), lambda p, m: write_bytes(p, b"x", m)]
-)
-def test_the_file_has_the_mode_asked_for(tmp_path: Path, mode: int, write: Callable[[Path, int], None]) -> None:
-    write(tmp_path / "file", mode)
-    assert mode_of(tmp_path / "file") == mode
+def append(path: Path) -> None:
+    with open(path, "ab", opener=owner_only) as file:
+        file.write(b"x")
+
+
+@pytest.mark.parametrize("write", [lambda path: write_text(path, "x"), lambda path: write_bytes(path, b"x"), append])
+def test_a_file_is_its_owners_alone_whatever_it_was(tmp_path: Path, write: Callable[[Path], None]) -> None:
+    before = os.umask(0)
+    try:
+        write(tmp_path / "new")
+        (tmp_path / "old").touch(0o644)
+        write(tmp_path / "old")
+    finally:
+        os.umask(before)
+    assert mode_of(tmp_path / "new") == mode_of(tmp_path / "old") == 0o600
+
+
+def test_a_folder_is_its_owners_alone_whatever_it_was(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir(0o755)
+    for name in ("old", "new"):
+        make_folder(tmp_path / name)
+        assert mode_of(tmp_path / name) == 0o700
 
 
 def test_nobody_else_reads_the_file_while_it_is_written(tmp_path: Path) -> None:
@@ -113,7 +128,7 @@ def test_a_disk_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyte
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", fails)
-    with pytest.raises(OSError, match="Input/output error"):
+    with pytest.raises(OSError, match=r"Input/output error: '.*/file'$"):
         write_text(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

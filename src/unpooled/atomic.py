@@ -1,4 +1,7 @@
-"""Files appear whole or not at all, after a power cut too: written under a temporary name beside, then renamed."""
+"""Files appear whole or not at all, after a power cut too: written under a temporary name beside, then renamed.
+
+Whatever this package writes is for its owner alone: files have the mode 0600, and folders 0700.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 OWNER_ONLY = 0o600
-EVERYBODY_READS = 0o644
+OWNER_ENTERS = 0o700
 _UNFINISHED = ".unfinished"
 
 
 @contextmanager
-def replacing(path: Path, mode: int = EVERYBODY_READS, *, lasting: bool = True) -> Iterator[Path]:
+def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
     """Yield a temporary path; when the block ends well it takes `path`'s place, otherwise it is removed.
 
     A file that is to be `lasting` is on the disk by then, and not only on its way there.
@@ -33,10 +36,12 @@ def replacing(path: Path, mode: int = EVERYBODY_READS, *, lasting: bool = True) 
         yield temporary
         if lasting:
             _flush(temporary, os.O_RDWR)
-        temporary.chmod(mode)
+        temporary.chmod(OWNER_ONLY)
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)  # of a full disk too it is said which file had no room
         raise
     if lasting:
         flush_folder(path.parent)
@@ -63,13 +68,26 @@ def _flush(path: Path, flags: int) -> None:
         os.close(handle)
 
 
-def write_text(path: Path, text: str, mode: int = EVERYBODY_READS) -> None:
-    """Write a whole text file, readable by its owner alone until it stands under its own name."""
-    with replacing(path, mode) as temporary:
+def make_folder(folder: Path) -> None:
+    """Make a folder that its owner alone enters; one that is there already is closed to others."""
+    folder.mkdir(mode=OWNER_ENTERS, parents=True, exist_ok=True)
+    folder.chmod(OWNER_ENTERS)
+
+
+def owner_only(path: str, flags: int) -> int:
+    """For `open(..., opener=owner_only)`: a file that grows line by line, for its owner alone, also if it is there."""
+    handle = os.open(path, flags, OWNER_ONLY)
+    Path(path).chmod(OWNER_ONLY)
+    return handle
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole text file."""
+    with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_bytes(path: Path, content: bytes, mode: int = EVERYBODY_READS, *, lasting: bool = True) -> None:
-    """Write a whole binary file in the same way."""
-    with replacing(path, mode, lasting=lasting) as temporary:
+def write_bytes(path: Path, content: bytes, *, lasting: bool = True) -> None:
+    """Write a whole binary file."""
+    with replacing(path, lasting=lasting) as temporary:
         temporary.write_bytes(content)

@@ -56,7 +56,7 @@ class Notebook:
         with naming(path, "written"):
             if not len(self):
                 _make_folder(self.folder)
-            with atomic.replacing(path, atomic.OWNER_ONLY) as temporary, temporary.open("wb") as file:
+            with atomic.replacing(path) as temporary, temporary.open("wb") as file:
                 np.savez(file, allow_pickle=False, **arrays)
         self._length += 1
 
@@ -100,7 +100,7 @@ def _page_in(content: bytes) -> Page | None:
 
 def _make_folder(folder: Path) -> None:
     """Make a folder that its owner alone reads, and that is there after a power cut."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    atomic.make_folder(folder)
     atomic.flush_folder(folder.parent)
 
 
@@ -135,5 +135,5 @@ def open_checkpoint(folder: Path, party: str, about: Mapping[str, str], *, resum
     shutil.rmtree(folder, ignore_errors=True)
     with naming(folder / _HEADER, "written"):
         _make_folder(folder)
-        atomic.write_text(folder / _HEADER, json.dumps(header) + "\n", atomic.OWNER_ONLY)
+        atomic.write_text(folder / _HEADER, json.dumps(header) + "\n")
     return folder

@@ -19,12 +19,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, zip_longest
 from pathlib import Path
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, Self, get_args, get_type_hints
 
+from unpooled import atomic
 from unpooled.errors import LedgerError
 from unpooled.wire import Disclosure
 
@@ -49,7 +51,7 @@ class Ledger:
         self._last = _last_chain(path, party, plan_digest) if resume else _START
         self._whole = True
         try:
-            self._file = path.open("ab" if resume else "xb", buffering=0)
+            self._file = open(path, "ab" if resume else "xb", buffering=0, opener=atomic.owner_only)  # noqa: SIM115
         except FileExistsError:
             raise LedgerError(f"{path} exists already: a ledger is never overwritten, take a new run folder") from None
         except OSError as error:
@@ -72,6 +74,14 @@ class Ledger:
         with self._file:
             if whole:
                 self._append('"closed": true')
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close; if the block failed, no error in closing, as on a full disk, takes the place of that one."""
+        with nullcontext() if kind is None else suppress(LedgerError, OSError):
+            self.close()
 
     def _append(self, members: str) -> None:
         text = f'{{"at": {time.time():.3f}, {members}'

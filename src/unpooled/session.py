@@ -152,14 +152,20 @@ class Session:
         self._end()
 
     def abort(self, error: BaseException) -> None:
-        """Tell every peer that can be told without waiting that this party failed, and leave."""
+        """Tell every peer that can be told without waiting that this party failed, and leave.
+
+        That is told even if the ledger takes no more, and no error in telling it takes the place of the first one.
+        """
         shareable = isinstance(error, UnpooledError) and error.shareable
         notice = Abort(origin_of(error, self.party), str(error) if shareable else type(error).__name__)
         for peer in self.peers:
             if self._transport.can_send(peer):
+                frame = encode(notice, self.where)
+                with suppress(LedgerError):
+                    self._record(peer, Abort, frame)
                 with suppress(UnpooledError):
-                    self._dispatch(peer, Abort, encode(notice, self.where))
-        with suppress(LedgerError):
+                    self._transport.send(peer, frame)
+        with suppress(LedgerError, OSError):
             self._end()
 
     def _tell_waiting(self, whom: str) -> None:
@@ -173,9 +179,12 @@ class Session:
                 self._dispatch(peer, type(news), encode(news, self.where))
 
     def _dispatch(self, peer: str, kind: type, frame: Frame) -> None:
+        self._record(peer, kind, frame)
+        self._transport.send(peer, frame)
+
+    def _record(self, peer: str, kind: type, frame: Frame) -> None:
         self._ledger.record("sent", peer, kind_of(kind), self.where, frame.size, disclosure_of(kind))
         self.sent += frame.size
-        self._transport.send(peer, frame)
 
     def _end(self) -> None:
         self._transport.close()

@@ -12,7 +12,6 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unpooled import atomic
 from unpooled.errors import PlanError
 from unpooled.jobs.files import load_job, load_plan, load_private, write_toml
 from unpooled.jobs.kinds import parameters_of
@@ -136,7 +135,7 @@ def test_relative_paths_are_taken_from_the_files_folder(tmp_path: Path, monkeypa
 
 
 def test_a_private_file_can_be_kept_from_others(tmp_path: Path) -> None:
-    write_toml(tmp_path / "bank.toml", Private(seed=1), atomic.OWNER_ONLY)
+    write_toml(tmp_path / "bank.toml", Private(seed=1))
     assert stat.S_IMODE((tmp_path / "bank.toml").stat().st_mode) == 0o600
 
 

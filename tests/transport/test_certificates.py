@@ -51,12 +51,12 @@ def rights(path: Path) -> int:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such rights")
-def test_only_the_owner_can_read_keys(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_keys_and_certificates(tmp_path: Path) -> None:
     certificates.make_trial(tmp_path, ["bank", "telco"])
     for folder in tmp_path.iterdir():
         assert rights(folder) == 0o700
         for path in folder.glob("*.pem"):
-            assert rights(path) == (0o600 if "key" in path.name else 0o644), path.name
+            assert rights(path) == 0o600, path.name
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such rights")

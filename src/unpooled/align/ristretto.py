@@ -7,34 +7,50 @@ itself, and neither a twist nor a small subgroup is there to leak a bit.
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import rbcl
-from rbcl._sodium import lib_path
 
 from unpooled.codec import Bytes
-from unpooled.errors import ProtocolError
-
-with suppress(OSError):
-    Path(lib_path).unlink()  # rbcl leaves a copy of libsodium in the temporary folder each time; it is loaded by now
+from unpooled.errors import InputError, ProtocolError
 
 POINT_BYTES = 32
 _IDENTITY = bytes(POINT_BYTES)
 _DOMAIN = b"unpooled align ristretto255 v1"
+_TOO_MANY_BITS = 0x80
+"""In the last byte: numbers have 255 bits, and the library takes a point with the 256th set for the one without."""
+
+
+@cache
+def sodium() -> Any:
+    """The library, loaded when it is first needed: it is copied into the temporary folder, and loaded from there."""
+    try:
+        import rbcl
+        from rbcl._sodium import lib_path
+    except OSError as error:
+        raise InputError(
+            f"libsodium cannot be loaded from the temporary folder {tempfile.gettempdir()} ({error}): set TMPDIR to a "
+            "folder with room that is not mounted noexec"
+        ) from error
+    with suppress(OSError):
+        Path(lib_path).unlink()  # otherwise the copy would stay
+    return rbcl
 
 
 def new_secret() -> bytes:
     """A random scalar, from the system's randomness."""
-    secret: bytes = rbcl.crypto_core_ristretto255_scalar_random()
+    secret: bytes = sodium().crypto_core_ristretto255_scalar_random()
     return secret
 
 
 def hashed_and_raised(secret: bytes, exchange: bytes, keys: Sequence[bytes]) -> Bytes:
     """Each key hashed to a point of the group, and raised by the secret."""
-    prefix = hashlib.sha512(_DOMAIN + exchange)
+    prefix, rbcl = hashlib.sha512(_DOMAIN + exchange), sodium()
     points = []
     for key in keys:
         digest = prefix.copy()
@@ -46,9 +62,11 @@ def hashed_and_raised(secret: bytes, exchange: bytes, keys: Sequence[bytes]) -> 
 
 def raised(secret: bytes, sender: str, points: Bytes) -> Bytes:
     """Each point raised by the secret; bytes that are no point, and the identity, are refused."""
-    data = points.tobytes()
+    data, rbcl = points.tobytes(), sodium()
     made = []
     for start in range(0, len(data), POINT_BYTES):
+        if data[start + POINT_BYTES - 1] & _TOO_MANY_BITS:
+            raise _no_point(sender, start)
         try:
             made.append(rbcl.crypto_scalarmult_ristretto255(secret, data[start : start + POINT_BYTES]))
         except RuntimeError:
@@ -58,10 +76,10 @@ def raised(secret: bytes, sender: str, points: Bytes) -> Bytes:
 
 def checked(sender: str, points: Bytes) -> Bytes:
     """Points that are only compared; bytes that are no point, and the identity, are refused all the same."""
-    data = points.tobytes()
+    data, rbcl = points.tobytes(), sodium()
     for start in range(0, len(data), POINT_BYTES):
         point = data[start : start + POINT_BYTES]
-        if point == _IDENTITY or not rbcl.crypto_core_ristretto255_is_valid_point(point):
+        if point == _IDENTITY or point[-1] & _TOO_MANY_BITS or not rbcl.crypto_core_ristretto255_is_valid_point(point):
             raise _no_point(sender, start)
     return points
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 from rich.console import Console
 
+from unpooled import atomic
 from unpooled.cli.bars import ConsoleHandler, bars
 from unpooled.cli.dry_run import show_dry_run
 from unpooled.cli.evaluate import judge
@@ -277,14 +278,14 @@ def _log_to(console: Console, quiet: bool) -> None:
 def _log_in(path: Path) -> Iterator[None]:
     """Keep the log in a file as well, quiet or not."""
     log = logging.getLogger("unpooled")
-    file = logging.FileHandler(path, encoding="utf-8")
-    file.setFormatter(logging.Formatter(_LOG_LINE, _LOG_TIME))
-    log.addHandler(file)
-    try:
-        yield
-    finally:
-        log.removeHandler(file)
-        file.close()
+    with open(path, "a", encoding="utf-8", opener=atomic.owner_only) as file:
+        handler = logging.StreamHandler(file)
+        handler.setFormatter(logging.Formatter(_LOG_LINE, _LOG_TIME))
+        log.addHandler(handler)
+        try:
+            yield
+        finally:
+            log.removeHandler(handler)
 
 
 def _end_with_parent() -> None:

@@ -37,6 +37,8 @@ _DATE = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ][0-9:.]+Z?)?$"
 _LEADING_ZERO = r"^[+-]?0[0-9]"
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 _ROWS_NAMED = 5
+LONGEST_ID = 256
+_UNSEEN = r"[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]"
 
 
 def _checked_levels(levels: tuple[str, ...]) -> tuple[str, ...]:
@@ -120,6 +122,21 @@ def what_is_wrong(kind: Kind) -> str:
     return {"number": "not a number", "date": "not a date written YYYY-MM-DD", "boolean": "neither true nor false"}[
         kind
     ]
+
+
+def unfit_ids(cells: pl.Series) -> tuple[str, list[int]] | None:
+    """Why some ids are not taken, and in which rows: they end in lists that people open and in pages that they read.
+
+    >>> unfit_ids(pl.Series(["007", "ann\\u202e", "Émile"]))
+    ('an id holds a control or format character, which nobody sees', [2])
+    """
+    for reason, rows in (
+        ("an id holds a control or format character, which nobody sees", cells.str.contains(_UNSEEN)),
+        (f"an id is longer than {LONGEST_ID} characters", cells.str.len_chars() > LONGEST_ID),
+    ):
+        if rows.any():
+            return reason, (rows.arg_true() + 1).to_list()
+    return None
 
 
 def fault(party: str, origin: str, reason: str, column: str | None = None, rows: Sequence[int] = ()) -> InputError:

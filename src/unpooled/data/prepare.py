@@ -371,7 +371,7 @@ def _with_rare_pooled(cells: pl.Series, category: CategoryColumn) -> tuple[pl.Se
 
 def save(preparation: Preparation, path: Path) -> None:
     """Write the preparation as JSON, for its owner alone, since it tells of the data; numbers come back exactly."""
-    atomic.write_text(path, preparation.model_dump_json(indent=2) + "\n", atomic.OWNER_ONLY)
+    atomic.write_text(path, preparation.model_dump_json(indent=2) + "\n")
 
 
 def load_preparation(path: Path) -> Preparation:

@@ -201,9 +201,14 @@ def _read_postgres(settings: TableSettings, party: str, first: int | None) -> pl
     set_by_party = conninfo_to_dict(target).get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT")
     with psycopg.connect(target, connect_timeout=set_by_party or _SECONDS_TO_CONNECT) as connection:
         connection.read_only = True
-        connection.execute("set local timezone to 'UTC'; set local datestyle to 'ISO'")
+        connection.execute(
+            "set default_transaction_read_only to on; set local timezone to 'UTC'; set local datestyle to 'ISO'"
+        )
         source = _postgres_source(settings)
-        columns = connection.execute(sql.SQL("select * from {} limit 0").format(source)).description or []
+        # Prepared, as the cursor below declares its own: the server takes one statement only, so that none can follow
+        # the party's query that ends the read-only transaction.
+        look = connection.execute(sql.SQL("select * from {} limit 0").format(source), prepare=True)
+        columns = look.description or []
         types = {column.name: connection.adapters.types.get(column.type_code) for column in columns}
         casts = {}
         for name in _wanted(settings, party, [column.name for column in columns]):

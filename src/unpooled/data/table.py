@@ -1,7 +1,8 @@
 """A party's table in memory: ids as text, every other column of a known kind.
 
-An id keeps its leading zeros, has one way to write each letter (Unicode NFC) and loses white space around it. A blank
-id, and one of the texts that stand for a missing value, is null: `prepare.clean` refuses it.
+An id keeps its leading zeros, has one way to write each letter (Unicode NFC) and loses white space around it. One that
+is very long, or holds characters that nobody sees, is refused. A blank id, and one of the texts that stand for a
+missing value, is null: `prepare.clean` refuses it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unpooled.data.columns import MISSING_TEXTS, Kind, fault, infer, typed, what_is_wrong, without_missing
+from unpooled.data.columns import MISSING_TEXTS, Kind, fault, infer, typed, unfit_ids, what_is_wrong, without_missing
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,10 @@ def table_from_raw(
 def _id_text(cells: pl.Series, party: str, origin: str, missing: Sequence[str]) -> pl.Series:
     """An id must have one exact text, which a fraction (how pandas keeps whole numbers beside missing ones) has not."""
     if cells.dtype.is_integer() or cells.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Date, pl.Null):
-        return without_missing(cells.cast(pl.String).str.normalize("NFC"), ["", *missing])
+        texts = without_missing(cells.cast(pl.String).str.normalize("NFC"), ["", *missing])
+        if unfit := unfit_ids(texts):
+            raise fault(party, origin, unfit[0], cells.name, unfit[1])
+        return texts
     raise fault(party, origin, f"ids must be texts or whole numbers, not {cells.dtype}", cells.name)
 
 

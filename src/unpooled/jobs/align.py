@@ -148,7 +148,7 @@ def write_aligned(folder: Path, table: Table, labels: NDArray[np.int8] | None = 
     ids = table.ids
     if labels is not None:
         ids = ids.with_columns(pl.Series(free_name(LABEL, table.id), labels))
-    with atomic.replacing(folder / ALIGNED, atomic.OWNER_ONLY) as temporary:
+    with atomic.replacing(folder / ALIGNED) as temporary:
         ids.write_csv(temporary)
 
 

@@ -73,7 +73,7 @@ def write_job_files(folder: Path, kind: str, trained: Path | None = None, engine
     write_toml(folder / "plan.toml", job.plan.model_copy(update={"parties": apart}))
     for name, private in job.privates.items():
         certified = private.model_copy(update={"certificates": Path("certs") / name})
-        write_toml(folder / f"{name}.toml", certified, atomic.OWNER_ONLY)
+        write_toml(folder / f"{name}.toml", certified)
     return [folder / name for name in ("job.toml", "plan.toml", *(f"{party}.toml" for party in job.privates))]
 
 

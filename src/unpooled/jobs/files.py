@@ -69,10 +69,10 @@ def load_job(path: Path) -> Job:
     return Job(plan, privates)
 
 
-def write_toml(path: Path, settings: BaseModel, mode: int = atomic.EVERYBODY_READS) -> None:
+def write_toml(path: Path, settings: BaseModel) -> None:
     """Write a plan or private settings as a file that loads to the same."""
     content = settings.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    atomic.write_text(path, tomli_w.dumps(content), mode)
+    atomic.write_text(path, tomli_w.dumps(content))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -195,7 +195,10 @@ def _seek(session: Session, work: Work[Parameters], places: Places, table: Table
     with session.scope("deliver"):
         while isinstance(told := session.recv(places.active, Lookalikes, HowFar), HowFar):
             follow(session, places.active, told)
-        found = lookalike_list.listed(told, table, places.active)
+        parameters = work.parameters
+        last = parameters.method.iterations if isinstance(parameters.method, VfpuSettings) else 0
+        most = min(asked, parameters.top or asked)
+        found = lookalike_list.listed(told, table, places.active, most, last)
     lookalike_list.write_reliable(work.folder, found)
     read = work.cleaning.rows_read if work.cleaning else 0
     return {

@@ -36,7 +36,7 @@ def write_predictions(
         columns["score"] = pl.Series(scores[:, 0])
     for name, cells in columns.items():
         ids = ids.with_columns(cells.alias(free_name(name, ids.columns)))
-    with atomic.replacing(folder / PREDICTIONS, atomic.OWNER_ONLY) as temporary:
+    with atomic.replacing(folder / PREDICTIONS) as temporary:
         ids.write_csv(temporary)
 
 

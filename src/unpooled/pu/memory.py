@@ -74,7 +74,7 @@ class Memory:
         self.answered |= Counter({name.removeprefix(team.digest): count for name, count in _answered(team).items()})
         path, text = self._folder / _ASKED, json.dumps({"begun": self.begun, "answered": self.answered})
         with naming(path, "written"):
-            atomic.write_text(path, text + "\n", atomic.OWNER_ONLY)
+            atomic.write_text(path, text + "\n")
 
     def stands_at(self) -> tuple[int, int]:
         """How many groups are whole, and how many pages of trees the next one has."""

@@ -9,7 +9,7 @@ import polars as pl
 
 from unpooled.data.columns import rows_named
 from unpooled.errors import InputError
-from unpooled.jobs.lookalike_list import TIERS
+from unpooled.jobs.lookalike_list import TIERS, as_sent
 
 _ADDED = ("rank", "score", "tier", "iteration")
 """What stands behind the ids; a name that an id column has already comes with something after it."""
@@ -55,4 +55,4 @@ def read_list(path: Path, first: int | None = None) -> ListFile:
             raise InputError(
                 f"{path}: column '{name}': {rows_named(numbers)}: not what a list of look-alikes has there"
             )
-    return ListFile(cells.select(ids), lines)
+    return ListFile(as_sent(cells.select(ids)), lines)

@@ -51,7 +51,7 @@ def write_report(run: Path) -> Path:
     parties = () if story.teller else story.parties.values()
     pages = [party.name for party in parties if party.status and _written(party.folder)]
     # A party's own page names its columns, and the seeker's some ids.
-    atomic.write_text(page, draw(story, pages), atomic.OWNER_ONLY if story.teller else atomic.EVERYBODY_READS)
+    atomic.write_text(page, draw(story, pages))
     return page
 
 

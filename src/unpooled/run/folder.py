@@ -40,12 +40,17 @@ def new_folder(kind: str, parent: Path = Path("runs")) -> Path:
 
 
 def create(folder: Path) -> Path:
-    """Make a run's folder; one that already holds a run is refused."""
+    """Make a run's folder, for its owner alone.
+
+    One that already holds a run is refused, and one that holds anything while others can enter it: to close it to them
+    might be wrong.
+    """
     if (folder / PLAN).exists() or (folder / LEDGER).exists():
         raise InputError(f"{folder} already holds a run; runs are never overwritten, choose another folder")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)  # it names columns, and later ids: nobody else's business
+        if folder.is_dir() and any(folder.iterdir()) and folder.stat().st_mode & 0o077:
+            raise InputError(f"{folder} is open to others than its owner; type: chmod 700 {folder}, or choose another")
+        atomic.make_folder(folder)  # it names columns, and later ids: nobody else's business
     except OSError as error:
         raise InputError(f"{folder} cannot be made: {error.strerror}") from None
     return folder
@@ -57,8 +62,9 @@ def taken(folder: Path) -> Iterator[None]:
 
     The one writer may mend a ledger whose last line a power cut left unfinished, and remove unfinished files.
     """
-    (folder / WORKING).mkdir(exist_ok=True)
-    with (folder / WORKING / _LOCK).open("w") as file:
+    for inner in (folder, folder / WORKING):
+        atomic.make_folder(inner)
+    with open(folder / WORKING / _LOCK, "w", opener=atomic.owner_only) as file:
         if sys.platform != "win32":
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -75,7 +81,8 @@ def status_kept(folder: Path, party: str, plan: Plan) -> Iterator[None]:
     """Keep `status.json` true: running, then finished or failed with the error, and the party it began with."""
     status: dict[str, Any] = {"party": party, "role": plan.parties[party].role, "kind": plan.kind, "started": _now()}
     _write_json(folder / STATUS, status | {"state": "running"})
-    write_toml(folder / PLAN, plan)
+    with _naming(folder / PLAN):
+        write_toml(folder / PLAN, plan)
     try:
         yield
     except BaseException as error:
@@ -89,9 +96,30 @@ def status_kept(folder: Path, party: str, plan: Plan) -> Iterator[None]:
             "class": type(error).__name__,
             **_taken(),
         }
-        _write_json(folder / STATUS, status | failed)
+        _keep_failed(folder / STATUS, status | failed)
         raise
     _write_json(folder / STATUS, status | {"state": "finished", "ended": _now()} | _taken())
+
+
+def _keep_failed(path: Path, status: dict[str, Any]) -> None:
+    """Write a failed status. No error in doing so takes the place of the one that it tells of.
+
+    On a full disk there is no room for a second file, but the first one has its room already: it is written over.
+    """
+    try:
+        _write_json(path, status)
+    except InputError:
+        with suppress(OSError), path.open("r+b") as file:
+            file.write(_as_json(status))
+            file.truncate()
+
+
+def forget_status(folder: Path) -> None:
+    """Before a party begins again: what its status says of the time before is not how this time ends."""
+    status = read_json(folder / STATUS)
+    if status:
+        known = {name: status.get(name) for name in ("party", "role", "kind")}
+        _write_json(folder / STATUS, known | {"started": _now(), "state": "running"})
 
 
 def kept_seed(folder: Path, seed: int, *, resume: bool) -> int:
@@ -109,8 +137,8 @@ def kept_seed(folder: Path, seed: int, *, resume: bool) -> int:
             raise InputError(f"{path}: cannot be read, so the run cannot be resumed")
         return kept
     try:
-        path.parent.mkdir(exist_ok=True)
-        atomic.write_text(path, f"{seed}\n", atomic.OWNER_ONLY)
+        path.parent.mkdir(mode=atomic.OWNER_ENTERS, exist_ok=True)
+        atomic.write_text(path, f"{seed}\n")
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
     return seed
@@ -118,8 +146,8 @@ def kept_seed(folder: Path, seed: int, *, resume: bool) -> int:
 
 def keep_private(folder: Path, private: Path) -> None:
     """Remember where a party's private settings are, for `unpooled resume`."""
-    (folder / WORKING).mkdir(exist_ok=True)
-    atomic.write_text(folder / WORKING / _PRIVATE_PATH, str(private.resolve()), atomic.OWNER_ONLY)
+    (folder / WORKING).mkdir(mode=atomic.OWNER_ENTERS, exist_ok=True)
+    atomic.write_text(folder / WORKING / _PRIVATE_PATH, str(private.resolve()))
 
 
 def private_path(folder: Path) -> Path:
@@ -168,7 +196,21 @@ def purge(folder: Path) -> list[Path]:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    atomic.write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    with _naming(path):
+        atomic.write_bytes(path, _as_json(content))
+
+
+def _as_json(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let errors such as a full disk name the file."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _taken() -> dict[str, float]:

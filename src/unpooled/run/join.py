@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 
 from unpooled.errors import PlanError
@@ -37,7 +36,7 @@ def join(
         path = folder / run_folder.LEDGER
         resumed = resume and path.exists()
         sent = sum(entry.bytes for entry in read_ledger(path).entries if entry.way == "sent") if resumed else 0
-        with closing(Ledger(path, party, digest_of(fields), resume=resumed)) as ledger:
+        with Ledger(path, party, digest_of(fields), resume=resumed) as ledger:
             transport = GrpcTransport(identity, Mailbox(party, peers, ledger), addresses, plan.timeout)
             guard = guard_of(party, private.policy, sent)
             seed = run_folder.kept_seed(folder, seed_of(private), resume=resume)

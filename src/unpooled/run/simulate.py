@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
+from unpooled import atomic
 from unpooled.data.columns import Kind
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import CAUSES, PlanError, cause_of
@@ -116,11 +117,10 @@ def simulate_roles(
     with ExitStack() as stack:
         root = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for party in roles:
-            (root / party).mkdir(parents=True, exist_ok=True)
+            atomic.make_folder(root / party)
         digest = digest_of(fields or {})
         ledgers = {
-            party: stack.enter_context(closing(Ledger(root / party / run_folder.LEDGER, party, digest)))
-            for party in roles
+            party: stack.enter_context(Ledger(root / party / run_folder.LEDGER, party, digest)) for party in roles
         }
         boxes = mailboxes(ledgers, room)
         results: dict[str, T] = {}

@@ -41,8 +41,9 @@ def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watc
     write_toml(folder / run_folder.PLAN, plan)
     for party in plan.parties:
         working = folder / party / WORKING
-        working.mkdir(parents=True)
-        write_toml(working / run_folder.PRIVATE, privates[party], atomic.OWNER_ONLY)
+        for inner in (working.parent, working):
+            atomic.make_folder(inner)
+        write_toml(working / run_folder.PRIVATE, privates[party])
     return _run(plan, folder, watch, "join")
 
 
@@ -59,7 +60,8 @@ def _run(plan: Plan, folder: Path, watch: Watch | None, command: str) -> dict[st
     with ExitStack() as stack:
         stack.callback(_end_all, processes)
         for party in plan.parties:
-            output = stack.enter_context((folder / party / run_folder.LOG).open("ab"))
+            run_folder.forget_status(folder / party)
+            output = stack.enter_context(open(folder / party / run_folder.LOG, "ab", opener=atomic.owner_only))
             processes[party] = _start(folder, party, command, output.fileno())
         _wait(processes, folder, watch)
     codes = {party: process.returncode for party, process in processes.items()}

@@ -146,7 +146,7 @@ M = TypeVar("M", bound=BaseModel)
 
 def save(part: BaseModel, path: Path) -> None:
     """Write a part as JSON, for its owner alone; numbers come back exactly."""
-    atomic.write_text(path, part.model_dump_json() + "\n", atomic.OWNER_ONLY)
+    atomic.write_text(path, part.model_dump_json() + "\n")
 
 
 def load(path: Path, kind: type[M]) -> M:
