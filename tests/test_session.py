@@ -264,6 +264,14 @@ def test_who_aborted_takes_nothing_more(opened: Opener, tmp_path: Path) -> None:
         s["bank"]._transport.mailbox.deliver("telco", encode(Number(1)).joined())
 
 
+def test_peers_hear_of_a_failure_that_the_ledger_has_no_room_for(opened: Opener) -> None:
+    s = opened("bank", "telco")
+    s["bank"]._ledger.close()
+    s["bank"].abort(RefusedError("fewer rows than min_rows"))
+    with pytest.raises(PeerFailed, match="bank failed: fewer rows than min_rows"):
+        s["telco"].recv("bank", Number)
+
+
 def test_abort_never_fails_for_want_of_peers(opened: Opener) -> None:
     s = opened("bank", "telco")
     s["telco"].abort(ValueError())

@@ -207,6 +207,26 @@ def test_faults_are_named_without_quoting_cells(server: str, source: dict[str, o
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select 1 as id) as x; commit; create table left_behind (a int); select * from (select 1 as id",
+        "select 1 as id) as x limit 0; rollback; create table left_behind (a int); --",
+        "select 1 as id; create table left_behind (a int)",
+        "with made as (insert into written values (1) returning id) select id from made",
+        "select set_config('transaction_read_only', 'off', false) as id, nextval('s') as n",
+    ],
+)
+def test_a_query_does_not_leave_the_read_only_transaction(server: str, query: str) -> None:
+    execute(server, "create table if not exists written (id int)")
+    execute(server, "create sequence if not exists s")
+    with pytest.raises(InputError, match=r"^bank: PostgreSQL query: "):
+        load(TableSettings(postgres=server, query=query, id="id"), "bank")
+    with psycopg.connect(server) as connection:
+        left = connection.execute("select to_regclass('left_behind'), (select count(*) from written), is_called from s")
+        assert left.fetchone() == (None, 0, False)
+
+
 def test_a_server_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
     where = TableSettings(postgres=f"host={tmp_path} dbname=x", table="t", id="id")
     with pytest.raises(InputError, match=r"^bank: PostgreSQL table t: .*No such file or directory"):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import stat
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from unpooled.errors import InputError, PeerLost
+from unpooled.errors import InputError, LedgerError, PeerLost
 from unpooled.jobs.files import load_plan
 from unpooled.jobs.plan import Plan
 from unpooled.ledger import Ledger
@@ -49,6 +52,92 @@ def test_a_failed_run_says_why_and_where_it_began(error: BaseException, origin: 
     failed = status(tmp_path)
     assert failed["state"] == "failed"
     assert (failed["origin"], failed["error"], failed["class"]) == (origin, text, type(error).__name__)
+
+
+def full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("room", [True, False], ids=["the status can be written over", "not even that"])
+def test_on_a_full_disk_the_first_error_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: bool) -> None:
+    """There is no room for a second file, but the status that is there has its room already."""
+    named = InputError(f"bank: people.csv: {'there are no rows ' * 20}")
+
+    def fail() -> None:
+        with run_folder.status_kept(tmp_path, "bank", PLAN):
+            monkeypatch.setattr(tempfile, "mkstemp", full)
+            if not room:
+                monkeypatch.setattr(Path, "open", full)
+            raise named
+
+    with pytest.raises(InputError) as caught:
+        fail()
+    assert caught.value is named
+    monkeypatch.undo()
+    assert status(tmp_path)["state"] == ("failed" if room else "running")
+    assert status(tmp_path).get("error") == (str(named) if room else None)
+
+
+@pytest.mark.parametrize("name", ["status.json", "plan.toml", "result.json"])
+def test_a_file_that_has_no_room_is_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = tempfile.mkstemp
+
+    def full_for_one(dir: Path, prefix: str, suffix: str) -> tuple[int, str]:
+        if prefix == f".{name}.":
+            full()
+        return make(dir=dir, prefix=prefix, suffix=suffix)
+
+    monkeypatch.setattr(tempfile, "mkstemp", full_for_one)
+    with (
+        pytest.raises(InputError, match=rf"{name} cannot be written: No space left on device$"),
+        run_folder.status_kept(tmp_path, "bank", PLAN),
+    ):
+        run_folder.write_result(tmp_path, {})
+
+
+def test_a_ledger_that_cannot_be_closed_hides_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger(tmp_path / run_folder.LEDGER, "bank", "abc")
+
+    def no_more(_: str) -> None:
+        raise LedgerError("cannot be written")
+
+    monkeypatch.setattr(ledger, "_append", no_more)
+    with pytest.raises(InputError, match="first"), ledger:
+        raise InputError("first")
+    assert ledger._file.closed
+
+
+# whose the files are
+
+
+def rights(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_an_empty_folder_is_closed_to_others_and_one_that_is_in_use_is_refused(tmp_path: Path) -> None:
+    for name in ("empty", "used", "closed"):
+        (tmp_path / name).mkdir(0o755)
+    for name in ("used", "closed"):
+        (tmp_path / name / "somebody's").write_text("")
+    (tmp_path / "closed").chmod(0o700)
+    for name in ("empty", "closed", "new"):
+        assert rights(run_folder.create(tmp_path / name)) == 0o700
+    with pytest.raises(InputError, match=r"used is open to others than its owner; type: chmod 700 .*used, or choose"):
+        run_folder.create(tmp_path / "used")
+    assert rights(tmp_path / "used") == 0o755
+
+
+def test_a_run_that_goes_on_is_closed_to_others_first(tmp_path: Path) -> None:
+    home = tmp_path / "bank"
+    (home / ".working").mkdir(parents=True)
+    for folder in (home, home / ".working"):
+        folder.chmod(0o755)
+    Ledger(home / run_folder.LEDGER, "bank", "abc").close()
+    (home / run_folder.LEDGER).chmod(0o644)
+    with run_folder.taken(home), Ledger(home / run_folder.LEDGER, "bank", "abc", resume=True):
+        pass
+    assert rights(home) == rights(home / ".working") == 0o700
+    assert rights(home / run_folder.LEDGER) == rights(home / ".working" / "lock") == 0o600
 
 
 def test_files_are_whole_and_nothing_else_is_left(tmp_path: Path) -> None:

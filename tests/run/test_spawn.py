@@ -3,17 +3,21 @@
 import json
 import os
 import signal
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from unpooled.data import example
-from unpooled.errors import JobFailed, PlanError
+from unpooled.errors import InputError, JobFailed, PlanError
 from unpooled.jobs.example_job import example_job
-from unpooled.jobs.files import Job
+from unpooled.jobs.files import Job, write_toml
 from unpooled.jobs.private import Private
 from unpooled.ledger import read_ledger
-from unpooled.run.spawn import explain_failure, spawn
+from unpooled.run import folder as run_folder
+from unpooled.run.spawn import explain_failure, spawn, spawn_again
 
 
 @pytest.fixture
@@ -77,6 +81,25 @@ def test_of_several_errors_the_cause_is_said_first(tmp_path: Path) -> None:
         "a: b reports: c is gone",
         "f: was ended, since the job had failed",
     ]
+
+
+def test_a_process_killed_when_it_goes_on_is_not_told_by_how_it_ended_before(
+    tmp_path: Path, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_toml(tmp_path / "plan.toml", job.plan)
+    for party in job.plan.parties:
+        (tmp_path / party / ".working").mkdir(parents=True)
+        with suppress(InputError), run_folder.status_kept(tmp_path / party, party, job.plan):
+            raise InputError("an older error")
+    killed = [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
+    monkeypatch.setattr("unpooled.run.spawn._start", lambda *_: subprocess.Popen(killed, stdin=subprocess.PIPE))
+    with pytest.raises(JobFailed) as caught:
+        spawn_again(tmp_path)
+    assert "an older error" not in str(caught.value)
+    assert "its process was ended by SIGKILL" in str(caught.value)
+    left = run_folder.read_json(tmp_path / "bank" / run_folder.STATUS)
+    assert left.pop("started")
+    assert left == {"party": "bank", "role": "active", "kind": "check", "state": "running"}
 
 
 def test_a_party_that_ends_without_a_word_is_said_to_have_a_log(tmp_path: Path) -> None:
