@@ -11,7 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from unpooled.atomic import OWNER_ONLY, make_folder, owner_only, remove_unfinished, replacing, write_bytes, write_text
+from unpooled.atomic import (
+    OWNER_ONLY,
+    close_folder,
+    make_folder,
+    owner_only,
+    remove_unfinished,
+    replacing,
+    write_bytes,
+    write_text,
+)
 
 
 def mode_of(path: Path) -> int:
@@ -43,10 +52,14 @@ def test_a_file_is_its_owners_alone_whatever_it_was(tmp_path: Path, write: Calla
     assert mode_of(tmp_path / "new") == mode_of(tmp_path / "old") == 0o600
 
 
-def test_a_folder_is_its_owners_alone_whatever_it_was(tmp_path: Path) -> None:
-    (tmp_path / "old").mkdir(0o755)
-    for name in ("old", "new"):
-        make_folder(tmp_path / name)
+def test_new_folders_are_their_owners_alone_and_others_when_they_are_closed(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old").chmod(0o755)
+    make_folder(tmp_path / "old" / "new" / "inner")
+    assert mode_of(tmp_path / "old") == 0o755
+    assert mode_of(tmp_path / "old" / "new") == mode_of(tmp_path / "old" / "new" / "inner") == 0o700
+    for name in ("old", "other"):
+        close_folder(tmp_path / name)
         assert mode_of(tmp_path / name) == 0o700
 
 

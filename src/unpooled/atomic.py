@@ -69,8 +69,15 @@ def _flush(path: Path, flags: int) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder that its owner alone enters; one that is there already is closed to others."""
-    folder.mkdir(mode=OWNER_ENTERS, parents=True, exist_ok=True)
+    """Make a folder, with those above it, that its owner alone enters; one that is there already stays as it is."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(mode=OWNER_ENTERS, exist_ok=True)
+
+
+def close_folder(folder: Path) -> None:
+    """Let nobody but its owner enter a folder, which is made if need be."""
+    make_folder(folder)
     folder.chmod(OWNER_ENTERS)
 
 

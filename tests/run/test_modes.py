@@ -20,7 +20,7 @@ _TREES = {"trees": 2, "depth": 2}
 SMALL: dict[str, dict[str, Any]] = {
     "check": {"round_trips": 1, "megabytes": 1},
     "align": {},
-    "train": {"model": _TREES},
+    "train": {"model": {**_TREES, "classes": 0}},
     "predict": {},
     "lookalike": {"method": {"iterations": 1, "bags": 2}, "model": _TREES, "estimate": False},
 }

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unpooled.atomic import OWNER_ENTERS, replacing
+from unpooled.atomic import make_folder, replacing
 from unpooled.errors import InputError
 
 ROWS = 2_000
@@ -77,7 +77,7 @@ def write(folder: Path, rows: int = ROWS, seed: int = SEED) -> list[Path]:
     example = population(rows, seed)
     written = []
     try:
-        folder.mkdir(mode=OWNER_ENTERS, parents=True, exist_ok=True)
+        make_folder(folder)
         for name, table in {**example.tables, "truth": example.truth}.items():
             path = folder / f"{name}.csv"
             with replacing(path) as temporary:

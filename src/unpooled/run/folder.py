@@ -50,7 +50,7 @@ def create(folder: Path) -> Path:
     try:
         if folder.is_dir() and any(folder.iterdir()) and folder.stat().st_mode & 0o077:
             raise InputError(f"{folder} is open to others than its owner; type: chmod 700 {folder}, or choose another")
-        atomic.make_folder(folder)  # it names columns, and later ids: nobody else's business
+        atomic.close_folder(folder)  # it names columns, and later ids: nobody else's business
     except OSError as error:
         raise InputError(f"{folder} cannot be made: {error.strerror}") from None
     return folder
@@ -63,7 +63,7 @@ def taken(folder: Path) -> Iterator[None]:
     The one writer may mend a ledger whose last line a power cut left unfinished, and remove unfinished files.
     """
     for inner in (folder, folder / WORKING):
-        atomic.make_folder(inner)
+        atomic.close_folder(inner)
     with open(folder / WORKING / _LOCK, "w", opener=atomic.owner_only) as file:
         if sys.platform != "win32":
             try:
@@ -146,7 +146,7 @@ def kept_seed(folder: Path, seed: int, *, resume: bool) -> int:
 
 def keep_private(folder: Path, private: Path) -> None:
     """Remember where a party's private settings are, for `unpooled resume`."""
-    (folder / WORKING).mkdir(mode=atomic.OWNER_ENTERS, exist_ok=True)
+    atomic.make_folder(folder / WORKING)
     atomic.write_text(folder / WORKING / _PRIVATE_PATH, str(private.resolve()))
 
 

@@ -41,8 +41,7 @@ def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watc
     write_toml(folder / run_folder.PLAN, plan)
     for party in plan.parties:
         working = folder / party / WORKING
-        for inner in (working.parent, working):
-            atomic.make_folder(inner)
+        atomic.make_folder(working)
         write_toml(working / run_folder.PRIVATE, privates[party])
     return _run(plan, folder, watch, "join")
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from unpooled.atomic import OWNER_ENTERS, write_bytes
+from unpooled.atomic import make_folder, write_bytes
 from unpooled.errors import CertificateError
 from unpooled.transport.trust import (
     AUTHORITY_FILE,
@@ -88,7 +88,7 @@ def sign(authority_folder: Path, request_file: Path, out: Path, days: int = PART
 
     issued = authority_folder / ISSUED_FOLDER
     for folder in (issued, out):
-        folder.mkdir(mode=OWNER_ENTERS, parents=True, exist_ok=True)
+        make_folder(folder)
     for path in (issued / f"{party}-{certificate.serial_number:x}.pem", out / CERTIFICATE_FILE):
         write_bytes(path, certificate.public_bytes(Encoding.PEM))
     for name in (AUTHORITY_FILE, REVOKED_FILE):
@@ -179,7 +179,7 @@ def fingerprint(made: x509.Certificate | x509.CertificateSigningRequest) -> str:
 def _make_key(path: Path) -> ec.EllipticCurvePrivateKey:
     if path.exists():
         raise CertificateError(f"{path} exists and is not overwritten; choose another folder, or remove it by hand")
-    path.parent.mkdir(mode=OWNER_ENTERS, parents=True, exist_ok=True)
+    make_folder(path.parent)
     key = ec.generate_private_key(ec.SECP256R1())  # the TLS in gRPC takes no Ed25519 unless built for it
     write_bytes(path, key_pem(key))
     return key
