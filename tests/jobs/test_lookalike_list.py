@@ -94,6 +94,14 @@ def test_no_spreadsheet_finds_a_formula_and_every_id_comes_back(tmp_path: Path) 
     assert read_list(tmp_path / "reliable.csv").ids["id"].to_list() == ids
 
 
+@pytest.mark.parametrize("unseen", ["\u202e", "\x1b", "\u2066"], ids=ascii)
+def test_a_file_with_such_ids_is_not_shown(tmp_path: Path, unseen: str) -> None:
+    path = tmp_path / "reliable.csv"
+    path.write_text(f"id,rank,score,tier,iteration\n1,1,0.5,first,1\na{unseen}b,2,0.4,first,1\n", encoding="utf-8")
+    with pytest.raises(InputError, match="column 'id': row 2: an id holds a control or format character"):
+        read_list(path)
+
+
 def test_ids_of_several_columns_are_each_looked_at(tmp_path: Path) -> None:
     ids = pl.DataFrame({"country": ["=1", "de"], "number": ["7", "@7"]})
     write_reliable(tmp_path, Listed(ids, np.array([0.5, 0.4]), np.array([1, 1])))

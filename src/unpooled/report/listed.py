@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from unpooled.data.columns import rows_named
+from unpooled.data.columns import rows_named, unfit_ids
 from unpooled.errors import InputError
 from unpooled.jobs.lookalike_list import TIERS, as_sent
 
@@ -55,4 +55,8 @@ def read_list(path: Path, first: int | None = None) -> ListFile:
             raise InputError(
                 f"{path}: column '{name}': {rows_named(numbers)}: not what a list of look-alikes has there"
             )
-    return ListFile(as_sent(cells.select(ids)), lines)
+    names = as_sent(cells.select(ids))
+    for column in names:
+        if unfit := unfit_ids(column):
+            raise InputError(f"{path}: column '{column.name}': {rows_named(unfit[1])}: {unfit[0]}")
+    return ListFile(names, lines)
