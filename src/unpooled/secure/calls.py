@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -111,12 +111,16 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What one party holds for a call, None for what it does not hold."""
+    """What one party holds for a call, None for what it does not hold.
+
+    `about` says what the product is about, where evidence of it is kept (`evidence`).
+    """
 
     x: NDArray[Any] | None = None
     y: Ints | None = None
     nodes: Ints32 | None = None
     added: Ints | None = None
+    about: Mapping[str, Any] | None = None
 
 
 def check_call(call: Call, parties: Sequence[str]) -> None:

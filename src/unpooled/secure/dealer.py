@@ -18,6 +18,7 @@ from unpooled.errors import ProtocolError
 from unpooled.secure import mod64, permute
 from unpooled.secure.calls import Call, Dense
 from unpooled.secure.engine import HowFar, Rules, Stop, follow
+from unpooled.secure.evidence import digest_of_seed
 from unpooled.secure.packing import RING_BITS, slots_for
 from unpooled.secure.randomness import SEED_BYTES, expand, new_seed
 from unpooled.session import Session
@@ -67,11 +68,15 @@ class Deal:
 
 @message(discloses="nothing: random numbers")
 class Part:
-    """For one product: a seed for a new mask, a seed for what serves once, numbers that fit the other side's."""
+    """For one product: a seed for a new mask, a seed for what serves once, numbers that fit the other side's.
+
+    `other` is a digest of the seed of the other side's mask: it cannot say later that it had another (`evidence`).
+    """
 
     mask: bytes
     once: bytes
     values: Ring
+    other: bytes = b""
 
 
 @message(discloses="nothing: random numbers")
@@ -168,7 +173,8 @@ def _triple(dealer: Dealer, item: Item) -> tuple[Part, Part]:
         dealer.last_u = (u_seed, expand(u_seed, b"mask", u_shape))
     w = mod64.product(dealer.last_u[1], expand(v_seed, b"mask", v_shape))
     half = expand(once, b"half", (item.width, item.words))
-    return Part(u_seed if u_new else b"", once, NOTHING), Part(v_seed if v_new else b"", b"", w - half)
+    left = Part(u_seed if u_new else b"", once, NOTHING, digest_of_seed(v_seed))
+    return left, Part(v_seed if v_new else b"", b"", w - half, digest_of_seed(u_seed))
 
 
 def _permutation(dealer: Dealer, item: Item, chosen: tuple[bytes, bytes] | None) -> tuple[Part, Part]:
@@ -177,7 +183,8 @@ def _permutation(dealer: Dealer, item: Item, chosen: tuple[bytes, bytes] | None)
     v_seed, v_new = dealer.mask("y", item.right, item.y, v_shape, mask) if item.y else (mask, True)
     left_once = new_seed()
     values = permute.dealt(left_once, right_once, expand(v_seed, b"mask", v_shape), item.width)
-    return Part(b"", left_once, values), Part(v_seed if v_new else b"", right_once, NOTHING)
+    left = Part(b"", left_once, values, digest_of_seed(v_seed))
+    return left, Part(v_seed if v_new else b"", right_once, NOTHING)
 
 
 NOTHING: Ring = np.empty(0, np.uint64)

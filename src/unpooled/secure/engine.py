@@ -12,6 +12,7 @@ from unpooled.codec import Bytes, Ints
 from unpooled.control import spoken
 from unpooled.errors import InputError, PlanError, ProtocolError, RefusedError
 from unpooled.secure.calls import Call, Dense, Inputs
+from unpooled.secure.evidence import Evidence
 from unpooled.secure.paillier_keys import check_size
 from unpooled.secure.randomness import SEED_BYTES, new_seed
 from unpooled.secure.stock import Stock
@@ -59,6 +60,7 @@ class Engine:
     stock: Stock = field(default_factory=Stock, repr=False)
     masked: set[str] = field(default_factory=set, repr=False)
     seeds: set[bytes] = field(default_factory=set, repr=False)
+    evidence: Evidence | None = field(default=None, repr=False)
 
     @property
     def party(self) -> str:
@@ -152,10 +154,12 @@ def open_engine(
     driver: str,
     coordinator: str | None,
     most_answered: int | None = None,
+    evidence: Evidence | None = None,
 ) -> Engine:
     """Begin: at every party that holds data, and at the coordinator.
 
     `most_answered` is this party's own limit to the columns that it is asked about a set of rows; the lower one counts.
+    With `evidence` it keeps what can be checked later; either all parties do, or none.
     """
     if rules.engine == "plain" and session.networked:
         raise PlanError("engine: plain protects nothing, so it does not run over a network")
@@ -168,7 +172,7 @@ def open_engine(
             check_size(rules.key_bits, insecure=rules.insecure)
         except (InputError, RefusedError) as error:
             raise PlanError(f"key_bits: {error}") from None
-    engine = Engine(session, rules, tuple(parties), driver, coordinator, most_answered)
+    engine = Engine(session, rules, tuple(parties), driver, coordinator, most_answered, evidence=evidence)
     with session.scope("seeds"):
         engine.mask_seeds = agreed_seeds(session, engine.parties)
     return engine

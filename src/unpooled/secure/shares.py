@@ -22,20 +22,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.codec import Bytes, Ints, Ring
+from unpooled.codec import Bytes, Ints, Ints32, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import dealer, mod64, permute
 from unpooled.secure.calls import Call, Inputs, OneHot, given
 from unpooled.secure.dealer import Item, Part
 from unpooled.secure.engine import Engine, Stop
+from unpooled.secure.evidence import digest_of
 from unpooled.secure.mod64 import Places
-from unpooled.secure.packing import pack, unpack
+from unpooled.secure.packing import Slots, pack, unpack
 from unpooled.secure.randomness import SEED_BYTES, expand
 from unpooled.secure.supply import LAYOUT, ask_ahead, slots_of, supplied
 from unpooled.wire import message
@@ -62,6 +63,7 @@ class Mask:
     """A mask that was dealt; it is bound to the first matrix that it hides."""
 
     values: Ring
+    seed: bytes
     bound_to: bytes = b""
 
     def bind(self, matrix: NDArray[Any], whose: str, sizes: tuple[int, ...] = ()) -> None:
@@ -153,12 +155,14 @@ def _send_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
             x, mask = given(task.inputs.x), _mask(engine, "x", item.x, (item.rows, item.width))
             mask.bind(x, engine.party, left.sizes if isinstance(left, OneHot) else ())
             if _first_time(engine, "sent", peer, "x", item.x):
+                _keep_opening(engine, task, mask)
                 full = mod64.one_hot(x, left.sizes) if isinstance(left, OneHot) else x.view(np.uint64)
                 hidden.append((task.tag, full - mask.values))
         elif not task.is_left:
             words, mask = _words(task), _mask(engine, "y", item.y, (item.rows, item.words))
             mask.bind(words, engine.party)
             if _first_time(engine, "sent", peer, "y", item.y):
+                _keep_opening(engine, task, mask)
                 hidden.append((task.tag, words - mask.values))
     if hidden:
         engine.session.send(peer, Hidden(tuple(tag for tag, _ in hidden), tuple(values for _, values in hidden)))
@@ -180,6 +184,7 @@ def _take_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
     for (key, task), values in zip(new.items(), hidden.values, strict=True):
         width = task.item.words if task.is_left else task.item.width
         engine.prepared[key] = _shaped(values, (task.item.rows, width), peer)
+        _keep_received(engine, task, values)
 
 
 def _send_orders(engine: Engine, right: str, tasks: Sequence[Task]) -> None:
@@ -250,7 +255,7 @@ def _keep_mask(engine: Engine, task: Task) -> None:
     if task.part.mask:
         side, name = ("x", task.item.x) if task.is_left else ("y", task.item.y)
         shape = (task.item.rows, task.item.width if task.is_left else task.item.words)
-        engine.prepared["mask", side, name] = Mask(expand(_seed(task.part.mask, engine), b"mask", shape))
+        engine.prepared["mask", side, name] = _new_mask(_seed(task.part.mask, engine), shape)
 
 
 def _mask(engine: Engine, side: str, name: str, shape: tuple[int, int]) -> Mask:
@@ -262,11 +267,51 @@ def _mask(engine: Engine, side: str, name: str, shape: tuple[int, int]) -> Mask:
 
 
 def _words(task: Task) -> Ring:
-    """Y as it is multiplied: packed, and with the nodes folded in for a triple."""
-    words = pack(given(task.inputs.y), slots_of(task.call))
-    if isinstance(task.call.left, OneHot) and task.item.method == "triple":
-        return mod64.fold(words, given(task.inputs.nodes), task.call.left.nodes)
-    return words
+    y, slots, count = given(task.inputs.y), slots_of(task.call), _folded(task)
+    return words_of(y, slots, given(task.inputs.nodes) if count else None, count)
+
+
+def _folded(task: Task) -> int:
+    """How many nodes are folded into Y."""
+    return task.call.left.nodes if isinstance(task.call.left, OneHot) and task.item.method == "triple" else 0
+
+
+def words_of(y: Ints, slots: Slots, nodes: Ints32 | None, count: int) -> Ring:
+    """Y as it is multiplied: packed, and with the rows' nodes, of which there are so many, folded in for a triple."""
+    words = pack(y, slots)
+    return words if nodes is None else mod64.fold(words, nodes, count)
+
+
+def hidden_by(seed: bytes, words: Ring) -> Ring:
+    """A matrix minus the mask of a seed: what is sent of it."""
+    return words - _new_mask(seed, words.shape).values
+
+
+def _new_mask(seed: bytes, shape: tuple[int, ...]) -> Mask:
+    return Mask(expand(seed, b"mask", shape), seed)
+
+
+def _keep_opening(engine: Engine, task: Task, mask: Mask) -> None:
+    """Keep what opens a hidden matrix, where the product is about something that can be checked."""
+    if engine.evidence and task.inputs.about is not None:
+        about, side = dict(task.inputs.about), "x" if task.is_left else "y"
+        engine.evidence.keep_opening(task.tag, task.peer, side=side, about=about, seed=mask.seed.hex())
+
+
+def _keep_received(engine: Engine, task: Task, values: Ring) -> None:
+    """Keep a digest of a hidden matrix that arrived, and what is needed to make it again."""
+    if engine.evidence and task.inputs.about is not None:
+        engine.evidence.keep_received(
+            task.tag,
+            task.peer,
+            side="y" if task.is_left else "x",
+            about=dict(task.inputs.about),
+            rows=task.call.rows,
+            slots=astuple(slots_of(task.call)),
+            folded=_folded(task),
+            mask=task.part.other.hex(),
+            sha256=digest_of(values),
+        )
 
 
 def _shape(call: Call) -> tuple[int, ...]:

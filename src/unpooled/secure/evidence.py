@@ -1,0 +1,177 @@
+"""What a party keeps of what it hid and of what it was sent, so that parties who agree to it can check each other later.
+
+Whoever was sent a hidden matrix keeps a digest of it, and whoever hid it keeps the seed of its mask. To *open* it is to
+tell that seed. A checker who knows what the matrix should have been hides it anew with the seed, and compares digests:
+they are equal only if it was that matrix. For another one, F = Y - V, a seed is needed whose mask V' makes F = Y' - V'
+with the Y' that was prescribed. F settles V' in every one of its bits, many more than a seed has, so as good as always
+there is no such seed, and finding one is finding a key of AES. So that nobody opens another seed than the one that the
+coordinator reckoned with, each side is dealt a digest of the other's (`dealer.Part`).
+
+Inputs that matrices follow from (labels, weights, columns) are bound by a commitment: a digest with a random salt, sent
+before they are used, and opened by telling salt and inputs.
+
+Digests of what arrived are in `audit.jsonl`, beside the ledger: they are of random numbers, or salted, and tell nothing.
+Seeds, salts and inputs are secrets, among the working files, and `unpooled purge` removes them: after that nothing can be
+opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unpooled import atomic
+from unpooled.checkpoint import naming
+from unpooled.codec import Bytes
+from unpooled.errors import InputError, ProtocolError
+from unpooled.ledger import mend
+from unpooled.secure.randomness import SEED_BYTES, new_seed
+from unpooled.session import Session
+from unpooled.wire import message
+
+RECEIVED, SECRETS = "audit.jsonl", "audit"
+_OPENINGS = "openings.jsonl"
+_SALT = "salt"
+
+Line = dict[str, Any]
+Arrays = dict[str, NDArray[Any]]
+
+
+@message(discloses="nothing: a digest, with a random salt, of labels, weights and draws, or of columns")
+class Commitment:
+    """What the sender computes on from now on; it can be opened later, if parties agree to that."""
+
+    digest: bytes
+
+
+class Evidence:
+    """One party's evidence: `received` is a file beside the ledger, `secrets` a folder among the working files.
+
+    `fit` and `group` say where in the job we are, for whoever says what a product is about.
+    """
+
+    def __init__(self, received: Path, secrets: Path) -> None:
+        self.fit = self.group = 0
+        self._received, self._secrets = received, secrets
+        self._committed: dict[bytes, bytes] = {}
+        with naming(secrets, "made"):
+            secrets.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mend(received)
+        mend(secrets / _OPENINGS)
+
+    def keep_received(self, tag: bytes, sender: str, **said: Any) -> None:
+        """A hidden matrix has arrived."""
+        _append(self._received, {"product": tag.hex(), "from": sender, **said})
+
+    def keep_opening(self, tag: bytes, receiver: str, **opening: Any) -> None:
+        """A hidden matrix leaves."""
+        _append(self._secrets / _OPENINGS, {"product": tag.hex(), "to": receiver, **opening})
+
+    def commit(self, session: Session, receivers: Iterable[str], inputs: Mapping[str, NDArray[Any]]) -> None:
+        """Bind inputs; the same ones again have the same digest again, and are kept once."""
+        content = digest_of_inputs(bytes(SEED_BYTES), inputs)
+        if content not in self._committed:
+            salt = new_seed()
+            self._committed[content] = digest = digest_of_inputs(salt, inputs)
+            path = self._secrets / f"{digest.hex()}.npz"
+            salted = {_SALT: np.frombuffer(salt, np.uint8), **inputs}
+            with naming(path, "written"), atomic.replacing(path, atomic.OWNER_ONLY) as temporary:
+                with temporary.open("wb") as file:
+                    np.savez_compressed(file, allow_pickle=False, **salted)
+        for receiver in receivers:
+            session.send(receiver, Commitment(self._committed[content]))
+
+    def take_commitment(self, session: Session, sender: str) -> None:
+        """Keep what a peer binds its inputs with."""
+        digest = session.recv(sender, Commitment).digest
+        if len(digest) != hashlib.sha256().digest_size:
+            raise ProtocolError(f"{sender} sent a Commitment that is none")
+        _append(self._received, {"commitment": digest.hex(), "from": sender, "fit": self.fit})
+
+    def keep_page(self, name: str, **arrays: NDArray[Any]) -> None:
+        """Keep arrays under a name, if they have not been kept before an interruption."""
+        path = self._secrets / f"{name}.npz"
+        if not path.exists():
+            with naming(path, "written"), atomic.replacing(path, atomic.OWNER_ONLY, lasting=False) as temporary:
+                with temporary.open("wb") as file:
+                    np.savez(file, allow_pickle=False, **arrays)
+
+
+def digest_of_inputs(salt: bytes, inputs: Mapping[str, NDArray[Any]]) -> bytes:
+    """What binds inputs and, as long as the salt is not known, tells nothing of them."""
+    found = hashlib.sha256(b"unpooled commitment v1" + salt)
+    for name, values in sorted(inputs.items()):
+        found.update(f"{name} {values.dtype.str} {values.shape}\n".encode())
+        found.update(np.ascontiguousarray(values))
+    return found.digest()
+
+
+def digest_of(values: NDArray[Any]) -> str:
+    """Of numbers that arrived, or of which rows there were."""
+    return hashlib.sha256(np.ascontiguousarray(values)).hexdigest()
+
+
+def digest_of_seed(seed: bytes) -> bytes:
+    """What the coordinator tells one side of the other's seed."""
+    return hashlib.sha256(b"unpooled seed v1" + seed).digest()
+
+
+def received_in(folder: Path) -> list[Line]:
+    """What a party was sent."""
+    return _lines(folder / RECEIVED)
+
+
+def openings_in(secrets: Path) -> list[Line]:
+    """What a party can open."""
+    return _lines(secrets / _OPENINGS)
+
+
+def page_in(secrets: Path, name: str) -> Arrays:
+    """Arrays that were kept under a name."""
+    path = secrets / f"{name}.npz"
+    try:
+        with np.load(path, allow_pickle=False) as page:
+            return dict(page)
+    except FileNotFoundError:
+        raise InputError(f"{path}: is not there: it was purged, or never written, so it cannot be opened") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+
+
+def split_salt(page: Arrays) -> tuple[bytes, Arrays]:
+    """What a commitment was made of."""
+    salt: Bytes = page.get(_SALT, np.empty(0, np.uint8))
+    return salt.tobytes(), {name: values for name, values in page.items() if name != _SALT}
+
+
+def _append(path: Path, line: Line) -> None:
+    with naming(path, "written"):
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, atomic.OWNER_ONLY)
+        with os.fdopen(handle, "ab", buffering=0) as file:
+            file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+
+
+def _lines(path: Path) -> list[Line]:
+    try:
+        written = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path}: is not there: the plan says audit = false, or it was removed") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    lines = []
+    for number, text in enumerate(written.split("\n")[:-1], start=1):
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
+            line = None
+        if not isinstance(line, dict):
+            raise InputError(f"{path} line {number}: is damaged or was changed")
+        lines.append(line)
+    return lines
