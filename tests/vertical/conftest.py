@@ -18,7 +18,7 @@ from unpooled.run.simulate import simulate_roles
 from unpooled.secure.engine import Engine, Rules, open_engine
 from unpooled.secure.product import finish, serve
 from unpooled.session import Session
-from unpooled.vertical import boosting, forest
+from unpooled.vertical import trees as fitting
 from unpooled.vertical.ground import LEAF, Grown, Seedling
 from unpooled.vertical.model import Model, Part
 from unpooled.vertical.parameters import (
@@ -359,13 +359,12 @@ def _seen(tree: Grown) -> TreeSeen:
 def trees(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Seedling, TreeSeen]]:
     """What was grown, in the order of growing."""
     found: list[tuple[Seedling, TreeSeen]] = []
-    grow = boosting.grow
+    grow = fitting.grow
 
     def watched(ground: Any, seedlings: Any) -> Any:
         grown = grow(ground, seedlings)
         found.extend(zip(seedlings, map(_seen, grown), strict=True))
         return grown
 
-    monkeypatch.setattr(boosting, "grow", watched)
-    monkeypatch.setattr(forest, "grow", watched)
+    monkeypatch.setattr(fitting, "grow", watched)
     return found

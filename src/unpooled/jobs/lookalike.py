@@ -27,7 +27,7 @@ from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.private import Private
 from unpooled.jobs.rules import check_engine, rules_of, waiting_for_end, waiting_outline
 from unpooled.jobs.train import AnyModel
-from unpooled.jobs.work import WORKING, Work
+from unpooled.jobs.work import WORKING, Work, evidence_for
 from unpooled.pu import joint, spies
 from unpooled.pu.memory import Memory
 from unpooled.pu.messages import GoOnFrom, NextBags, NoMoreBags, StandsAt
@@ -136,7 +136,13 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     with session.scope("find"):
         questions, most = _questions(work.parameters), work.private.policy
         engine = open_engine(
-            session, rules_of(plan, questions), plan.owners, plan.active, places.coordinator, most.maximum_questions
+            session,
+            rules_of(plan, questions),
+            plan.owners,
+            plan.active,
+            places.coordinator,
+            most.maximum_questions,
+            evidence_for(work),
         )
         if common is None:
             serve(engine)

@@ -9,6 +9,7 @@ from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.secure import dealer, paillier, paillier_keeper, paillier_keys, plain, shares
 from unpooled.secure.engine import HowFar, MaskSeed, Rules, Stop
+from unpooled.secure.evidence import Commitment
 from unpooled.secure.product import Contribution
 
 
@@ -37,6 +38,14 @@ def check_engine(plan: Plan) -> None:
             paillier_keys.check_size(plan.key_bits, insecure=plan.insecure)
         except (InputError, RefusedError) as error:
             raise PlanError(f"key_bits: {error}") from None
+
+
+def commitments_outline(plan: Plan) -> list[Exchange]:
+    """What the active party and each passive one bind their inputs with, where the plan wants evidence."""
+    if not plan.audit or plan.engine == "plain":
+        return []
+    pairs = [(plan.active, party) for party in plan.with_role("passive")]
+    return [Exchange(*pair, Commitment, 1, 100) for one, other in pairs for pair in ((one, other), (other, one))]
 
 
 def products_outline(plan: Plan, *, hidden_nodes: bool) -> list[Exchange]:

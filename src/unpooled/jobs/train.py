@@ -20,7 +20,7 @@ from unpooled.jobs.learned import Learned, Lent
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.rules import check_engine, rules_of, waiting_for_end, waiting_outline
-from unpooled.jobs.work import Work
+from unpooled.jobs.work import Work, evidence_for
 from unpooled.secure.engine import open_engine
 from unpooled.secure.product import serve
 from unpooled.session import Session
@@ -85,7 +85,8 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     common = align.common_rows(session, work, places)
     with session.scope("fit"):
         rules, most = rules_of(plan, _questions(work.parameters)), work.private.policy.maximum_questions
-        engine = open_engine(session, rules, plan.owners, plan.active, places.coordinator, most)
+        evidence = evidence_for(work)
+        engine = open_engine(session, rules, plan.owners, plan.active, places.coordinator, most, evidence)
         if common is None:
             serve(engine)
             return {}

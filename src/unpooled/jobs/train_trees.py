@@ -11,7 +11,7 @@ from unpooled.jobs.labels import Labels, drawn_for_test
 from unpooled.jobs.learned import Learned, Lent
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.rules import products_outline
+from unpooled.jobs.rules import commitments_outline, products_outline
 from unpooled.secure.product import finish
 from unpooled.vertical import messages, predicting, trees
 from unpooled.vertical.model import Model, Part
@@ -29,7 +29,7 @@ def outline(plan: Plan, model: AnyTrees) -> list[Exchange]:
     """What is said after the alignment; how often depends on the rows, and on how the trees grow."""
     active, groups = plan.active, _groups_of(model)
     brief = groups and 150 * groups
-    said = products_outline(plan, hidden_nodes=model.hide_nodes)
+    said = products_outline(plan, hidden_nodes=model.hide_nodes) + commitments_outline(plan)
     looked, asked, opened = _OF_HIDDEN_NODES if model.hide_nodes else _OF_KNOWN_NODES
     for party in plan.with_role("passive"):
         said += [Exchange(party, active, messages.LentColumns, 1), Exchange(active, party, messages.Begin, 1, 100)]

@@ -236,6 +236,8 @@ def _scope(
     """Says where in the search we are; a party alone says nothing."""
     if not team.passive:
         return nullcontext()
+    if team.products.evidence:
+        team.products.evidence.fit = group
     step = min(group, len(steps) - 1)
     team.progress(step, len(steps))
     counted = "descent" if isinstance(base, LinearParameters) else "trees"

@@ -29,16 +29,14 @@ from numpy.typing import NDArray
 
 from unpooled import atomic
 from unpooled.checkpoint import naming
-from unpooled.codec import Bytes
 from unpooled.errors import InputError, ProtocolError
 from unpooled.ledger import mend
-from unpooled.secure.randomness import SEED_BYTES, new_seed
+from unpooled.secure.randomness import new_seed
 from unpooled.session import Session
 from unpooled.wire import message
 
 RECEIVED, SECRETS = "audit.jsonl", "audit"
 _OPENINGS = "openings.jsonl"
-_SALT = "salt"
 
 Line = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
@@ -60,7 +58,6 @@ class Evidence:
     def __init__(self, received: Path, secrets: Path) -> None:
         self.fit = self.group = 0
         self._received, self._secrets = received, secrets
-        self._committed: dict[bytes, bytes] = {}
         with naming(secrets, "made"):
             secrets.mkdir(mode=0o700, parents=True, exist_ok=True)
         mend(received)
@@ -74,19 +71,15 @@ class Evidence:
         """A hidden matrix leaves."""
         _append(self._secrets / _OPENINGS, {"product": tag.hex(), "to": receiver, **opening})
 
-    def commit(self, session: Session, receivers: Iterable[str], inputs: Mapping[str, NDArray[Any]]) -> None:
-        """Bind inputs; the same ones again have the same digest again, and are kept once."""
-        content = digest_of_inputs(bytes(SEED_BYTES), inputs)
-        if content not in self._committed:
-            salt = new_seed()
-            self._committed[content] = digest = digest_of_inputs(salt, inputs)
-            path = self._secrets / f"{digest.hex()}.npz"
-            salted = {_SALT: np.frombuffer(salt, np.uint8), **inputs}
-            with naming(path, "written"), atomic.replacing(path, atomic.OWNER_ONLY) as temporary:
-                with temporary.open("wb") as file:
-                    np.savez_compressed(file, allow_pickle=False, **salted)
+    def commit(self, session: Session, receivers: Iterable[str], what: str, inputs: Mapping[str, NDArray[Any]]) -> None:
+        """Bind inputs to what they are now; the same ones are kept once, however often they are committed to."""
+        salt, page = new_seed(), f"{what}-{digest_of_inputs(b'', inputs).hex()[:32]}"
+        digest = digest_of_inputs(salt, inputs)
+        self.keep_page(page, **inputs)
+        opening = {"commitment": digest.hex(), "fit": self.fit, "salt": salt.hex(), "page": page}
+        _append(self._secrets / _OPENINGS, opening)
         for receiver in receivers:
-            session.send(receiver, Commitment(self._committed[content]))
+            session.send(receiver, Commitment(digest))
 
     def take_commitment(self, session: Session, sender: str) -> None:
         """Keep what a peer binds its inputs with."""
@@ -99,9 +92,12 @@ class Evidence:
         """Keep arrays under a name, if they have not been kept before an interruption."""
         path = self._secrets / f"{name}.npz"
         if not path.exists():
-            with naming(path, "written"), atomic.replacing(path, atomic.OWNER_ONLY, lasting=False) as temporary:
-                with temporary.open("wb") as file:
-                    np.savez(file, allow_pickle=False, **arrays)
+            with (
+                naming(path, "written"),
+                atomic.replacing(path, atomic.OWNER_ONLY, lasting=False) as temporary,
+                temporary.open("wb") as file,
+            ):
+                np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
 def digest_of_inputs(salt: bytes, inputs: Mapping[str, NDArray[Any]]) -> bytes:
@@ -109,13 +105,13 @@ def digest_of_inputs(salt: bytes, inputs: Mapping[str, NDArray[Any]]) -> bytes:
     found = hashlib.sha256(b"unpooled commitment v1" + salt)
     for name, values in sorted(inputs.items()):
         found.update(f"{name} {values.dtype.str} {values.shape}\n".encode())
-        found.update(np.ascontiguousarray(values))
+        found.update(np.ascontiguousarray(values).data)
     return found.digest()
 
 
 def digest_of(values: NDArray[Any]) -> str:
     """Of numbers that arrived, or of which rows there were."""
-    return hashlib.sha256(np.ascontiguousarray(values)).hexdigest()
+    return hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
 
 
 def digest_of_seed(seed: bytes) -> bytes:
@@ -143,12 +139,6 @@ def page_in(secrets: Path, name: str) -> Arrays:
         raise InputError(f"{path}: is not there: it was purged, or never written, so it cannot be opened") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
-
-
-def split_salt(page: Arrays) -> tuple[bytes, Arrays]:
-    """What a commitment was made of."""
-    salt: Bytes = page.get(_SALT, np.empty(0, np.uint8))
-    return salt.tobytes(), {name: values for name, values in page.items() if name != _SALT}
 
 
 def _append(path: Path, line: Line) -> None:

@@ -104,6 +104,10 @@ class Grown:
         return cls(first, owner, split, best, gains, totals, where)
 
 
+Grow = Callable[[Sequence[Seedling]], list[Grown]]
+"""Grows trees together."""
+
+
 @dataclass(eq=False)
 class Ground:
     """What trees grow on: the features of all owners, the active party's own bins, and the splits made by those.

@@ -24,11 +24,21 @@ from unpooled.vertical.opening import Opened, open_splits
 from unpooled.vertical.parameters import LgbParameters
 from unpooled.vertical.remembering import grown_from, page_of, splits_from
 from unpooled.vertical.standing import OUTSIDE, ROOT, Families, packed, root_family, standing_in_bag
+from unpooled.vertical.trail import evidence_of, keep_leaves
 
 
 def grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Grown]:
     """Grow these trees together; or take them from the notebook, where they are known from before an interruption."""
     ground.groups += 1
+    if evidence := evidence_of(ground.team):
+        evidence.group = ground.groups
+    grown = _grown(ground, seedlings)
+    if evidence:
+        keep_leaves(evidence, grown)
+    return grown
+
+
+def _grown(ground: Ground, seedlings: Sequence[Seedling]) -> list[Grown]:
     if ground.notebook is not None and ground.groups <= ground.known:
         page = ground.notebook.read(ground.groups - 1)
         ground.table = splits_from(page)

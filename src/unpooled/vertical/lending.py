@@ -32,6 +32,7 @@ from unpooled.vertical.standing import (
     unpacked,
 )
 from unpooled.vertical.team import Team
+from unpooled.vertical.trail import COLUMNS, about_hidden_nodes, about_nodes, evidence_of
 
 NAME_BYTES = 16
 
@@ -45,11 +46,15 @@ def lend(
     """
     session, table = team.session, SplitTable()
     session.send(team.active, lent_columns(own))
+    if evidence := evidence_of(team):
+        evidence.commit(session, [team.active], COLUMNS, {"columns": own.columns})
     begin = session.recv(team.active, messages.Begin)
     if begin.rows != len(own.columns):
         raise ProtocolError(f"{team.active} has {begin.rows} rows and {session.party} {len(own.columns)}: align first")
     if len(begin.name) != NAME_BYTES:
         raise ProtocolError(f"{team.active} sent Begin with a name that cannot be")
+    if evidence:
+        evidence.take_commitment(session, team.active)
     done, left = 0, models * parameters.trees * outputs_of(parameters)
     if notebook:
         done, left = len(notebook), left - sum(int(page["trees"]) for page in notebook.pages())
@@ -63,8 +68,10 @@ def lend(
             raise RefusedError(
                 f"{session.party} takes part in the trees that the plan names, and {team.active} wants more"
             )
-        _grow(team, parameters, own, table, trees)
         done += 1
+        if evidence:
+            evidence.group = done
+        _grow(team, parameters, own, table, trees)
         if notebook is not None:
             counts = {"trees": np.array(len(trees.names)), "answered": np.array(team.products.answered[team.digest])}
             notebook.write(**page_of_splits(table), **counts)
@@ -203,8 +210,9 @@ def _show(
         call = tree_call(team, party, standing.layout, parameters, trees, level_of.tree, shape, part=part)
         if len(look.rows) > call.rows:
             raise ProtocolError(f"{team.active} sent a Level that asks about the larger of two siblings")
-        inputs = Inputs(x=look.laid_out(bins, call.rows, part=part), nodes=look.nodes_in(call.rows, part=part))
-        batch.append((call, inputs))
+        x, nodes = look.laid_out(bins, call.rows, part=part), look.nodes_in(call.rows, part=part)
+        about = about_nodes(team, level_of.tree, of_tree, look, part=part)
+        batch.append((call, Inputs(x=x, nodes=nodes, about=about)))
     product(team.products, batch)
     if standings[0].min_rows > 1:
         each = zip(of_trees, families, strict=True)
@@ -250,7 +258,7 @@ def _show_hidden(
             raise ProtocolError(f"{team.active} sent a HiddenLevel that cannot be")
         shape = len(standing.own.columns), nodes
         call = tree_call(team, team.session.party, standing.layout, parameters, trees, tree, shape)
-        batch.append((call, Inputs(x=standing.own.columns)))
+        batch.append((call, Inputs(x=standing.own.columns, about=about_hidden_nodes(team, tree))))
     product(team.products, batch)
 
 

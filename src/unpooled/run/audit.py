@@ -1,0 +1,244 @@
+"""An audit after a run: one party asks, another opens what it put in, and the first, or a third party, checks.
+
+1. the checker draws products at random from what it was sent, when the run is over, and asks about these (`ask`)
+2. the opener looks at what that would disclose, agrees, and opens them (`answer`)
+3. the checker computes what an honest party would have sent, and compares (`check`)
+
+All of it goes by files; nothing runs over a network. Whoever is given the checker's folder (plan, evidence, request)
+and the answer can do the third step in its place, and then the checker need not see what was opened.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unpooled import atomic
+from unpooled.errors import InputError
+from unpooled.jobs.files import load_plan
+from unpooled.jobs.kinds import parameters_of
+from unpooled.jobs.plan import Plan, digest_of, fields_of
+from unpooled.jobs.work import WORKING
+from unpooled.run.folder import PLAN, STATUS, read_json
+from unpooled.secure.evidence import SECRETS, Arrays, Line, digest_of_inputs, openings_in, page_in, received_in
+from unpooled.vertical.checking import FitCheck, pages_needed
+from unpooled.vertical.linear_parameters import LinearParameters
+
+FORMAT = 1
+_META = "audit"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the checker asks the opener: to open these products."""
+
+    plan: str
+    checker: str
+    opener: str
+    products: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What opens the products of a request: seeds and salts, and by name what was kept of inputs and leaves."""
+
+    request: Request
+    openings: dict[str, Line]
+    commitments: list[Line]
+    pages: dict[str, Arrays]
+    of: int
+
+    def __str__(self) -> str:
+        inputs = [page for page in self.pages.values() if "seeds" in page]
+        models, rows = sum(len(page["seeds"]) for page in inputs), max(page["values"].shape[1] for page in inputs)
+        trees = sum(len(page["rows"]) for page in self.pages.values() if "rows" in page)
+        return (
+            f"to open {len(self.openings)} of {self.of} products tells {self.request.checker}, or whoever checks in "
+            f"its place, the labels and weights of {rows} rows in {models} models, and each row's leaf in {trees} trees"
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a check: how many products were opened, of how many, and by product what is wrong with it."""
+
+    checker: str
+    opener: str
+    opened: int
+    of: int
+    wrong: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def ask(home: Path, opener: str, sample: int | None) -> Request:
+    """At the checker: draw so many of the products that another party put something into, or take all."""
+    plan, checker = _plan_of(home)
+    sent = list(_products(received_in(home), opener))
+    if not sent:
+        raise InputError(f"{home}: {checker} was sent nothing by {opener} that could be opened")
+    drawn = sent if sample is None else secrets.SystemRandom().sample(sent, min(sample, len(sent)))
+    return Request(_digest(plan), checker, opener, tuple(drawn))
+
+
+def answer(home: Path, request: Request) -> Answer:
+    """At the opener: what opens the products that are asked about."""
+    plan, opener = _plan_of(home)
+    if request.opener != opener or request.plan != _digest(plan):
+        raise InputError(f"the request is not one to {opener} under the plan of {home}")
+    shelf = home / WORKING / SECRETS
+    kept = openings_in(shelf)
+    sent = {line["product"]: line for line in kept if line.get("to") == request.checker}
+    if never := [product for product in request.products if product not in sent]:
+        raise InputError(
+            f"the request asks about {len(never)} products that {opener} never sent {request.checker}, such as "
+            f"{never[0][:16]}: nothing is opened"
+        )
+    openings = {product: sent[product] for product in request.products}
+    fits = {line["about"]["fit"] for line in openings.values()}
+    commitments = [line for line in kept if "commitment" in line and line["fit"] in fits]
+    names = [line["page"] for line in commitments] + pages_needed(list(openings.values()))
+    pages = {name: page_in(shelf, name) for name in dict.fromkeys(names)}
+    return Answer(request, openings, commitments, pages, len(sent))
+
+
+def check(home: Path, request: Request, answered: Answer) -> Verdict:
+    """Compare what was opened with what the checker was sent, and with what an honest party would have sent."""
+    plan, checker = _plan_of(home)
+    if request.checker != checker or request.plan != _digest(plan):
+        raise InputError(f"the request is not one by {checker} under the plan of {home}")
+    if answered.request != request:
+        raise InputError(f"the answer is one to another request than the one that {checker} made")
+    lines = received_in(home)
+    received = _products(lines, request.opener)
+    fits = dict[int, FitCheck | str]()
+    wrong, notes = dict[str, str](), list[str]()
+    for product in request.products:
+        if product not in received or product not in answered.openings:
+            wrong[product] = "it was not opened, or is not in the checker's evidence"
+            continue
+        fit = received[product]["about"]["fit"]
+        if fit not in fits:
+            fits[fit] = found = _fit_check(plan, lines, request.opener, fit, answered)
+            notes += [] if isinstance(found, str) else [f"fit {fit}, {note}" for note in found.notes()]
+        found = fits[fit]
+        problem = found if isinstance(found, str) else _problem(found, received[product], answered.openings[product])
+        if problem:
+            wrong[product] = problem
+    return Verdict(checker, request.opener, len(request.products), len(received), wrong, tuple(notes))
+
+
+def _problem(found: FitCheck, line: Line, opening: Line) -> str:
+    """An opening that cannot be, whatever is wrong with it, is a deviation, and does not end the audit."""
+    try:
+        return found.problem_of(line, opening)
+    except (InputError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        return f"what was opened cannot be: {error}"
+
+
+def _fit_check(plan: Plan, lines: list[Line], opener: str, fit: int, answered: Answer) -> FitCheck | str:
+    """One fit with the inputs that were opened, or what is wrong with these."""
+    committed = {line["commitment"] for line in lines if _is_of(line, "commitment", opener) and line["fit"] == fit}
+    opened, used = set(), set()
+    for line in answered.commitments:
+        if line.get("fit") == fit and (page := answered.pages.get(line["page"])):
+            opened.add(digest_of_inputs(bytes.fromhex(line["salt"]), page).hex())
+            used.add(line["page"])
+    if not committed or opened != committed:
+        return "the labels and weights that were opened are not those that were committed to"
+    if len(used) > 1:
+        return "after an interruption other labels or weights were committed to than before"
+    parameters = parameters_of(plan)
+    model = getattr(parameters, "model", None)
+    if model is None or isinstance(model, LinearParameters):
+        raise InputError("only models of trees can be audited")
+    received = [line for line in _products(lines, opener).values() if line["about"]["fit"] == fit]
+    try:
+        return FitCheck(model, answered.pages[used.pop()], answered.pages, fit, received)
+    except InputError as error:
+        return str(error)
+
+
+def _products(lines: Iterable[Line], sender: str) -> dict[str, Line]:
+    return {line["product"]: line for line in lines if _is_of(line, "product", sender)}
+
+
+def _is_of(line: Line, what: str, sender: str) -> bool:
+    return what in line and line.get("from") == sender
+
+
+def _plan_of(home: Path) -> tuple[Plan, str]:
+    """A run's plan, and whose folder it is."""
+    party = read_json(home / STATUS).get("party")
+    if not isinstance(party, str):
+        raise InputError(f"{home}: is not the folder of a party in a run: it has no {STATUS}")
+    return load_plan(home / PLAN), party
+
+
+def _digest(plan: Plan) -> str:
+    return digest_of(fields_of(plan, parameters_of(plan)))
+
+
+def write_request(path: Path, request: Request) -> None:
+    content = {"audit": FORMAT, **asdict(request)}
+    atomic.write_text(path, json.dumps(content, indent=2) + "\n", atomic.OWNER_ONLY)
+
+
+def read_request(path: Path) -> Request:
+    """A request, which may come from somebody else."""
+    try:
+        return _request_from(json.loads(path.read_text(encoding="utf-8")), path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read as a request: {error}") from None
+
+
+def _request_from(content: Any, path: Path) -> Request:
+    fields = {name: content.get(name) for name in ("plan", "checker", "opener", "products")} if _is_dict(content) else {}
+    products = fields.pop("products", None)
+    texts = [*fields.values(), *(products if isinstance(products, list) else [None])]
+    if content.get("audit") != FORMAT or not all(isinstance(text, str) and text.isprintable() for text in texts):
+        raise InputError(f"{path}: is not a request for an audit")
+    return Request(**fields, products=tuple(dict.fromkeys(products)))
+
+
+def _is_dict(content: Any) -> bool:
+    return isinstance(content, dict)
+
+
+def write_answer(path: Path, answered: Answer) -> None:
+    """Numbers as arrays, words as JSON; nothing in it is ever executed."""
+    meta = {
+        "audit": FORMAT,
+        "request": asdict(answered.request),
+        "openings": answered.openings,
+        "commitments": answered.commitments,
+        "of": answered.of,
+    }
+    arrays = {f"{page}/{name}": values for page, named in answered.pages.items() for name, values in named.items()}
+    arrays[_META] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
+    with atomic.replacing(path, atomic.OWNER_ONLY) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
+
+
+def read_answer(path: Path) -> Answer:
+    """An answer, which comes from somebody else."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            meta = json.loads(arrays[_META].tobytes())
+            pages: dict[str, Arrays] = {}
+            for full in arrays.files:
+                page, _, name = full.partition("/")
+                if name:
+                    pages.setdefault(page, {})[name] = arrays[full]
+    except Exception as error:  # whatever zipfile, numpy and json make of bytes that are no answer: there are many ways
+        raise InputError(f"{path}: cannot be read as an answer: {error}") from None
+    if not _is_dict(meta) or meta.get("audit") != FORMAT or not _is_dict(meta.get("openings")):
+        raise InputError(f"{path}: is not an answer to a request for an audit")
+    request = _request_from({"audit": FORMAT, **meta["request"]}, path)
+    commitments = [line for line in meta["commitments"] if _is_dict(line)]
+    return Answer(request, meta["openings"], commitments, pages, int(meta["of"]))
