@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from unpooled.run import audit
+from unpooled.vertical import growing, looking
 
 TASKS = {"buys": 2, "group": 3, "amount": 0}
 TWO = ("telco", "bank", "coordinator")
@@ -31,3 +32,53 @@ def test_an_honest_run_agrees(learning: Any, learner: str, target: str) -> None:
             verdict = audited(learning.root / "run", checker, sample=sample)
             assert verdict.wrong == {}
             assert verdict.opened == (sample or verdict.of)
+
+
+@pytest.mark.parametrize(
+    ("settings", "target"),
+    [
+        ({"hide_nodes": True}, "buys"),
+        ({"hide_bags": False, "learner": "xgb"}, "buys"),
+        ({"hide_bags": False, "learner": "rf", "classes": 3}, "group"),
+        ({"hide_bags": False, "learner": "rf", "bootstrap": False}, "buys"),
+        ({"min_rows": 1, "bundle": False}, "amount"),
+        ({"patience": 1, "trees": 6, "balanced": True}, "buys"),
+        ({"learner": "lgb", "row_share": 0.7, "column_share": 0.6, "rate": 0.5}, "buys"),
+        ({"count_rows": False}, "buys"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, dict) else value,
+)
+def test_options_do_not_change_that(learning: Any, settings: dict[str, Any], target: str) -> None:
+    own = {key: settings.pop(key) for key in ["count_rows"] if key in settings}
+    learning.run(learning.plan(parties=TWO, model={"classes": TASKS[target]} | settings, **own), target=target)
+    assert audited(learning.root / "run").wrong == {}
+
+
+@pytest.mark.parametrize("method", [{}, {"name": "bagging", "bags": 3}, {"name": "two-step"}, {"name": "naive"}])
+def test_so_does_a_search(seeking: Any, method: dict[str, Any]) -> None:
+    seeking.run(seeking.plan(method=method))
+    for sample in (None, 3):
+        assert audited(seeking.root / "run", sample=sample).wrong == {}
+
+
+def powers_of_two(call: Any, y: Any, *rest: Any, part: bool) -> Any:
+    """Sums of such gradients tell which rows are in a bin."""
+    y = np.zeros_like(y)
+    y[: call.bound.bit_length(), 0] = 2 ** np.arange(call.bound.bit_length())
+    return HONEST(call, y, *rest, part=part)
+
+
+HONEST = looking._inputs
+
+
+@pytest.mark.parametrize("settings", [{}, {"count_rows": False}, {"hide_nodes": True}], ids=str)
+def test_powers_of_two_as_gradients_are_found(
+    learning: Any, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+) -> None:
+    model = {"hide_nodes": settings.pop("hide_nodes", False), "trees": 1, "depth": 1}
+    monkeypatch.setattr(growing, "_split", lambda *_: ({}, {}))
+    monkeypatch.setattr(growing, "open_splits", lambda *_: {})
+    monkeypatch.setattr(looking, "_inputs", powers_of_two)
+    learning.run(learning.plan(parties=TWO, model=model, **settings))
+    verdict = audited(learning.root / "run", sample=1)
+    assert list(verdict.wrong.values()) == ["what was sent are not the gradients that follow from the labels"]
