@@ -26,7 +26,16 @@ from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.work import WORKING
 from unpooled.run.folder import PLAN, STATUS, read_json
-from unpooled.secure.evidence import SECRETS, Arrays, Line, digest_of_inputs, openings_in, page_in, received_in
+from unpooled.secure.evidence import (
+    RECEIVED,
+    SECRETS,
+    Arrays,
+    Line,
+    digest_of_inputs,
+    openings_in,
+    page_in,
+    received_in,
+)
 from unpooled.vertical.checking import FitCheck, pages_needed
 from unpooled.vertical.linear_parameters import LinearParameters
 
@@ -133,6 +142,37 @@ def check(home: Path, request: Request, answered: Answer) -> Verdict:
     return Verdict(checker, request.opener, len(request.products), len(received), wrong, tuple(notes))
 
 
+def trial(checker: Path, opener: Path, sample: int | None) -> Verdict:
+    """Ask, open and check, where the folders of both parties are at hand."""
+    request = ask(checker, _plan_of(opener)[1], sample)
+    return check(checker, request, answer(opener, request))
+
+
+def has_sent(checker: Path, opener: Path) -> bool:
+    """Whether a party was sent anything by another that could be opened."""
+    return (checker / RECEIVED).exists() and bool(_products(received_in(checker), _plan_of(opener)[1]))
+
+
+def request_path(home: Path, opener: str) -> Path:
+    return home / f"audit-request-{_known(home, opener)}.json"
+
+
+def answer_path(home: Path, request: Request) -> Path:
+    return home / f"audit-answer-{_known(home, request.checker)}.npz"
+
+
+def read_both(home: Path, path: Path) -> tuple[Request, Answer]:
+    """An answer, and the request in the checker's folder that it is one to."""
+    answered = read_answer(path)
+    return read_request(request_path(home, answered.request.opener)), answered
+
+
+def _known(home: Path, party: str) -> str:
+    if party not in (parties := _plan_of(home)[0].parties):
+        raise InputError(f"{party} is not in the plan of {home}; its parties are {', '.join(parties)}")
+    return party
+
+
 def _problem(found: FitCheck, line: Line, opening: Line) -> str:
     """An opening that cannot be, whatever is wrong with it, is a deviation, and does not end the audit."""
     try:
@@ -198,7 +238,9 @@ def read_request(path: Path) -> Request:
 
 
 def _request_from(content: Any, path: Path) -> Request:
-    fields = {name: content.get(name) for name in ("plan", "checker", "opener", "products")} if _is_dict(content) else {}
+    fields = (
+        {name: content.get(name) for name in ("plan", "checker", "opener", "products")} if _is_dict(content) else {}
+    )
     products = fields.pop("products", None)
     texts = [*fields.values(), *(products if isinstance(products, list) else [None])]
     if content.get("audit") != FORMAT or not all(isinstance(text, str) and text.isprintable() for text in texts):
