@@ -27,9 +27,9 @@ def audited(run: Path, checker: str = "telco", opener: str = "bank", sample: int
 @pytest.mark.parametrize("learner", ["gbdt", "xgb", "lgb", "rf"])
 def test_an_honest_run_agrees(learning: Any, learner: str, target: str) -> None:
     learning.run(learning.plan(model={"learner": learner, "classes": TASKS[target]}), target=target)
-    for checker in ("telco", "railway"):
+    for checker, opener in (("telco", "bank"), ("railway", "bank"), ("bank", "telco"), ("bank", "railway")):
         for sample in (None, 2):
-            verdict = audited(learning.root / "run", checker, sample=sample)
+            verdict = audited(learning.root / "run", checker, opener, sample)
             assert verdict.wrong == {}
             assert verdict.opened == (sample or verdict.of)
 
@@ -52,6 +52,7 @@ def test_options_do_not_change_that(learning: Any, settings: dict[str, Any], tar
     own = {key: settings.pop(key) for key in ["count_rows"] if key in settings}
     learning.run(learning.plan(parties=TWO, model={"classes": TASKS[target]} | settings, **own), target=target)
     assert audited(learning.root / "run").wrong == {}
+    assert audited(learning.root / "run", "bank", "telco").wrong == {}
 
 
 @pytest.mark.parametrize("method", [{}, {"name": "bagging", "bags": 3}, {"name": "two-step"}, {"name": "naive"}])
@@ -59,6 +60,7 @@ def test_so_does_a_search(seeking: Any, method: dict[str, Any]) -> None:
     seeking.run(seeking.plan(method=method))
     for sample in (None, 3):
         assert audited(seeking.root / "run", sample=sample).wrong == {}
+        assert audited(seeking.root / "run", "bank", "telco", sample).wrong == {}
 
 
 def powers_of_two(call: Any, y: Any, *rest: Any, part: bool) -> Any:

@@ -77,7 +77,8 @@ def ledger_command(
     if audit:
         if len(runs) != 1:
             raise InputError("--audit: give one folder, that of a run or of a party in it")
-        return audit_run(runs[0], of, sample, request, answer, yes=yes, as_json=as_json)
+        audit_run(runs[0], of, sample, request, answer, yes=yes, as_json=as_json)
+        return
     finding = _find(runs)
     if as_json:
         typer.echo(json.dumps(_as_json(finding), indent=2, ensure_ascii=False))

@@ -36,11 +36,13 @@ from unpooled.secure.evidence import (
     page_in,
     received_in,
 )
-from unpooled.vertical.checking import FitCheck, pages_needed
+from unpooled.vertical.checking import ColumnsCheck, GradientsCheck, pages_needed
 from unpooled.vertical.linear_parameters import LinearParameters
 
 FORMAT = 1
 _META = "audit"
+
+Check = GradientsCheck | ColumnsCheck
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,13 @@ class Answer:
     of: int
 
     def __str__(self) -> str:
-        inputs = [page for page in self.pages.values() if "seeds" in page]
-        models, rows = sum(len(page["seeds"]) for page in inputs), max(page["values"].shape[1] for page in inputs)
-        trees = sum(len(page["rows"]) for page in self.pages.values() if "rows" in page)
-        return (
-            f"to open {len(self.openings)} of {self.of} products tells {self.request.checker}, or whoever checks in "
-            f"its place, the labels and weights of {rows} rows in {models} models, and each row's leaf in {trees} trees"
-        )
+        told = f"all columns, as bins, of {self.request.opener}"
+        if targets := [page for page in self.pages.values() if "seeds" in page]:
+            models, rows = sum(len(page["seeds"]) for page in targets), targets[0]["values"].shape[1]
+            trees = sum(len(page["rows"]) for page in self.pages.values() if "rows" in page)
+            told = f"the labels and weights of {rows} rows in {models} models, and each row's leaf in {trees} trees"
+        whom = f"{self.request.checker}, or whoever checks in its place"
+        return f"to open {len(self.openings)} of {self.of} products tells {whom}, {told}"
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,9 @@ def answer(home: Path, request: Request) -> Answer:
     openings = {product: sent[product] for product in request.products}
     fits = {line["about"]["fit"] for line in openings.values()}
     commitments = [line for line in kept if "commitment" in line and line["fit"] in fits]
-    names = [line["page"] for line in commitments] + pages_needed(list(openings.values()))
+    names = [line["page"] for line in commitments]
+    if opener == plan.active:
+        names += pages_needed(list(openings.values()))
     pages = {name: page_in(shelf, name) for name in dict.fromkeys(names)}
     return Answer(request, openings, commitments, pages, len(sent))
 
@@ -125,7 +129,7 @@ def check(home: Path, request: Request, answered: Answer) -> Verdict:
         raise InputError(f"the answer is one to another request than the one that {checker} made")
     lines = received_in(home)
     received = _products(lines, request.opener)
-    fits = dict[int, FitCheck | str]()
+    fits = dict[int, Check | str]()
     wrong, notes = dict[str, str](), list[str]()
     for product in request.products:
         if product not in received or product not in answered.openings:
@@ -133,8 +137,8 @@ def check(home: Path, request: Request, answered: Answer) -> Verdict:
             continue
         fit = received[product]["about"]["fit"]
         if fit not in fits:
-            fits[fit] = found = _fit_check(plan, lines, request.opener, fit, answered)
-            notes += [] if isinstance(found, str) else [f"fit {fit}, {note}" for note in found.notes()]
+            fits[fit] = found = _check_of(home, plan, lines, fit, answered)
+            notes += [] if isinstance(found, str) else [f"fit {fit}, {note}" for note in found.notes]
         found = fits[fit]
         problem = found if isinstance(found, str) else _problem(found, received[product], answered.openings[product])
         if problem:
@@ -173,7 +177,7 @@ def _known(home: Path, party: str) -> str:
     return party
 
 
-def _problem(found: FitCheck, line: Line, opening: Line) -> str:
+def _problem(found: Check, line: Line, opening: Line) -> str:
     """An opening that cannot be, whatever is wrong with it, is a deviation, and does not end the audit."""
     try:
         return found.problem_of(line, opening)
@@ -181,8 +185,9 @@ def _problem(found: FitCheck, line: Line, opening: Line) -> str:
         return f"what was opened cannot be: {error}"
 
 
-def _fit_check(plan: Plan, lines: list[Line], opener: str, fit: int, answered: Answer) -> FitCheck | str:
-    """One fit with the inputs that were opened, or what is wrong with these."""
+def _check_of(home: Path, plan: Plan, lines: list[Line], fit: int, answered: Answer) -> Check | str:
+    """How one fit is checked with the inputs that were opened, or what is wrong with these."""
+    opener = answered.request.opener
     committed = {line["commitment"] for line in lines if _is_of(line, "commitment", opener) and line["fit"] == fit}
     opened, used = set(), set()
     for line in answered.commitments:
@@ -190,16 +195,20 @@ def _fit_check(plan: Plan, lines: list[Line], opener: str, fit: int, answered: A
             opened.add(digest_of_inputs(bytes.fromhex(line["salt"]), page).hex())
             used.add(line["page"])
     if not committed or opened != committed:
-        return "the labels and weights that were opened are not those that were committed to"
+        return "the inputs that were opened are not those that were committed to"
     if len(used) > 1:
-        return "after an interruption other labels or weights were committed to than before"
+        return "after an interruption other inputs were committed to than before"
     parameters = parameters_of(plan)
     model = getattr(parameters, "model", None)
     if model is None or isinstance(model, LinearParameters):
         raise InputError("only models of trees can be audited")
     received = [line for line in _products(lines, opener).values() if line["about"]["fit"] == fit]
+    inputs, shelf = answered.pages[used.pop()], home / WORKING / SECRETS
     try:
-        return FitCheck(model, answered.pages[used.pop()], answered.pages, fit, received)
+        if opener == plan.active:
+            return GradientsCheck(model, inputs, answered.pages, fit, received)
+        own = {name: page_in(shelf, name) for name in pages_needed(received)}
+        return ColumnsCheck(model, inputs, own, fit, received)
     except InputError as error:
         return str(error)
 

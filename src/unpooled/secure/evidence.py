@@ -63,13 +63,14 @@ class Evidence:
         mend(received)
         mend(secrets / _OPENINGS)
 
-    def keep_received(self, tag: bytes, sender: str, **said: Any) -> None:
-        """A hidden matrix has arrived."""
-        _append(self._received, {"product": tag.hex(), "from": sender, **said})
+    def keep_received(self, side: str, tag: bytes, sender: str, about: Line, **said: Any) -> None:
+        """A hidden matrix, that side of a product, has arrived."""
+        _append(self._received, {"product": f"{side}-{tag.hex()}", "from": sender, "about": about, **said})
 
-    def keep_opening(self, tag: bytes, receiver: str, **opening: Any) -> None:
+    def keep_opening(self, side: str, tag: bytes, receiver: str, about: Line, **opening: Any) -> None:
         """A hidden matrix leaves."""
-        _append(self._secrets / _OPENINGS, {"product": tag.hex(), "to": receiver, **opening})
+        line = {"product": f"{side}-{tag.hex()}", "to": receiver, "about": about, **opening}
+        _append(self._secrets / _OPENINGS, line)
 
     def commit(self, session: Session, receivers: Iterable[str], what: str, inputs: Mapping[str, NDArray[Any]]) -> None:
         """Bind inputs to what they are now; the same ones are kept once, however often they are committed to."""
@@ -109,9 +110,12 @@ def digest_of_inputs(salt: bytes, inputs: Mapping[str, NDArray[Any]]) -> bytes:
     return found.digest()
 
 
-def digest_of(values: NDArray[Any]) -> str:
+def digest_of(*arrays: NDArray[Any]) -> str:
     """Of numbers that arrived, or of which rows there were."""
-    return hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
+    found = hashlib.sha256()
+    for values in arrays:
+        found.update(np.ascontiguousarray(values).data)
+    return found.hexdigest()
 
 
 def digest_of_seed(seed: bytes) -> bytes:

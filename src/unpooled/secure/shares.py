@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.codec import Bytes, Ints, Ints32, Ring
+from unpooled.codec import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import dealer, mod64, permute
 from unpooled.secure.calls import Call, Inputs, OneHot, given
@@ -36,7 +36,7 @@ from unpooled.secure.dealer import Item, Part
 from unpooled.secure.engine import Engine, Stop
 from unpooled.secure.evidence import digest_of
 from unpooled.secure.mod64 import Places
-from unpooled.secure.packing import Slots, pack, unpack
+from unpooled.secure.packing import pack, unpack
 from unpooled.secure.randomness import SEED_BYTES, expand
 from unpooled.secure.supply import LAYOUT, ask_ahead, slots_of, supplied
 from unpooled.wire import message
@@ -90,6 +90,10 @@ class Task:
     places: Places | None = None
     lengths: Ints | None = None
     inside: int = 0
+
+    @property
+    def own_side(self) -> str:
+        return "x" if self.is_left else "y"
 
 
 def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Ring]:
@@ -155,14 +159,14 @@ def _send_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
             x, mask = given(task.inputs.x), _mask(engine, "x", item.x, (item.rows, item.width))
             mask.bind(x, engine.party, left.sizes if isinstance(left, OneHot) else ())
             if _first_time(engine, "sent", peer, "x", item.x):
-                _keep_opening(engine, task, mask)
+                _keep_opening(engine, task, mask.seed)
                 full = mod64.one_hot(x, left.sizes) if isinstance(left, OneHot) else x.view(np.uint64)
                 hidden.append((task.tag, full - mask.values))
         elif not task.is_left:
             words, mask = _words(task), _mask(engine, "y", item.y, (item.rows, item.words))
             mask.bind(words, engine.party)
             if _first_time(engine, "sent", peer, "y", item.y):
-                _keep_opening(engine, task, mask)
+                _keep_opening(engine, task, mask.seed)
                 hidden.append((task.tag, words - mask.values))
     if hidden:
         engine.session.send(peer, Hidden(tuple(tag for tag, _ in hidden), tuple(values for _, values in hidden)))
@@ -194,6 +198,7 @@ def _send_orders(engine: Engine, right: str, tasks: Sequence[Task]) -> None:
             x, nodes = given(task.inputs.x), given(task.inputs.nodes)
             task.orders, task.lengths = mod64.sort_rows(x, left.sizes, nodes, left.nodes)
             task.places = permute.hidden_places(_seed(task.part.once, engine), task.orders, nodes)
+            _keep_opening(engine, task, task.part.once)
     if tasks:
         places, lengths = [given(task.places) for task in tasks], [given(task.lengths) for task in tasks]
         engine.session.send(right, Orders(tuple(task.tag for task in tasks), tuple(places), tuple(lengths)))
@@ -222,6 +227,7 @@ def _take_orders(engine: Engine, left: str, tasks: Sequence[Task]) -> None:
         if beyond or not permute.lengths_fit(lengths, inside, form.sizes, form.nodes):
             raise ProtocolError(f"{left} sent Orders that are none")
         task.places, task.lengths, task.inside = places, lengths, inside
+        _keep_received(engine, task, places, lengths)
 
 
 def _left_share(engine: Engine, task: Task) -> Ring:
@@ -255,7 +261,8 @@ def _keep_mask(engine: Engine, task: Task) -> None:
     if task.part.mask:
         side, name = ("x", task.item.x) if task.is_left else ("y", task.item.y)
         shape = (task.item.rows, task.item.width if task.is_left else task.item.words)
-        engine.prepared["mask", side, name] = _new_mask(_seed(task.part.mask, engine), shape)
+        seed = _seed(task.part.mask, engine)
+        engine.prepared["mask", side, name] = Mask(expand(seed, b"mask", shape), seed)
 
 
 def _mask(engine: Engine, side: str, name: str, shape: tuple[int, int]) -> Mask:
@@ -267,50 +274,35 @@ def _mask(engine: Engine, side: str, name: str, shape: tuple[int, int]) -> Mask:
 
 
 def _words(task: Task) -> Ring:
-    y, slots, count = given(task.inputs.y), slots_of(task.call), _folded(task)
-    return words_of(y, slots, given(task.inputs.nodes) if count else None, count)
+    """Y as it is multiplied: packed, and with the nodes folded in for a triple."""
+    words = pack(given(task.inputs.y), slots_of(task.call))
+    if isinstance(task.call.left, OneHot) and task.item.method == "triple":
+        return mod64.fold(words, given(task.inputs.nodes), task.call.left.nodes)
+    return words
 
 
-def _folded(task: Task) -> int:
-    """How many nodes are folded into Y."""
-    return task.call.left.nodes if isinstance(task.call.left, OneHot) and task.item.method == "triple" else 0
-
-
-def words_of(y: Ints, slots: Slots, nodes: Ints32 | None, count: int) -> Ring:
-    """Y as it is multiplied: packed, and with the rows' nodes, of which there are so many, folded in for a triple."""
-    words = pack(y, slots)
-    return words if nodes is None else mod64.fold(words, nodes, count)
-
-
-def hidden_by(seed: bytes, words: Ring) -> Ring:
-    """A matrix minus the mask of a seed: what is sent of it."""
-    return words - _new_mask(seed, words.shape).values
-
-
-def _new_mask(seed: bytes, shape: tuple[int, ...]) -> Mask:
-    return Mask(expand(seed, b"mask", shape), seed)
-
-
-def _keep_opening(engine: Engine, task: Task, mask: Mask) -> None:
+def _keep_opening(engine: Engine, task: Task, seed: bytes) -> None:
     """Keep what opens a hidden matrix, where the product is about something that can be checked."""
     if engine.evidence and task.inputs.about is not None:
-        about, side = dict(task.inputs.about), "x" if task.is_left else "y"
-        engine.evidence.keep_opening(task.tag, task.peer, side=side, about=about, seed=mask.seed.hex())
+        engine.evidence.keep_opening(task.own_side, task.tag, task.peer, dict(task.inputs.about), seed=seed.hex())
 
 
-def _keep_received(engine: Engine, task: Task, values: Ring) -> None:
-    """Keep a digest of a hidden matrix that arrived, and what is needed to make it again."""
+def _keep_received(engine: Engine, task: Task, *values: NDArray[Any]) -> None:
+    """Keep a digest of a hidden matrix that arrived, and what is needed to hide one in the same way (`reopening`)."""
     if engine.evidence and task.inputs.about is not None:
+        left = task.call.left
         engine.evidence.keep_received(
+            "y" if task.is_left else "x",  # the peer's
             task.tag,
             task.peer,
-            side="y" if task.is_left else "x",
-            about=dict(task.inputs.about),
+            dict(task.inputs.about),
+            method=task.item.method,
             rows=task.call.rows,
             slots=astuple(slots_of(task.call)),
-            folded=_folded(task),
-            mask=task.part.other.hex(),
-            sha256=digest_of(values),
+            sizes=left.sizes if isinstance(left, OneHot) else (),
+            nodes=left.nodes if isinstance(left, OneHot) else 0,
+            seed=task.part.other.hex(),
+            sha256=digest_of(*values),
         )
 
 

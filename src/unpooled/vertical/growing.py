@@ -34,7 +34,7 @@ def grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Grown]:
         evidence.group = ground.groups
     grown = _grown(ground, seedlings)
     if evidence:
-        keep_leaves(evidence, grown)
+        keep_leaves(evidence, seedlings, grown)
     return grown
 
 

@@ -32,7 +32,7 @@ from unpooled.vertical.standing import (
     unpacked,
 )
 from unpooled.vertical.team import Team
-from unpooled.vertical.trail import COLUMNS, about_hidden_nodes, about_nodes, evidence_of
+from unpooled.vertical.trail import COLUMNS, about_hidden_nodes, about_nodes, columns_kept, evidence_of
 
 NAME_BYTES = 16
 
@@ -47,7 +47,7 @@ def lend(
     session, table = team.session, SplitTable()
     session.send(team.active, lent_columns(own))
     if evidence := evidence_of(team):
-        evidence.commit(session, [team.active], COLUMNS, {"columns": own.columns})
+        evidence.commit(session, [team.active], COLUMNS, columns_kept(own))
     begin = session.recv(team.active, messages.Begin)
     if begin.rows != len(own.columns):
         raise ProtocolError(f"{team.active} has {begin.rows} rows and {session.party} {len(own.columns)}: align first")

@@ -1,4 +1,4 @@
-"""What an honest active party would have put in: the gradients of every tree, from its labels and the rows' leaves.
+"""What honest parties would have put in: gradients from labels and the rows' leaves, and bins as they may be shown.
 
 A tree's gradients follow from the labels, the weights, the seed of draws, and the scores that the trees before it left;
 those follow from these trees' gradients and the leaf of each row. So the learners themselves are run again
@@ -7,17 +7,19 @@ those follow from these trees' gradients and the leaf of each row. So the learne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from unpooled.codec import Ints, Ints32
 from unpooled.errors import InputError
+from unpooled.vertical.binning import Binned
 from unpooled.vertical.boosting import boost
 from unpooled.vertical.forest import plant
 from unpooled.vertical.ground import Grown, Seedling
+from unpooled.vertical.layout import Bins
 from unpooled.vertical.parameters import AnyTrees, ForestParameters
-from unpooled.vertical.standing import OUTSIDE
+from unpooled.vertical.standing import OUTSIDE, ROOT, Families, Look, root_family, shown, standing_in_bag
 from unpooled.vertical.targets import Target, checked_weights
 from unpooled.vertical.trail import Leaves, looked_at
 
@@ -67,6 +69,30 @@ def inputs_of(
         raise InputError("a product has fewer rows than the nodes that it is about")
     y = look.laid_out(seedling.y.take(look.rows, axis=0), rows, part=True) if part else seedling.y
     return y, look.nodes_in(rows, part=part)
+
+
+def columns(
+    parameters: AnyTrees, own: Binned, leaves: Leaves, asked: Sequence[Sequence[int]]
+) -> Iterator[tuple[Bins, Look]]:
+    """X of all products about a tree, as an honest passive party hands them in; `asked` are their nodes, in order."""
+    if parameters.hide_nodes:
+        part = own.columns if leaves.part is None else own.columns[leaves.part]
+        yield from ((part, looked_at(leaves, nodes)) for nodes in asked)
+        return
+    taking_part = leaves.where != OUTSIDE if leaves.part is None else leaves.part
+    standing = standing_in_bag(own, taking_part, parameters.min_rows, cut=leaves.part is not None)
+    parents = {child: node for node, first in enumerate(leaves.first.tolist()) for child in (first, first + 1)}
+    for nodes in asked:
+        families = root_family()
+        if list(nodes) != [ROOT]:
+            of = [parents[node] for node in nodes]
+            firsts = leaves.first[of]
+            families = Families(*(np.array(each, np.int32) for each in (of, firsts, nodes - firsts)))
+            children = np.concatenate([firsts, firsts + 1])
+            moved = looked_at(leaves, children.tolist())
+            standing.where[moved.rows] = children[moved.families]
+        ((look, bins),) = shown([standing], [families])
+        yield bins, look
 
 
 def _grown(seedling: Seedling, leaves: Leaves) -> Grown:

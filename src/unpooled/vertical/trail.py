@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.codec import Ints, Ints32
+from unpooled.codec import Bools, Ints, Ints32
 from unpooled.errors import InputError
 from unpooled.secure.evidence import Arrays, Evidence, digest_of
-from unpooled.vertical.ground import LEAF, Grown
+from unpooled.vertical.binning import Binned
+from unpooled.vertical.ground import LEAF, Grown, Seedling
+from unpooled.vertical.layout import Feature, Layout
 from unpooled.vertical.standing import OUTSIDE, Families, Look
 from unpooled.vertical.team import Team
 
@@ -25,10 +27,14 @@ TARGETS, COLUMNS = "targets", "columns"
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """A tree as far as the next ones depend on it: each node's first child or LEAF, each row's leaf or outside."""
+    """A tree as far as the next ones depend on it: each node's first child or LEAF, each row's leaf or outside.
+
+    `part` says which rows there are, where the others were cut out.
+    """
 
     first: Ints
     where: Ints
+    part: Bools | None = None
 
 
 def evidence_of(team: Team) -> Evidence | None:
@@ -52,9 +58,37 @@ def about_hidden_nodes(team: Team, tree: int) -> dict[str, Any] | None:
     return {"fit": evidence.fit, "group": evidence.group, "tree": tree, "part": False}
 
 
-def keep_leaves(evidence: Evidence, grown: Sequence[Grown]) -> None:
+def keep_leaves(evidence: Evidence, seedlings: Sequence[Seedling], grown: Sequence[Grown]) -> None:
     """At the active party: keep the leaves of a group of trees."""
-    evidence.keep_page(name_of(evidence.fit, evidence.group), **page_of([Leaves(t.first, t.where) for t in grown]))
+    each = zip(seedlings, grown, strict=True)
+    leaves = [Leaves(tree.first, tree.where, seed.taking_part if seed.cut else None) for seed, tree in each]
+    evidence.keep_page(name_of(evidence.fit, evidence.group), **page_of(leaves))
+
+
+def columns_kept(own: Binned) -> Arrays:
+    """All that products are made of at a passive party."""
+    features, bundles = own.layout.features, own.layout.bundles
+    return {
+        "columns": own.columns,
+        "features": np.array([(one.values, one.missing, one.usual) for one in features], np.int64).reshape(-1, 3),
+        "bundles": np.array([number for bundle in bundles for number in bundle], np.int64),
+        "sizes": np.array([len(bundle) for bundle in bundles], np.int64),
+    }
+
+
+def columns_from(kept: Arrays) -> Binned:
+    """The columns that were kept, which may come from somebody else; their bins by feature are not there."""
+    try:
+        features = tuple(Feature(values, bool(missing), usual) for values, missing, usual in kept["features"].tolist())
+        each = np.split(kept["bundles"], np.cumsum(kept["sizes"])[:-1]) if len(kept["sizes"]) else []
+        layout, columns = Layout(features, tuple(tuple(bundle.tolist()) for bundle in each)), kept["columns"]
+        layout.check()
+        fits = columns.dtype == np.uint16 and columns.shape == (len(columns), len(layout.sizes))
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        raise InputError(f"columns of an audit are none: {error}") from None
+    if not fits or (columns >= np.array(layout.sizes, np.int64)).any():
+        raise InputError("columns of an audit have other bins than their layout")
+    return Binned(columns, columns, layout)
 
 
 def name_of(fit: int, group: int) -> str:
@@ -78,24 +112,28 @@ def page_of(trees: Sequence[Leaves]) -> Arrays:
         "nodes": np.array([len(tree.first) for tree in trees]),
         "rows": np.array([len(tree.where) for tree in trees]),
         "bits": np.concatenate(bits),
+        "of": np.array([0 if tree.part is None else len(tree.part) for tree in trees]),
+        "parts": np.concatenate([np.empty(0, np.uint8), *(np.packbits(t.part) for t in trees if t.part is not None)]),
     }
 
 
 def leaves_in(page: Arrays) -> list[Leaves]:
     """The leaves on a page, which may come from somebody else."""
     try:
-        trees, begin = [], 0
-        nodes, rows = page["nodes"].tolist(), page["rows"].tolist()
-        for first, count in zip(np.split(page["first"], np.cumsum(nodes)[:-1]), rows, strict=True):
+        trees, begin, part_begin = [], 0, 0
+        nodes, rows, of = (page[name].tolist() for name in ("nodes", "rows", "of"))
+        for first, count, everybody in zip(np.split(page["first"], np.cumsum(nodes)[:-1]), rows, of, strict=True):
             _check_nodes(first)
             planes, width = _planes(first), (count + 7) // 8
-            part = page["bits"][begin : begin + planes * width].reshape(planes, width)
-            unpacked = np.unpackbits(part, axis=1, count=count).astype(np.int64)
+            bits = page["bits"][begin : begin + planes * width].reshape(planes, width)
+            unpacked = np.unpackbits(bits, axis=1, count=count).astype(np.int64)
             codes = (unpacked << np.arange(planes)[:, np.newaxis]).sum(axis=0)
             takes = np.flatnonzero(_takes_rows(first))
             where = np.where(takes[codes] == len(first), OUTSIDE, takes[codes])
-            trees.append(Leaves(first, where))
-            begin += planes * width
+            part_end = part_begin + (everybody + 7) // 8
+            part = np.unpackbits(page["parts"][part_begin:part_end], count=everybody).view(bool) if everybody else None
+            trees.append(Leaves(first, where, part))
+            begin, part_begin = begin + planes * width, part_end
     except (KeyError, ValueError, IndexError, TypeError, AttributeError) as error:
         raise InputError(f"leaves of an audit are none: {error}") from None
     return trees
