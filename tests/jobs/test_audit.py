@@ -13,6 +13,7 @@ from unpooled.vertical import growing, looking
 
 TASKS = {"buys": 2, "group": 3, "amount": 0}
 TWO = ("telco", "bank", "coordinator")
+PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
 
 
 def audited(run: Path, checker: str = "telco", opener: str = "bank", sample: int | None = None) -> audit.Verdict:
@@ -55,6 +56,15 @@ def test_options_do_not_change_that(learning: Any, settings: dict[str, Any], tar
     assert audited(learning.root / "run", "bank", "telco").wrong == {}
 
 
+@pytest.mark.parametrize(
+    "settings", [{}, {"hide_nodes": True}, {"learner": "rf", "bootstrap": False, "hide_bags": False}], ids=str
+)
+def test_what_was_encrypted_can_be_opened_too(learning: Any, settings: dict[str, Any]) -> None:
+    learning.run(learning.plan(parties=TWO, model={"trees": 2, "depth": 2} | settings, **PAILLIER))
+    for sample in (None, 1):
+        assert audited(learning.root / "run", sample=sample).wrong == {}
+
+
 @pytest.mark.parametrize("method", [{}, {"name": "bagging", "bags": 3}, {"name": "two-step"}, {"name": "naive"}])
 def test_so_does_a_search(seeking: Any, method: dict[str, Any]) -> None:
     seeking.run(seeking.plan(method=method))
@@ -71,16 +81,20 @@ def powers_of_two(call: Any, y: Any, *rest: Any, part: bool) -> Any:
 
 
 HONEST = looking._inputs
+NO_GRADIENTS = "what was sent are not the gradients that follow from the labels"
 
 
-@pytest.mark.parametrize("settings", [{}, {"count_rows": False}, {"hide_nodes": True}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"count_rows": False}, {"hide_nodes": True}, PAILLIER], ids=str)
 def test_powers_of_two_as_gradients_are_found(
     learning: Any, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
 ) -> None:
-    model = {"hide_nodes": settings.pop("hide_nodes", False), "trees": 1, "depth": 1}
+    model = {"hide_nodes": settings.get("hide_nodes", False), "trees": 1, "depth": 1}
     monkeypatch.setattr(growing, "_split", lambda *_: ({}, {}))
     monkeypatch.setattr(growing, "open_splits", lambda *_: {})
     monkeypatch.setattr(looking, "_inputs", powers_of_two)
-    learning.run(learning.plan(parties=TWO, model=model, **settings))
+    own = {key: value for key, value in settings.items() if key != "hide_nodes"}
+    learning.run(learning.plan(parties=TWO, model=model, **own))
     verdict = audited(learning.root / "run", sample=1)
-    assert list(verdict.wrong.values()) == ["what was sent are not the gradients that follow from the labels"]
+    assert list(verdict.wrong.values()) == [
+        "what was sent are not the gradients that follow from the labels, or it was opened wrongly"
+    ]

@@ -36,6 +36,7 @@ from unpooled.secure.evidence import (
     page_in,
     received_in,
 )
+from unpooled.secure.reopening import opening_of
 from unpooled.vertical.checking import ColumnsCheck, GradientsCheck, pages_needed
 from unpooled.vertical.linear_parameters import LinearParameters
 
@@ -116,8 +117,11 @@ def answer(home: Path, request: Request) -> Answer:
     names = [line["page"] for line in commitments]
     if opener == plan.active:
         names += pages_needed(list(openings.values()))
-    pages = {name: page_in(shelf, name) for name in dict.fromkeys(names)}
-    return Answer(request, openings, commitments, pages, len(sent))
+    pages, told = {name: page_in(shelf, name) for name in dict.fromkeys(names)}, dict[str, Line]()
+    for product, line in openings.items():
+        told[product], page = opening_of(line)
+        pages |= {product: page} if page else {}
+    return Answer(request, told, commitments, pages, len(sent))
 
 
 def check(home: Path, request: Request, answered: Answer) -> Verdict:
@@ -202,7 +206,7 @@ def _check_of(home: Path, plan: Plan, lines: list[Line], fit: int, answered: Ans
     model = getattr(parameters, "model", None)
     if model is None or isinstance(model, LinearParameters):
         raise InputError("only models of trees can be audited")
-    received = [line for line in _products(lines, opener).values() if line["about"]["fit"] == fit]
+    received = [line for line in lines if _is_of(line, "about", opener) and line["about"]["fit"] == fit]
     inputs, shelf = answered.pages[used.pop()], home / WORKING / SECRETS
     try:
         if opener == plan.active:

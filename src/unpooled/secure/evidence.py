@@ -1,4 +1,4 @@
-"""What a party keeps of what it hid and of what it was sent, so that parties who agree to it can check each other later.
+"""What a party keeps of what it hid and of what it was sent, so that parties who agree to it can check each other.
 
 Whoever was sent a hidden matrix keeps a digest of it, and whoever hid it keeps the seed of its mask. To *open* it is to
 tell that seed. A checker who knows what the matrix should have been hides it anew with the seed, and compares digests:
@@ -10,9 +10,9 @@ coordinator reckoned with, each side is dealt a digest of the other's (`dealer.P
 Inputs that matrices follow from (labels, weights, columns) are bound by a commitment: a digest with a random salt, sent
 before they are used, and opened by telling salt and inputs.
 
-Digests of what arrived are in `audit.jsonl`, beside the ledger: they are of random numbers, or salted, and tell nothing.
-Seeds, salts and inputs are secrets, among the working files, and `unpooled purge` removes them: after that nothing can be
-opened.
+Digests of what arrived are in `audit.jsonl`, beside the ledger: they are of random numbers, or salted, and tell
+nothing. Seeds, salts and inputs are secrets, among the working files, and `unpooled purge` removes them: after that
+nothing can be opened.
 """
 
 from __future__ import annotations
@@ -66,6 +66,10 @@ class Evidence:
     def keep_received(self, side: str, tag: bytes, sender: str, about: Line, **said: Any) -> None:
         """A hidden matrix, that side of a product, has arrived."""
         _append(self._received, {"product": f"{side}-{tag.hex()}", "from": sender, "about": about, **said})
+
+    def keep_asked(self, sender: str, about: Line) -> None:
+        """A product was made of a matrix that had arrived before."""
+        _append(self._received, {"asked": True, "from": sender, "about": about})
 
     def keep_opening(self, side: str, tag: bytes, receiver: str, about: Line, **opening: Any) -> None:
         """A hidden matrix leaves."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 from gmpy2 import mpz
@@ -32,10 +32,11 @@ from unpooled.secure import mod64, paillier_keeper
 from unpooled.secure import paillier_keys as keys
 from unpooled.secure.calls import Call, Dense, Inputs, OneHot, given
 from unpooled.secure.engine import Engine, Stop
+from unpooled.secure.evidence import digest_of
 from unpooled.secure.paillier_keeper import Decrypt, Decrypted, Item, MaskedSums, SharedKey
 from unpooled.secure.paillier_keys import PublicKey
 from unpooled.secure.paillier_layout import Layout, layout_for, pack, repeated, row_words, unpack
-from unpooled.secure.paillier_noise import NoiseStock
+from unpooled.secure.paillier_noise import NoiseStock, Span
 from unpooled.secure.paillier_sums import bin_sums, packed, weighted_sums
 from unpooled.secure.randomness import expand_bytes
 from unpooled.wire import message
@@ -157,7 +158,7 @@ def _send_rows(engine: Engine, rights: Sequence[Task]) -> None:
     """Encrypt each Y once, and send it to those who have not had it."""
     for task in rights:
         _bind(engine, task)
-    encrypted: dict[Kept, Bytes] = {}
+    encrypted: dict[Kept, tuple[Bytes, list[Span]]] = {}
     for left in dict.fromkeys(task.left for task in rights):
         new: dict[Kept, Task] = {}
         for task in rights:
@@ -167,9 +168,10 @@ def _send_rows(engine: Engine, rights: Sequence[Task]) -> None:
             engine.prepared["sent", *kept, left] = True
             if kept not in encrypted:
                 encrypted[kept] = _encrypted(engine, task)
+            _keep_opening(engine, task, encrypted[kept][1])
         if new:
             tags = tuple(task.tag for task in new.values())
-            engine.session.send(left, EncryptedRows(tags, tuple(encrypted[kept] for kept in new)))
+            engine.session.send(left, EncryptedRows(tags, tuple(encrypted[kept][0] for kept in new)))
 
 
 def _bind(engine: Engine, task: Task) -> None:
@@ -180,14 +182,14 @@ def _bind(engine: Engine, task: Task) -> None:
         raise ProtocolError(f"{engine.party}: a name that stands for one matrix Y cannot stand for another")
 
 
-def _encrypted(engine: Engine, task: Task) -> Bytes:
+def _encrypted(engine: Engine, task: Task) -> tuple[Bytes, list[Span]]:
     public, y, left = _public(engine), given(task.inputs.y), task.call.left
     if isinstance(left, OneHot) and left.hidden:
         y = mod64.fold(y.view(np.uint64), given(task.inputs.nodes), left.nodes).view(np.int64)
     words = row_words(y, task.layout)
     with engine.session.scope("encrypt"):
-        noise = _stock(engine, cover=False).take(len(words))
-    return keys.to_bytes(public, keys.encrypt(public, words, noise))
+        noise, spans = _stock(engine, cover=False).take(len(words))
+    return keys.to_bytes(public, keys.encrypt(public, words, noise)), spans
 
 
 def _take_rows(engine: Engine, lefts: Sequence[Task]) -> None:
@@ -198,6 +200,8 @@ def _take_rows(engine: Engine, lefts: Sequence[Task]) -> None:
         for task in lefts:
             if task.right == right and ("rows", *task.kept, right) not in engine.prepared:
                 new.setdefault(task.kept, task)
+            elif task.right == right:
+                _keep_received(engine, task, None)
         if not new:
             continue
         sent = engine.session.recv(right, EncryptedRows)
@@ -206,6 +210,37 @@ def _take_rows(engine: Engine, lefts: Sequence[Task]) -> None:
         for (kept, task), rows in zip(new.items(), sent.rows, strict=True):
             paillier_keeper.ciphertexts_from(public, rows, task.call.rows * task.layout.words, right)
             engine.prepared["rows", *kept, right] = rows.reshape(task.call.rows, task.layout.words, public.width)
+            _keep_received(engine, task, rows)
+
+
+def _keep_opening(engine: Engine, task: Task, spans: Sequence[Span]) -> None:
+    """Keep where the noise of a matrix came from, where the product is about something that can be checked."""
+    if engine.evidence and task.inputs.about is not None:
+        public, noise = _public(engine), [(span.seed.hex(), span.start, span.count) for span in spans]
+        key = hex(public.n), hex(public.noise_base)
+        engine.evidence.keep_opening("y", task.tag, task.left, dict(task.inputs.about), noise=noise, key=key)
+
+
+def _keep_received(engine: Engine, task: Task, rows: Bytes | None) -> None:
+    """Keep a digest of a matrix that arrived, or that it was used again."""
+    if engine.evidence and task.inputs.about is not None:
+        public, left, about = _public(engine), task.call.left, dict(task.inputs.about)
+        if rows is None:
+            engine.evidence.keep_asked(task.right, about)
+            return
+        engine.evidence.keep_received(
+            "y",
+            task.tag,
+            task.right,
+            about,
+            method="paillier",
+            rows=task.call.rows,
+            layout=astuple(task.layout),
+            nodes=left.nodes if isinstance(left, OneHot) else 0,
+            folded=isinstance(left, OneHot) and left.hidden,
+            key=(hex(public.n), hex(public.noise_base)),
+            sha256=digest_of(rows),
+        )
 
 
 def _totals(engine: Engine, task: Task) -> list[mpz]:
@@ -229,7 +264,7 @@ def _totals(engine: Engine, task: Task) -> list[mpz]:
 def _hidden(engine: Engine, totals: Sequence[mpz], masks: Sequence[mpz]) -> Bytes:
     """Ciphertexts with masks added, under noise that covers theirs."""
     public = _public(engine)
-    noise = _stock(engine, cover=True).take(len(masks))
+    noise, _ = _stock(engine, cover=True).take(len(masks))
     encrypted = keys.encrypt(public, keys.centre(public, masks), noise)
     return keys.to_bytes(public, [keys.add(public, c, mask) for c, mask in zip(totals, encrypted, strict=True)])
 

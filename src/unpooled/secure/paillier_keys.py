@@ -193,12 +193,12 @@ def noise_table(public: PublicKey, *, cover: bool = False) -> NoiseTable:
     return NoiseTable(public, exponent_bits // 8, depth, entries)
 
 
-def noises(table: NoiseTable, count: int) -> list[mpz]:
-    """Fresh noise for so many ciphertexts; each must be used once only."""
+def noises(table: NoiseTable, count: int, exponents: bytes | None = None) -> list[mpz]:
+    """Noise for so many ciphertexts, fresh or with exponents that are given; each must be used once only."""
     n, n_squared = table.public.n, table.public.n_squared
-    exponents = np.frombuffer(secrets.token_bytes(count * table.exponent_bytes), np.uint8)
+    drawn = np.frombuffer(exponents or secrets.token_bytes(count * table.exponent_bytes), np.uint8)
     bits = np.unpackbits(
-        exponents.reshape(count, table.exponent_bytes), axis=1, count=TEETH * BLOCKS * table.depth, bitorder="little"
+        drawn.reshape(count, table.exponent_bytes), axis=1, count=TEETH * BLOCKS * table.depth, bitorder="little"
     )
     lines = bits.reshape(count, TEETH, BLOCKS, table.depth)
     digits = np.packbits(lines, axis=1, bitorder="little")[:, 0]

@@ -11,7 +11,7 @@ import numpy as np
 from unpooled.codec import Floats, Ints32
 from unpooled.errors import InputError
 from unpooled.secure.evidence import Arrays, Line, digest_of
-from unpooled.secure.reopening import digest_of_x, digest_of_y, problem_with
+from unpooled.secure.reopening import is_x, is_y
 from unpooled.vertical.ground import Seedling
 from unpooled.vertical.layout import Bins
 from unpooled.vertical.parameters import AnyTrees
@@ -34,10 +34,10 @@ def pages_needed(lines: Sequence[Line]) -> list[str]:
 
 
 class GradientsCheck:
-    """What the active party put into one fit: its targets and leaves as it opens them, and what the checker was sent."""
+    """What the active party put into one fit: its targets and leaves as it opens them; what the checker was sent."""
 
     def __init__(self, parameters: AnyTrees, inputs: Arrays, pages: Pages, fit: int, received: Sequence[Line]) -> None:
-        self._parameters, self._targets = parameters, targets_from(inputs)
+        self._parameters, self._targets, self._pages = parameters, targets_from(inputs), pages
         self._leaves, self._received = _leaves_of(pages, fit), received
 
     @cached_property
@@ -55,9 +55,7 @@ class GradientsCheck:
 
     def problem_of(self, line: Line, opening: Line) -> str:
         """What is wrong with a product; nothing if it is in order."""
-        about, seed = line["about"], bytes.fromhex(opening["seed"])
-        if problem := problem_with(seed, line):
-            return problem
+        about = line["about"]
         if self._misplaced:
             return "the leaves that were opened have other rows in a node than were told when the tree grew"
         nodes = about.get("nodes", opening["about"].get("nodes"))
@@ -65,8 +63,8 @@ class GradientsCheck:
             return "it was opened for another number of nodes than it had"
         seedling, leaves = _at(self._groups, about), _at(self._leaves, about)
         y, of_rows = inputs_of(seedling, leaves, nodes, line["rows"], part=about["part"])
-        if digest_of_y(line, seed, y, of_rows) != line["sha256"]:
-            return "what was sent are not the gradients that follow from the labels"
+        if not is_y(line, opening, self._pages.get(line["product"], {}), y, of_rows):
+            return "what was sent are not the gradients that follow from the labels, or it was opened wrongly"
         return ""
 
     @property
@@ -91,16 +89,13 @@ class ColumnsCheck:
 
     def problem_of(self, line: Line, opening: Line) -> str:
         """What is wrong with a product; nothing if it is in order."""
-        seed = bytes.fromhex(opening["seed"])
-        if problem := problem_with(seed, line):
-            return problem
         if tuple(line["sizes"]) != self._own.layout.sizes:
             return "the columns that were opened have other bins than those that were lent"
         if line["product"] not in self._found:
             self._found = self._of_tree(line)
         x, nodes = self._found[line["product"]]
-        if digest_of_x(line, seed, x, nodes) != line["sha256"]:
-            return "what was sent are not the columns that were committed to"
+        if not is_x(line, opening, x, nodes):
+            return "what was sent are not the columns that were committed to, or it was opened wrongly"
         return ""
 
     def _of_tree(self, line: Line) -> dict[str, tuple[Bins, Ints32]]:

@@ -2,7 +2,8 @@
 
 A tree's gradients follow from the labels, the weights, the seed of draws, and the scores that the trees before it left;
 those follow from these trees' gradients and the leaf of each row. So the learners themselves are run again
-(`boosting`, `forest`), and where they would grow trees they are given leaves. Whole numbers come out the same to the bit.
+(`boosting`, `forest`), and where they would grow trees they are given leaves. Whole numbers come out the same, to the
+bit.
 """
 
 from __future__ import annotations
