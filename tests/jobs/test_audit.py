@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unpooled.run import audit
+from unpooled.run import audit, audit_files
 from unpooled.vertical import growing, looking
 
 TASKS = {"buys": 2, "group": 3, "amount": 0}
@@ -19,9 +19,11 @@ PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
 def audited(run: Path, checker: str = "telco", opener: str = "bank", sample: int | None = None) -> audit.Verdict:
     """Ask, answer and check, by files as parties do."""
     request = audit.ask(run / checker, opener, sample)
-    audit.write_request(run / "request.json", request)
-    audit.write_answer(run / "answer.npz", audit.answer(run / opener, audit.read_request(run / "request.json")))
-    return audit.check(run / checker, request, audit.read_answer(run / "answer.npz"))
+    audit_files.write_request(run / "request.json", request)
+    audit_files.write_answer(
+        run / "answer.npz", audit.answer(run / opener, audit_files.read_request(run / "request.json"))
+    )
+    return audit.check(run / checker, request, audit_files.read_answer(run / "answer.npz"))
 
 
 @pytest.mark.parametrize("target", TASKS)

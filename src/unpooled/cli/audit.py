@@ -15,6 +15,7 @@ from rich.table import Table
 from unpooled.errors import InputError
 from unpooled.run import audit
 from unpooled.run.audit import Verdict
+from unpooled.run.audit_files import read_request, write_answer, write_request
 from unpooled.run.folder import STATUS, parties_in
 
 
@@ -42,7 +43,7 @@ def audit_run(
     elif of:
         path = audit.request_path(run, of)
         asked = audit.ask(run, of, sample)
-        audit.write_request(path, asked)
+        write_request(path, asked)
         typer.echo(f"{len(asked.products)} products to be opened: send {path} to {of}, who answers with")
         typer.echo(f"  unpooled ledger RUN --audit --open {path.name}")
         typer.echo("Check its answer, or have it checked by somebody who may see it, with")
@@ -53,13 +54,13 @@ def audit_run(
 
 def _open(run: Path, request: Path, *, yes: bool) -> None:
     """Say what an answer discloses, and write it if that is agreed to."""
-    asked = audit.read_request(request)
+    asked = read_request(request)
     answered = audit.answer(run, asked)
     typer.echo(str(answered))
     if not yes:
         raise InputError("nothing was opened: agree to that with --yes")
     path = audit.answer_path(run, asked)
-    audit.write_answer(path, answered)
+    write_answer(path, answered)
     typer.echo(f"opened: send {path} to whoever checks it")
 
 

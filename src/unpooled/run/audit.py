@@ -10,26 +10,22 @@ and the answer can do the third step in its place, and then the checker need not
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from unpooled import atomic
 from unpooled.errors import InputError
 from unpooled.jobs.files import load_plan
 from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.work import WORKING
+from unpooled.pu.bags import is_bag
+from unpooled.run.audit_files import Answer, Opening, Request, Salt, read_answer, read_request
 from unpooled.run.folder import PLAN, STATUS, read_json
 from unpooled.secure.evidence import (
     RECEIVED,
     SECRETS,
-    Arrays,
     Line,
     digest_of_inputs,
     openings_in,
@@ -40,40 +36,7 @@ from unpooled.secure.reopening import opening_of
 from unpooled.vertical.checking import ColumnsCheck, GradientsCheck, pages_needed
 from unpooled.vertical.linear_parameters import LinearParameters
 
-FORMAT = 1
-_META = "audit"
-
 Check = GradientsCheck | ColumnsCheck
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the checker asks the opener: to open these products."""
-
-    plan: str
-    checker: str
-    opener: str
-    products: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What opens the products of a request: seeds and salts, and by name what was kept of inputs and leaves."""
-
-    request: Request
-    openings: dict[str, Line]
-    commitments: list[Line]
-    pages: dict[str, Arrays]
-    of: int
-
-    def __str__(self) -> str:
-        told = f"all columns, as bins, of {self.request.opener}"
-        if targets := [page for page in self.pages.values() if "seeds" in page]:
-            models, rows = sum(len(page["seeds"]) for page in targets), targets[0]["values"].shape[1]
-            trees = sum(len(page["rows"]) for page in self.pages.values() if "rows" in page)
-            told = f"the labels and weights of {rows} rows in {models} models, and each row's leaf in {trees} trees"
-        whom = f"{self.request.checker}, or whoever checks in its place"
-        return f"to open {len(self.openings)} of {self.of} products tells {whom}, {told}"
 
 
 @dataclass(frozen=True)
@@ -95,7 +58,7 @@ def ask(home: Path, opener: str, sample: int | None) -> Request:
     if not sent:
         raise InputError(f"{home}: {checker} was sent nothing by {opener} that could be opened")
     drawn = sent if sample is None else secrets.SystemRandom().sample(sent, min(sample, len(sent)))
-    return Request(_digest(plan), checker, opener, tuple(drawn))
+    return Request(plan=_digest(plan), checker=checker, opener=opener, products=tuple(drawn))
 
 
 def answer(home: Path, request: Request) -> Answer:
@@ -111,17 +74,19 @@ def answer(home: Path, request: Request) -> Answer:
             f"the request asks about {len(never)} products that {opener} never sent {request.checker}, such as "
             f"{never[0][:16]}: nothing is opened"
         )
-    openings = {product: sent[product] for product in request.products}
-    fits = {line["about"]["fit"] for line in openings.values()}
+    openings = [sent[product] for product in request.products]
+    fits = {line["about"]["fit"] for line in openings}
     commitments = [line for line in kept if "commitment" in line and line["fit"] in fits]
     names = [line["page"] for line in commitments]
     if opener == plan.active:
-        names += pages_needed(list(openings.values()))
-    pages, told = {name: page_in(shelf, name) for name in dict.fromkeys(names)}, dict[str, Line]()
-    for product, line in openings.items():
-        told[product], page = opening_of(line)
-        pages |= {product: page} if page else {}
-    return Answer(request, told, commitments, pages, len(sent))
+        names += pages_needed(openings)
+    pages, told = {name: page_in(shelf, name) for name in dict.fromkeys(names)}, dict[str, Opening]()
+    for line in openings:
+        seed, page = opening_of(line)
+        told[line["product"]] = Opening(about=line["about"], seed=seed)
+        pages |= {line["product"]: page} if page else {}
+    salts = tuple(Salt(fit=line["fit"], salt=line["salt"], page=line["page"]) for line in commitments)
+    return Answer(request, told, salts, pages)
 
 
 def check(home: Path, request: Request, answered: Answer) -> Verdict:
@@ -181,10 +146,10 @@ def _known(home: Path, party: str) -> str:
     return party
 
 
-def _problem(found: Check, line: Line, opening: Line) -> str:
+def _problem(found: Check, line: Line, opening: Opening) -> str:
     """An opening that cannot be, whatever is wrong with it, is a deviation, and does not end the audit."""
     try:
-        return found.problem_of(line, opening)
+        return found.problem_of(line, opening.seed, opening.about)
     except (InputError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         return f"what was opened cannot be: {error}"
 
@@ -194,10 +159,10 @@ def _check_of(home: Path, plan: Plan, lines: list[Line], fit: int, answered: Ans
     opener = answered.request.opener
     committed = {line["commitment"] for line in lines if _is_of(line, "commitment", opener) and line["fit"] == fit}
     opened, used = set(), set()
-    for line in answered.commitments:
-        if line.get("fit") == fit and (page := answered.pages.get(line["page"])):
-            opened.add(digest_of_inputs(bytes.fromhex(line["salt"]), page).hex())
-            used.add(line["page"])
+    for told in answered.salts:
+        if told.fit == fit and (page := answered.pages.get(told.page)):
+            opened.add(digest_of_inputs(bytes.fromhex(told.salt), page).hex())
+            used.add(told.page)
     if not committed or opened != committed:
         return "the inputs that were opened are not those that were committed to"
     if len(used) > 1:
@@ -210,6 +175,8 @@ def _check_of(home: Path, plan: Plan, lines: list[Line], fit: int, answered: Ans
     inputs, shelf = answered.pages[used.pop()], home / WORKING / SECRETS
     try:
         if opener == plan.active:
+            if plan.kind == "lookalike" and not all(map(is_bag, inputs["values"], inputs["weights"])):
+                return "labels and weights are not those of bags that were drawn"
             return GradientsCheck(model, inputs, answered.pages, fit, received)
         own = {name: page_in(shelf, name) for name in pages_needed(received)}
         return ColumnsCheck(model, inputs, own, fit, received)
@@ -235,65 +202,3 @@ def _plan_of(home: Path) -> tuple[Plan, str]:
 
 def _digest(plan: Plan) -> str:
     return digest_of(fields_of(plan, parameters_of(plan)))
-
-
-def write_request(path: Path, request: Request) -> None:
-    content = {"audit": FORMAT, **asdict(request)}
-    atomic.write_text(path, json.dumps(content, indent=2) + "\n", atomic.OWNER_ONLY)
-
-
-def read_request(path: Path) -> Request:
-    """A request, which may come from somebody else."""
-    try:
-        return _request_from(json.loads(path.read_text(encoding="utf-8")), path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read as a request: {error}") from None
-
-
-def _request_from(content: Any, path: Path) -> Request:
-    fields = (
-        {name: content.get(name) for name in ("plan", "checker", "opener", "products")} if _is_dict(content) else {}
-    )
-    products = fields.pop("products", None)
-    texts = [*fields.values(), *(products if isinstance(products, list) else [None])]
-    if content.get("audit") != FORMAT or not all(isinstance(text, str) and text.isprintable() for text in texts):
-        raise InputError(f"{path}: is not a request for an audit")
-    return Request(**fields, products=tuple(dict.fromkeys(products)))
-
-
-def _is_dict(content: Any) -> bool:
-    return isinstance(content, dict)
-
-
-def write_answer(path: Path, answered: Answer) -> None:
-    """Numbers as arrays, words as JSON; nothing in it is ever executed."""
-    meta = {
-        "audit": FORMAT,
-        "request": asdict(answered.request),
-        "openings": answered.openings,
-        "commitments": answered.commitments,
-        "of": answered.of,
-    }
-    arrays = {f"{page}/{name}": values for page, named in answered.pages.items() for name, values in named.items()}
-    arrays[_META] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
-    with atomic.replacing(path, atomic.OWNER_ONLY) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays)
-
-
-def read_answer(path: Path) -> Answer:
-    """An answer, which comes from somebody else."""
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            meta = json.loads(arrays[_META].tobytes())
-            pages: dict[str, Arrays] = {}
-            for full in arrays.files:
-                page, _, name = full.partition("/")
-                if name:
-                    pages.setdefault(page, {})[name] = arrays[full]
-    except Exception as error:  # whatever zipfile, numpy and json make of bytes that are no answer: there are many ways
-        raise InputError(f"{path}: cannot be read as an answer: {error}") from None
-    if not _is_dict(meta) or meta.get("audit") != FORMAT or not _is_dict(meta.get("openings")):
-        raise InputError(f"{path}: is not an answer to a request for an audit")
-    request = _request_from({"audit": FORMAT, **meta["request"]}, path)
-    commitments = [line for line in meta["commitments"] if _is_dict(line)]
-    return Answer(request, meta["openings"], commitments, pages, int(meta["of"]))

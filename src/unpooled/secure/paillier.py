@@ -216,7 +216,7 @@ def _take_rows(engine: Engine, lefts: Sequence[Task]) -> None:
 def _keep_opening(engine: Engine, task: Task, spans: Sequence[Span]) -> None:
     """Keep where the noise of a matrix came from, where the product is about something that can be checked."""
     if engine.evidence and task.inputs.about is not None:
-        public, noise = _public(engine), [(span.seed.hex(), span.start, span.count) for span in spans]
+        public, noise = _public(engine), [(span.seed.hex(), span.start, span.length) for span in spans]
         key = hex(public.n), hex(public.noise_base)
         engine.evidence.keep_opening("y", task.tag, task.left, dict(task.inputs.about), noise=noise, key=key)
 

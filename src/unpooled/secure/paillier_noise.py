@@ -24,18 +24,18 @@ class Span(NamedTuple):
 
     seed: bytes
     start: int
-    count: int
+    length: int
 
 
 def exponents_of(public: PublicKey, span: Span, *, cover: bool = False) -> bytes:
     """The exponents of noise, by which the base is raised."""
     width = noise_table(public, cover=cover).exponent_bytes
-    return expand_bytes(span.seed, b"noise", (span.start + span.count) * width)[span.start * width :]
+    return expand_bytes(span.seed, b"noise", (span.start + span.length) * width)[span.start * width :]
 
 
 def made(public: PublicKey, cover: bool, span: Span) -> tuple[Span, list[mpz]]:
     """Noise, from this process's own table."""
-    return span, noises(noise_table(public, cover=cover), span.count, exponents_of(public, span, cover=cover))
+    return span, noises(noise_table(public, cover=cover), span.length, exponents_of(public, span, cover=cover))
 
 
 class NoiseStock:
@@ -61,21 +61,21 @@ class NoiseStock:
     def take(self, count: int) -> tuple[list[mpz], list[Span]]:
         """So much noise, which nobody else is given, and where it comes from; waits until it is there."""
         self.expect(count)
-        while (there := sum(span.count for span, _ in self._arrived)) < count:
+        while (there := sum(span.length for span, _ in self._arrived)) < count:
             part = next(self._coming[0], None)
             if part is None:
                 self._coming.popleft()
                 continue
             self._arrived.append(part)
-            self._progress(min(there + part[0].count, count), count)
+            self._progress(min(there + part[0].length, count), count)
         taken, spans = list[mpz](), list[Span]()
         while len(taken) < count:
             span, noise = self._arrived.popleft()
-            now = min(span.count, count - len(taken))
+            now = min(span.length, count - len(taken))
             taken += noise[:now]
             spans.append(Span(span.seed, span.start, now))
-            if now < span.count:
-                self._arrived.appendleft((Span(span.seed, span.start + now, span.count - now), noise[now:]))
+            if now < span.length:
+                self._arrived.appendleft((Span(span.seed, span.start + now, span.length - now), noise[now:]))
         self._ordered -= count
         return taken, spans
 

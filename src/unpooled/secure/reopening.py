@@ -22,30 +22,29 @@ from unpooled.secure.paillier_noise import Span, exponents_of
 from unpooled.secure.randomness import expand
 
 
-def opening_of(line: Line) -> tuple[Line, Arrays]:
-    """What the holder of a matrix tells, from what it has kept; of noise, only what this matrix has."""
-    told = {"product": line["product"], "about": line["about"]}
+def opening_of(line: Line) -> tuple[str, Arrays]:
+    """What the holder of a matrix tells, from what it has kept: a seed, or a page with the noise of this matrix."""
     if "seed" in line:
-        return told | {"seed": line["seed"]}, {}
+        return line["seed"], {}
     public = PublicKey(*(int(number, 16) for number in line["key"]))
     spans = [Span(bytes.fromhex(seed), start, count) for seed, start, count in line["noise"]]
     exponents = b"".join(exponents_of(public, span) for span in spans)
-    return told, {"exponents": np.frombuffer(exponents, np.uint8)}
+    return "", {"exponents": np.frombuffer(exponents, np.uint8)}
 
 
-def is_y(line: Line, opening: Line, page: Arrays, y: Ints, nodes: Ints32) -> bool:
+def is_y(line: Line, seed: bytes, page: Arrays, y: Ints, nodes: Ints32) -> bool:
     """Whether Y, as it was sent, is this one: its words, with the nodes folded in where nobody else knows them."""
     if line["method"] == "paillier":
         return _arrived(line, _encrypted(line, page["exponents"].tobytes(), y, nodes))
-    seed, words = bytes.fromhex(opening["seed"]), pack(y, Slots(*line["slots"]))
+    words = pack(y, Slots(*line["slots"]))
     if line["method"] == "triple" and line["nodes"]:
         words = mod64.fold(words, nodes, line["nodes"])
     return _was_dealt(seed, line) and _arrived(line, words - expand(seed, b"mask", words.shape))
 
 
-def is_x(line: Line, opening: Line, x: NDArray[Any], nodes: Ints32) -> bool:
+def is_x(line: Line, seed: bytes, x: NDArray[Any], nodes: Ints32) -> bool:
     """Whether X, as it was sent, is this one: less its mask, or the order of its rows within a random order."""
-    seed, sizes = bytes.fromhex(opening["seed"]), tuple(line["sizes"])
+    sizes = tuple(line["sizes"])
     if line["method"] == "permute":
         orders, lengths = mod64.sort_rows(x, sizes, nodes, line["nodes"])
         return _arrived(line, permute.hidden_places(seed, orders, nodes), lengths)

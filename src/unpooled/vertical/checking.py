@@ -53,17 +53,17 @@ class GradientsCheck:
             if about["group"] <= len(self._leaves)
         )
 
-    def problem_of(self, line: Line, opening: Line) -> str:
-        """What is wrong with a product; nothing if it is in order."""
+    def problem_of(self, line: Line, seed: str, told: Line) -> str:
+        """What is wrong with a product, by its seed and what the opener says it is about; nothing if all is well."""
         about = line["about"]
         if self._misplaced:
             return "the leaves that were opened have other rows in a node than were told when the tree grew"
-        nodes = about.get("nodes", opening["about"].get("nodes"))
+        nodes = about.get("nodes", told.get("nodes"))
         if len(nodes) != line["nodes"]:
             return "it was opened for another number of nodes than it had"
         seedling, leaves = _at(self._groups, about), _at(self._leaves, about)
         y, of_rows = inputs_of(seedling, leaves, nodes, line["rows"], part=about["part"])
-        if not is_y(line, opening, self._pages.get(line["product"], {}), y, of_rows):
+        if not is_y(line, bytes.fromhex(seed), self._pages.get(line["product"], {}), y, of_rows):
             return "what was sent are not the gradients that follow from the labels, or it was opened wrongly"
         return ""
 
@@ -87,14 +87,14 @@ class ColumnsCheck:
         self._leaves, self._received = _leaves_of(pages, fit), received
         self._found: dict[str, tuple[Bins, Ints32]] = {}
 
-    def problem_of(self, line: Line, opening: Line) -> str:
-        """What is wrong with a product; nothing if it is in order."""
+    def problem_of(self, line: Line, seed: str, _told: Line) -> str:
+        """What is wrong with a product, by its seed and what the opener says it is about; nothing if all is well."""
         if tuple(line["sizes"]) != self._own.layout.sizes:
             return "the columns that were opened have other bins than those that were lent"
         if line["product"] not in self._found:
             self._found = self._of_tree(line)
         x, nodes = self._found[line["product"]]
-        if not is_x(line, opening, x, nodes):
+        if not is_x(line, bytes.fromhex(seed), x, nodes):
             return "what was sent are not the columns that were committed to, or it was opened wrongly"
         return ""
 
