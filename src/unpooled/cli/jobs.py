@@ -196,16 +196,19 @@ def purge_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
     as_json: Json = False,
 ) -> None:
-    """Remove a run's working files: keys made for it, and copies of private settings.
+    """Remove a run's working files: keys made for it, copies of private settings, and what an audit needs.
 
-    Plan, ledgers, logs, results and reports stay.
+    Plan, ledgers, logs, results and reports stay. What was put in can then no longer be opened in an audit.
     """
+    evidence = any(run.glob(f"**/{WORKING}/{SECRETS}"))
     removed = run_folder.purge(run)
     if as_json:
         typer.echo(json.dumps({"removed": [str(path) for path in removed]}))
         return
     for path in removed:
         typer.echo(f"removed {path}")
+    if evidence:
+        typer.echo("what was put in can no longer be opened in an audit")
     if not removed:
         typer.echo("nothing to remove")
 

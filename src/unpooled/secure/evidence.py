@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,7 @@ class Evidence:
         """Bind inputs to what they are now; the same ones are kept once, however often they are committed to."""
         salt, page = new_seed(), f"{what}-{digest_of_inputs(b'', inputs).hex()[:32]}"
         digest = digest_of_inputs(salt, inputs)
-        self.keep_page(page, **inputs)
+        self._keep(page, np.savez_compressed, inputs)
         opening = {"commitment": digest.hex(), "fit": self.fit, "salt": salt.hex(), "page": page}
         _append(self._secrets / _OPENINGS, opening)
         for receiver in receivers:
@@ -95,14 +95,18 @@ class Evidence:
 
     def keep_page(self, name: str, **arrays: NDArray[Any]) -> None:
         """Keep arrays under a name, if they have not been kept before an interruption."""
+        self._keep(name, np.savez, arrays)
+
+    def _keep(self, name: str, save: Callable[..., None], arrays: Mapping[str, NDArray[Any]]) -> None:
         path = self._secrets / f"{name}.npz"
-        if not path.exists():
-            with (
-                naming(path, "written"),
-                atomic.replacing(path, atomic.OWNER_ONLY, lasting=False) as temporary,
-                temporary.open("wb") as file,
-            ):
-                np.savez_compressed(file, allow_pickle=False, **arrays)
+        if path.exists():
+            return
+        with (
+            naming(path, "written"),
+            atomic.replacing(path, atomic.OWNER_ONLY, lasting=False) as temporary,
+            temporary.open("wb") as file,
+        ):
+            save(file, allow_pickle=False, **arrays)
 
 
 def digest_of_inputs(salt: bytes, inputs: Mapping[str, NDArray[Any]]) -> bytes:
