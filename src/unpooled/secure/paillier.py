@@ -297,6 +297,11 @@ def read(engine: Engine, call: Call, total: Sequence[mpz]) -> Ints:
     return values.reshape(call.shape)
 
 
+def answer_bits(engine: Engine, call: Call) -> int:
+    """All bits of the plaintexts: a slot's bound is the holder of Y's word, and nobody can look into a ciphertext."""
+    return _layout(engine, call).plaintexts * engine.rules.key_bits
+
+
 def serve(engine: Engine) -> None:
     paillier_keeper.serve(engine.session, engine.rules, engine.driver, engine.parties)
 
