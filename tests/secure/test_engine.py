@@ -101,9 +101,9 @@ def test_a_tenth_of_the_rows_is_answered_by_default(
 def test_a_partys_own_limit_counts_where_it_is_lower(rules: Rules) -> None:
     engine = Engine(_Session(), replace(rules, questions=100), ALL, "bank", None, 3)  # type: ignore[arg-type]
     engine.session.party = "telco"  # type: ignore[misc]
-    count_questions(engine, DENSE)
+    count_questions(engine, DENSE, 0)
     with pytest.raises(RefusedError, match="telco answers at most 3 columns about the same 40 rows"):
-        count_questions(engine, DENSE)
+        count_questions(engine, DENSE, 0)
 
 
 @pytest.mark.parametrize(("driver", "coordinator"), [("clinic", "coordinator"), ("bank", "bank"), ("bank", "shop")])

@@ -305,7 +305,7 @@ def changing(kind: type, **fields: Callable[[Any], Any]) -> Callable[[Any], Any]
     return change
 
 
-UNKNOWN = "bank asks about rows or splits that are not there"
+UNKNOWN = r"invalid (Reached|Needed) from bank: "
 REQUESTS: dict[str, tuple[dict[str, Callable[[Any], Any]], str]] = {
     "an unknown split": ({"numbers": lambda numbers: numbers + 1000}, UNKNOWN),
     "a negative split": ({"numbers": lambda numbers: numbers - 1000}, UNKNOWN),

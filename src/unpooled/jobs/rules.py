@@ -26,7 +26,7 @@ def answering_limits(policy: Policy) -> tuple[int | None, float | None, int | No
 
 def answered_in(engine: Engine) -> dict[str, Any]:
     """What a party's result says of what it has answered, and of how many bits it would have answered at the most."""
-    counted = {"questions": engine.answered, "bits": engine.bits, "splits": engine.splits}
+    counted = {"questions": engine.answered, "bits": engine.bits, "splits": engine.opened}
     found = {name: sum(counts.values()) for name, counts in counted.items()}
     return found | ({"most_bits": sum(engine.most_bits.values())} if engine.most_bits else {})
 

@@ -21,7 +21,7 @@ from unpooled.wire import message
 Name = Literal["plain", "shares", "paillier"]
 
 ANSWERED_SHARE = 0.1
-COUNTED = ("answered", "bits", "splits")
+COUNTED = ("answered", "bits", "opened")
 """What is counted by the digest of the rows."""
 _MOST_STEPS = 2**31
 
@@ -46,8 +46,8 @@ class Engine:
     """One party's side; `parties` hold data, the `driver` is the one of them who tells the coordinator what comes.
 
     `most_answered`, `most_bits_per_row` and `most_splits` are this party's own limits. By the digest of the rows
-    `answered` counts the columns that it was asked, `bits` what it has shown and `splits` those of trees that it has
-    opened; `most_bits` is what a learner needs at the most.
+    `answered` counts the columns that it was asked, `bits` what it has shown and `opened` the splits of trees that it
+    has opened; `most_bits` is what a learner needs at the most.
     """
 
     session: Session
@@ -64,7 +64,7 @@ class Engine:
     prepared: dict[Any, Any] = field(default_factory=dict, repr=False)
     answered: Counter[str] = field(default_factory=Counter)
     bits: Counter[str] = field(default_factory=Counter)
-    splits: Counter[str] = field(default_factory=Counter)
+    opened: Counter[str] = field(default_factory=Counter)
     most_bits: dict[str, int] = field(default_factory=dict)
     announced: deque[Sequence[Call]] = field(default_factory=deque)
     chosen: deque[bytes] = field(default_factory=deque, repr=False)
@@ -258,7 +258,7 @@ def count_bits(engine: Engine, digest: str, rows: int, bits: int) -> None:
 
 def count_splits(engine: Engine, digest: str, splits: int) -> None:
     """Refuse to open more splits than this party's own limit allows."""
-    total = engine.splits[digest] + splits
+    total = engine.opened[digest] + splits
     if engine.most_splits is not None and total > engine.most_splits:
         raise RefusedError(f"{engine.party} opens at most {engine.most_splits} splits, and was asked for {total}")
-    engine.splits[digest] = total
+    engine.opened[digest] = total
