@@ -86,7 +86,7 @@ def attack(
         lent = Columns(matrix, tuple(f"column {place}" for place in range(columns)))
         binning = lent_binning(session, parameters, lent, None)
         found.truth = binned(binning, matrix, "telco").columns.astype(np.int64)
-        found.needed = bits_needed(team.products, parameters, binning.layout, rows, 1)
+        found.needed = bits_needed(team.products.rules, parameters, binning.layout, rows, 1)
         limit_bits(team.products, "rows", rows, found.needed)
         try:
             help_fit(team, parameters, lent, binning=binning)

@@ -183,7 +183,7 @@ def together(
         members, mine = Team(ACTIVE, tuple(owners), begin(session), "digest"), list(owners[session.party])
         columns, count, products = data.columns(mine), len(targets), members.products
         binning = lent_binning(session, parameters, columns, most_thresholds)
-        needed = bits_needed(products, parameters, binning.layout, len(columns.matrix), count)
+        needed = bits_needed(products.rules, parameters, binning.layout, len(columns.matrix), count)
         limit_bits(products, "digest", len(columns.matrix), needed)
         part = help_fit(members, parameters, columns, models=count, binning=binning)
         run.parts[session.party] = part

@@ -69,7 +69,7 @@ def run_command(
     loaded = load_job(job)
     rehearsals = [rehearse(loaded.plan, party, private) for party, private in loaded.privates.items()]
     if dry_run:
-        show_dry_run(loaded.plan, rehearsals, as_json=as_json)
+        show_dry_run(loaded.plan, rehearsals, loaded.privates, as_json=as_json)
         return
     folder = run or run_folder.new_folder(loaded.plan.kind)
     _spawn_and_report(loaded, folder, quiet, as_json)
@@ -93,7 +93,7 @@ def join_command(
     if dry_run:
         rehearsal = rehearse(loaded_plan, party, loaded_private, joins=True)
         addresses_of(loaded_plan, party, loaded_private)
-        show_dry_run(loaded_plan, [rehearsal], as_json=as_json)
+        show_dry_run(loaded_plan, [rehearsal], {party: loaded_private}, as_json=as_json)
         return
     folder = run or run_folder.new_folder(f"{loaded_plan.kind}-{party}")
     check_fits(loaded_plan, party, loaded_private)  # before there is a folder

@@ -109,9 +109,8 @@ def lend(team: Team, parameters: AnyTrees, columns: Columns, maximum_thresholds:
     session = team.session
     with session.scope("fit"):
         binning, rows = trees.lent_binning(session, parameters, columns, maximum_thresholds), len(columns.matrix)
-        limit_bits(
-            team.products, team.digest, rows, bits_needed(team.products, parameters, binning.layout, rows, models=1)
-        )
+        needed = bits_needed(team.products.rules, parameters, binning.layout, rows, models=1)
+        limit_bits(team.products, team.digest, rows, needed)
         part = trees.help_fit(team, parameters, columns, binning=binning)
         finish(team.products)
     if not parameters.hide_bags:

@@ -37,9 +37,10 @@ from unpooled.pu.messages import NextBags, NoMoreBags
 from unpooled.pu.methods import KeepGoing, rank
 from unpooled.pu.ranking import Ranking
 from unpooled.pu.settings import AnyMethod, BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
-from unpooled.secure.engine import limit_bits
+from unpooled.secure.engine import Rules, limit_bits
 from unpooled.vertical import trees
 from unpooled.vertical.budget import bits_needed, sorting_bits, tree_bits
+from unpooled.vertical.layout import Layout
 from unpooled.vertical.linear_model import LinearModels, LinearParts
 from unpooled.vertical.linear_parameters import LinearParameters
 from unpooled.vertical.model import Model, Part
@@ -214,6 +215,11 @@ def questions(base: AnyBase, settings: AnyMethod, *, estimate: bool = False) -> 
     return None if isinstance(base, LinearParameters) else questions_of(base, models_of(settings, estimate=estimate))
 
 
+def bits_of(rules: Rules, base: AnyTrees, layout: Layout, rows: int, steps: Sequence[tuple[str, int]]) -> int:
+    """The most bits that a party with this layout answers about its rows in these steps of a method."""
+    return sum(bits_needed(rules, base, layout, rows, models) for _, models in steps)
+
+
 def _learner(
     team: Team, base: AnyBase, columns: Columns
 ) -> Callable[[Sequence[Bag], Notebook | None], tuple[Whole, list[Floats]]]:
@@ -240,10 +246,10 @@ def _helper(
         return partial(linear_bags.help_learn, team, base, columns)
     binning = trees.lent_binning(team.session, base, columns, most_thresholds)
     products, layout, rows = team.products, binning.layout, len(columns.matrix)
-    needed = sum(bits_needed(products, base, layout, rows, models) for _, models in steps)
+    needed = bits_of(products.rules, base, layout, rows, steps)
     if again:
         sorting = sorting_bits(base, layout, rows, max(models for _, models in steps))
-        needed += AGAIN * (base.lockstep * tree_bits(products, base, layout, rows) + sorting)
+        needed += AGAIN * (base.lockstep * tree_bits(products.rules, base, layout, rows) + sorting)
     limit_bits(products, team.digest, rows, needed)
     return partial(tree_bags.help_learn, team, base, columns, binning)
 

@@ -122,7 +122,7 @@ class Protection(Protocol):
     def read(self, engine: Engine, call: Call, total: Any) -> Ints:
         """What the sum of all shares means."""
 
-    def answer_bits(self, engine: Engine, call: Call) -> int:
+    def answer_bits(self, rules: Rules, call: Call) -> int:
         """How many bits the receiver is shown, if all bits of the shares that travel are made use of."""
 
     def announce(self, engine: Engine, batches: Sequence[Sequence[Call]]) -> None:

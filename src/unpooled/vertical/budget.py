@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import ceil
 
 from unpooled.secure.calls import Call, OneHot
-from unpooled.secure.engine import Engine
+from unpooled.secure.engine import Rules
 from unpooled.secure.product import answer_bits
 from unpooled.vertical.layout import Layout
 from unpooled.vertical.parameters import AnyTrees, ForestParameters, LgbParameters, outputs_of, sums_of
@@ -49,18 +49,18 @@ def merged_bits(layout: Layout) -> int:
     return layout.logical + len(layout.features)
 
 
-def bits_needed(engine: Engine, parameters: AnyTrees, layout: Layout, rows: int, models: int) -> int:
+def bits_needed(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int, models: int) -> int:
     """The most bits that a party with this layout answers about its rows while so many models are fitted together."""
     trees = models * parameters.trees * outputs_of(parameters)
     each = splits_of(parameters, rows)
     opened = min(trees * each, _distinct(layout)) if parameters.hide_nodes else trees * each
-    sums = trees * sums_bits(engine, parameters, layout, rows)
+    sums = trees * sums_bits(rules, parameters, layout, rows)
     return sums + rows * opened + sorting_bits(parameters, layout, rows, models)
 
 
-def tree_bits(engine: Engine, parameters: AnyTrees, layout: Layout, rows: int) -> int:
+def tree_bits(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int) -> int:
     """The most bits that one tree asks for."""
-    return sums_bits(engine, parameters, layout, rows) + rows * splits_of(parameters, rows)
+    return sums_bits(rules, parameters, layout, rows) + rows * splits_of(parameters, rows)
 
 
 def sorting_bits(parameters: AnyTrees, layout: Layout, rows: int, models: int) -> int:
@@ -80,23 +80,23 @@ def _distinct(layout: Layout) -> int:
     return 2 * sum(feature.values for feature in layout.features)
 
 
-def sums_bits(engine: Engine, parameters: AnyTrees, layout: Layout, rows: int) -> int:
+def sums_bits(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int) -> int:
     """The most bits of a tree's sums, and of how its bins were merged."""
     if not layout.features:
         return 0
     total, looks = 0, looks_of(parameters, rows)
     for step, nodes in enumerate(looks):
         call = Call(
-            terms=((engine.party, engine.driver),),
-            receiver=engine.driver,
-            rows=rows // 2 if step and _in_part(engine, parameters) else rows,
+            terms=(("lender", "asker"),),
+            receiver="asker",
+            rows=rows // 2 if step and _in_part(rules, parameters) else rows,
             left=OneHot(layout.sizes, nodes, hidden=parameters.hide_nodes),
             columns=sums_of(parameters),
             bound=2**parameters.precision - 1,
         )
-        total += answer_bits(engine, call)
+        total += answer_bits(rules, call)
     return total + (sum(looks) * merged_bits(layout) if least_rows(parameters) > 1 else 0)
 
 
-def _in_part(engine: Engine, parameters: AnyTrees) -> bool:
-    return not parameters.hide_nodes and engine.rules.engine != "paillier"
+def _in_part(rules: Rules, parameters: AnyTrees) -> bool:
+    return not parameters.hide_nodes and rules.engine != "paillier"

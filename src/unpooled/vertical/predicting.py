@@ -110,7 +110,7 @@ class _Run:
         Runs of rows come one after the other, so whoever answers need not remember more than one.
         """
         kind, numbers, begin, count = type(request).__name__, request.numbers, request.begin, request.count
-        if (begin, begin + count) != (self.begin, self.end):
+        if count < 1 or (begin, begin + count) != (self.begin, self.end):
             if not (self.end <= begin < begin + count <= rows):
                 raise ProtocolError(f"invalid {kind} from {sender}: rows that are not there, or not in order")
             self.begin, self.end = begin, begin + count
