@@ -30,11 +30,13 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, check_fits
 from unpooled.jobs.rehearsal import rehearse
 from unpooled.jobs.templates import job_template, plan_template, private_template
+from unpooled.jobs.work import WORKING
 from unpooled.report.page import write_report
 from unpooled.run import folder as run_folder
 from unpooled.run.join import addresses_of, join
 from unpooled.run.progress import Watch, keep_progress
 from unpooled.run.spawn import spawn, spawn_again
+from unpooled.secure.evidence import SECRETS
 
 _LAST_SECONDS = 5.0
 """How long a party whose spawner has died may take to end in order."""
@@ -69,7 +71,7 @@ def run_command(
     loaded = load_job(job)
     rehearsals = [rehearse(loaded.plan, party, private) for party, private in loaded.privates.items()]
     if dry_run:
-        show_dry_run(loaded.plan, rehearsals, as_json=as_json)
+        show_dry_run(loaded.plan, rehearsals, loaded.privates, as_json=as_json)
         return
     folder = run or run_folder.new_folder(loaded.plan.kind)
     _spawn_and_report(loaded, folder, quiet, as_json)
@@ -93,7 +95,7 @@ def join_command(
     if dry_run:
         rehearsal = rehearse(loaded_plan, party, loaded_private, joins=True)
         addresses_of(loaded_plan, party, loaded_private)
-        show_dry_run(loaded_plan, [rehearsal], as_json=as_json)
+        show_dry_run(loaded_plan, [rehearsal], {party: loaded_private}, as_json=as_json)
         return
     folder = run or run_folder.new_folder(f"{loaded_plan.kind}-{party}")
     check_fits(loaded_plan, party, loaded_private)  # before there is a folder

@@ -25,7 +25,7 @@ from unpooled.jobs.lookalike_list import Lookalikes
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.private import Private
-from unpooled.jobs.rules import check_engine, rules_of, waiting_for_end, waiting_outline
+from unpooled.jobs.rules import answered_in, answering_limits, check_engine, rules_of, waiting_for_end, waiting_outline
 from unpooled.jobs.train import AnyModel
 from unpooled.jobs.work import WORKING, Work, evidence_for
 from unpooled.pu import joint, spies
@@ -134,14 +134,14 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     common = align.common_rows(session, work, places)
     known = None if common is None else _known(session, work, places, common)
     with session.scope("find"):
-        questions, most = _questions(work.parameters), work.private.policy
+        rules = rules_of(plan, _questions(work.parameters))
         engine = open_engine(
             session,
-            rules_of(plan, questions),
+            rules,
             plan.owners,
             plan.active,
             places.coordinator,
-            most.maximum_questions,
+            *answering_limits(work.private.policy),
             evidence_for(work),
         )
         if common is None:
@@ -149,7 +149,7 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
             return {}
     team = Team(plan.active, plan.owners, engine, common.digest, waiting_for_end(plan))
     found = _help(team, work, common.table) if known is None else _find(team, work, common.table, known)
-    return common.counts | found | {"questions": sum(engine.answered.values())}
+    return common.counts | found | answered_in(engine)
 
 
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:

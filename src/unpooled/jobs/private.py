@@ -33,6 +33,18 @@ class Policy(Section):
     maximum_questions: int | None = Field(
         None, description="the most columns of sums that others may ask about the same rows in a job", ge=0
     )
+    maximum_bits_per_row: float | None = Field(
+        None,
+        description="the most bits that others may be answered about the same rows in a job, for each of these rows; "
+        "without it as many as the plan's trees need",
+        ge=0,
+    )
+    maximum_splits: int | None = Field(
+        None,
+        description="the most splits of trees that this party opens in a job; without it as many as the plan's trees "
+        "have",
+        ge=0,
+    )
     maximum_thresholds: int | None = Field(
         None,
         description="the most distinct thresholds this party reveals, missing values apart, over all its columns",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import combinations, permutations
+from typing import Any
 
 from unpooled.errors import InputError, PlanError, RefusedError
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
+from unpooled.jobs.private import Policy
 from unpooled.secure import dealer, paillier, paillier_keeper, paillier_keys, plain, shares
-from unpooled.secure.engine import HowFar, MaskSeed, Rules, Stop
+from unpooled.secure.engine import Engine, HowFar, MaskSeed, Rules, Stop
 from unpooled.secure.evidence import Commitment
 from unpooled.secure.product import Contribution
 
@@ -16,6 +18,18 @@ from unpooled.secure.product import Contribution
 def rules_of(plan: Plan, questions: int | None = None) -> Rules:
     """The plan's settings for products; a learner that asks often says how many columns it asks about the same rows."""
     return Rules(plan.engine, plan.key_bits, plan.insecure, plan.count_rows, questions)
+
+
+def answering_limits(policy: Policy) -> tuple[int | None, float | None, int | None]:
+    """A party's own limits to what it answers in products and opens of trees, as `open_engine` takes them."""
+    return policy.maximum_questions, policy.maximum_bits_per_row, policy.maximum_splits
+
+
+def answered_in(engine: Engine) -> dict[str, Any]:
+    """What a party's result says of what it has answered, and of how many bits it would have answered at the most."""
+    counted = {"questions": engine.answered, "bits": engine.bits, "splits": engine.opened}
+    found = {name: sum(counts.values()) for name, counts in counted.items()}
+    return found | ({"most_bits": sum(engine.most_bits.values())} if engine.most_bits else {})
 
 
 def waiting_for_end(plan: Plan) -> tuple[str, ...]:

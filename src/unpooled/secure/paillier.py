@@ -31,7 +31,7 @@ from unpooled.errors import ProtocolError
 from unpooled.secure import mod64, paillier_keeper
 from unpooled.secure import paillier_keys as keys
 from unpooled.secure.calls import Call, Dense, Inputs, OneHot, given
-from unpooled.secure.engine import Engine, Stop
+from unpooled.secure.engine import Engine, Rules, Stop
 from unpooled.secure.evidence import digest_of
 from unpooled.secure.paillier_keeper import Decrypt, Decrypted, Item, MaskedSums, SharedKey
 from unpooled.secure.paillier_keys import PublicKey
@@ -142,10 +142,14 @@ def _stock(engine: Engine, *, cover: bool) -> NoiseStock:
 
 
 def _layout(engine: Engine, call: Call) -> Layout:
+    return _layout_by(engine.rules, call)
+
+
+def _layout_by(rules: Rules, call: Call) -> Layout:
     cells, columns = call.cells, call.columns
     if isinstance(call.left, OneHot) and call.left.hidden:
         cells, columns = call.left.bins, call.left.nodes * call.columns  # the nodes are folded into Y
-    return layout_for(cells, columns, call.result_bound, engine.rules.key_bits)
+    return layout_for(cells, columns, call.result_bound, rules.key_bits)
 
 
 def _kept(call: Call, layout: Layout, tag: bytes) -> Kept:
@@ -330,6 +334,11 @@ def read(engine: Engine, call: Call, total: Sequence[mpz]) -> Ints:
         by_cell = values.reshape(call.left.bins, call.left.nodes, call.columns)
         return np.ascontiguousarray(by_cell.transpose(1, 0, 2))
     return values.reshape(call.shape)
+
+
+def answer_bits(rules: Rules, call: Call) -> int:
+    """All bits of the plaintexts: a slot's bound is the holder of Y's word, and nobody can look into a ciphertext."""
+    return _layout_by(rules, call).plaintexts * rules.key_bits
 
 
 def serve(engine: Engine) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "Inputs",
     "Rules",
     "announce",
+    "answer_bits",
     "finish",
     "forget",
     "open_engine",
@@ -55,7 +56,7 @@ def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ints |
     for call, inputs in batch:  # 1
         check_call(call, engine.parties)
         check_inputs(call, engine.party, inputs)
-        count_questions(engine, call)
+        count_questions(engine, call, answer_bits(engine.rules, call))
     module = _ENGINES[engine.rules.engine]
     with engine.session.scope("product", engine.batches):
         held = module.share(engine, batch, tags)  # 2
@@ -79,6 +80,11 @@ def product_shares(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list
         check_inputs(call, engine.party, inputs)
     with engine.session.scope("product", engine.batches):
         return _ENGINES[engine.rules.engine].share(engine, batch, tags)
+
+
+def answer_bits(rules: Rules, call: Call) -> int:
+    """How many bits a product shows at the most; a receiver that makes up its matrix can make use of all of them."""
+    return _ENGINES[rules.engine].answer_bits(rules, call)
 
 
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:

@@ -21,6 +21,7 @@ and ρ serve once.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
@@ -32,11 +33,11 @@ from unpooled.codec import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import dealer, mod64, permute
 from unpooled.secure.calls import Call, Inputs, OneHot, given
-from unpooled.secure.dealer import Item, Part
-from unpooled.secure.engine import Engine, Stop
+from unpooled.secure.dealer import Item, Part, method_of
+from unpooled.secure.engine import Engine, Rules, Stop
 from unpooled.secure.evidence import digest_of
 from unpooled.secure.mod64 import Places
-from unpooled.secure.packing import pack, unpack
+from unpooled.secure.packing import RING_BITS, pack, unpack
 from unpooled.secure.randomness import SEED_BYTES, expand
 from unpooled.secure.supply import LAYOUT, ask_ahead, slots_of, supplied
 from unpooled.wire import message
@@ -351,6 +352,17 @@ def from_bytes(engine: Engine, call: Call, values: Bytes, sender: str) -> Ring: 
 
 def read(engine: Engine, call: Call, total: Ring) -> Ints:  # noqa: ARG001
     return unpack(total, slots_of(call))
+
+
+def answer_bits(rules: Rules, call: Call) -> int:
+    """All bits of the words that travel, and how long the runs of rows are, where the holder of Y is told.
+
+    Words are mod 2^64 whatever the bound on results is, so that nothing keeps their upper bits from being used.
+    """
+    bits = RING_BITS * math.prod(_shape(call))
+    if method_of(call, rules) == "permute":
+        bits += call.cells * call.rows.bit_length() * len(call.terms)
+    return bits
 
 
 def serve(engine: Engine) -> None:

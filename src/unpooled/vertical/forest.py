@@ -19,7 +19,7 @@ import numpy as np
 from unpooled.codec import Bools, Floats
 from unpooled.vertical.ground import Grow, Grown, Seedling
 from unpooled.vertical.numbers import mean_of, to_integers
-from unpooled.vertical.parameters import ForestParameters
+from unpooled.vertical.parameters import ForestParameters, serve_again
 from unpooled.vertical.standing import OUTSIDE
 from unpooled.vertical.targets import Target, counted, one_hot
 
@@ -75,7 +75,7 @@ def _seedling(features: int, parameters: ForestParameters, forest: Forest, place
         drawn = rng.choice(rows, max(round(parameters.row_share * len(rows)), 1), replace=False)
         factors = counted(drawn, len(forest.weights))
     part = None if parameters.hide_bags else factors > 0
-    same = not parameters.bootstrap and part is not None
+    same = serve_again(parameters)
     weights = forest.weights * (1.0 if same else factors)
     values = np.concatenate([forest.truth, np.ones((len(weights), 1))], axis=1) * weights[:, np.newaxis]
     y, exponents = to_integers(values, parameters.precision)

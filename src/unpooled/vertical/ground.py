@@ -114,7 +114,8 @@ class Ground:
 
     `name` goes before those of gradients, which are never used twice. `opened` remembers the sides of all rows by owner
     and split, where passive parties say them for all. `notebook` keeps each group of trees, `known` of them from before
-    an interruption; `groups` counts those that were grown or known.
+    an interruption; `groups` counts those that were grown or known. `numbered` says by owner how many
+    splits it has numbered.
     """
 
     team: Team
@@ -127,6 +128,7 @@ class Ground:
     notebook: Notebook | None = None
     known: int = 0
     groups: int = 0
+    numbered: dict[int, int] = field(default_factory=dict)
 
     @property
     def me(self) -> int:

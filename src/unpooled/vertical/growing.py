@@ -41,8 +41,11 @@ def grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Grown]:
 def _grown(ground: Ground, seedlings: Sequence[Seedling]) -> list[Grown]:
     if ground.notebook is not None and ground.groups <= ground.known:
         page = ground.notebook.read(ground.groups - 1)
-        ground.table = splits_from(page)
-        return grown_from(page)
+        ground.table, grown = splits_from(page), grown_from(page)
+        for tree in grown:
+            for owner, split in zip(tree.owner.tolist(), tree.split.tolist(), strict=True):
+                ground.numbered[owner] = max(ground.numbered.get(owner, 0), split + 1)
+        return grown
     grown = _grow(ground, seedlings)
     if ground.notebook is not None:
         ground.notebook.write(**page_of(grown, ground.table))

@@ -18,7 +18,6 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import ceil
 
 import numpy as np
 
@@ -29,13 +28,14 @@ from unpooled.session import Session
 from unpooled.vertical import messages
 from unpooled.vertical.binning import Binning, binned, fit_bins
 from unpooled.vertical.boosting import boost, probabilities
+from unpooled.vertical.budget import groups_of
 from unpooled.vertical.forest import plant
 from unpooled.vertical.ground import Ground, Grown
 from unpooled.vertical.growing import grow
 from unpooled.vertical.layout import Layout
 from unpooled.vertical.lending import NAME_BYTES, layout_of, lend
 from unpooled.vertical.model import Ensemble, Model, Part, gains_of, part_of, tree_of
-from unpooled.vertical.parameters import AnyTrees, ForestParameters, XgbParameters, outputs_of
+from unpooled.vertical.parameters import AnyTrees, ForestParameters, XgbParameters
 from unpooled.vertical.splitting import Space
 from unpooled.vertical.targets import Target, checked_weights, inputs_of
 from unpooled.vertical.team import Team
@@ -96,14 +96,14 @@ def fit(
     ]
     binning = binning or own_binning(team, parameters, columns)
     own = binned(binning, columns.matrix, party)
-    space = Space(tuple(own.layout if owner == party else _lent(team, owner, rows) for owner in team.owners))
+    space = Space(
+        tuple(own.layout if owner == party else _lent(team, owner, rows, parameters.bins) for owner in team.owners)
+    )
     if not space.features:
         raise InputError("columns: no party has any, so there is nothing to learn from")
     name = secrets.token_bytes(NAME_BYTES)
     ground = Ground(team, parameters, space, own, name.hex(), notebook=notebook, known=len(notebook or ()))
-    groups = ceil(len(targets) * outputs_of(parameters) / parameters.lockstep) * parameters.trees
-    if isinstance(parameters, ForestParameters):
-        groups = ceil(len(targets) * parameters.trees / parameters.lockstep)
+    groups = groups_of(parameters, len(targets))
     for owner in team.passive:
         team.session.send(owner, messages.Begin(name, rows, groups))
     if evidence := evidence_of(team):
@@ -185,13 +185,13 @@ class _Progress:
         self._done += 1
 
 
-def _lent(team: Team, owner: str, rows: int) -> Layout:
+def _lent(team: Team, owner: str, rows: int, bins: int) -> Layout:
     lent = team.session.recv(owner, messages.LentColumns)
     if lent.rows != rows:
         raise ProtocolError(f"{owner} has {lent.rows} rows and {team.active} {rows}: align first")
     if evidence := evidence_of(team):
         evidence.take_commitment(team.session, owner)
-    return layout_of(lent, owner)
+    return layout_of(lent, owner, bins)
 
 
 def _means(sums: Floats, seen: Floats) -> Floats:
