@@ -148,9 +148,9 @@ def _layout(engine: Engine, call: Call) -> Layout:
 
 
 def _kept(call: Call, layout: Layout, tag: bytes) -> Kept:
-    """What encrypted rows are kept under; without a name, or with nodes folded in, they serve for one call."""
+    """What encrypted rows are kept under; without a name for all rows, or with nodes folded in, they serve once."""
     folded = isinstance(call.left, OneHot) and call.left.hidden
-    return call.y if call.y and not folded else f"#{tag.hex()}", call.rows, layout.columns, layout.bits
+    return call.y if call.y and not (folded or call.fixed) else f"#{tag.hex()}", call.rows, layout.columns, layout.bits
 
 
 def _send_rows(engine: Engine, rights: Sequence[Task]) -> None:
@@ -176,7 +176,7 @@ def _bind(engine: Engine, task: Task) -> None:
     """Refuse another matrix under a name that was used: the others would go on with the one they have."""
     y = given(task.inputs.y)
     digest = hashlib.sha256(f"{y.shape}".encode() + y.tobytes()).digest()
-    if task.call.y and engine.prepared.setdefault(("bound", task.call.y), digest) != digest:
+    if task.call.y and not task.call.fixed and engine.prepared.setdefault(("bound", task.call.y), digest) != digest:
         raise ProtocolError(f"{engine.party}: a name that stands for one matrix Y cannot stand for another")
 
 

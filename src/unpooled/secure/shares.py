@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -117,12 +117,18 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
 def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Task]:
     """This party's terms, with what the coordinator dealt for them."""
     tasks = []
-    for place, item, part in supplied(engine, [call for call, _ in batch], tags):
+    for place, (item, rows, _), part in supplied(engine, [call for call, _ in batch], tags):
         is_left = item.left == engine.party
-        peer = item.right if is_left else item.left
-        tasks.append(Task(place, *batch[place], tags[place], item, part, peer, is_left=is_left))
+        peer, (call, inputs) = item.right if is_left else item.left, batch[place]
+        tasks.append(Task(place, call, _rows_of(inputs, rows), tags[place], item, part, peer, is_left=is_left))
         _keep_mask(engine, tasks[-1])
     return tasks
+
+
+def _rows_of(inputs: Inputs, rows: slice) -> Inputs:
+    """What is held of some rows: all, or one of two matrices that stand one above the other."""
+    x, y = (None if matrix is None else matrix[rows] for matrix in (inputs.x, inputs.y))
+    return replace(inputs, x=x, y=y)
 
 
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
