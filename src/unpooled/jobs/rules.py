@@ -50,7 +50,10 @@ def products_outline(plan: Plan, *, hidden_nodes: bool) -> list[Exchange]:
     if plan.engine == "paillier":
         return [
             *seeds,
-            *(Exchange(coordinator, owner, paillier_keeper.SharedKey, 1, plan.key_bits // 2) for owner in plan.owners),
+            *(
+                Exchange(coordinator, owner, paillier_keeper.SharedKey, 1, plan.key_bits * 5 // 4)
+                for owner in plan.owners
+            ),
             *(Exchange(active, party, paillier.EncryptedRows) for party in passive),
             Exchange(active, coordinator, paillier_keeper.Decrypt),
             *(Exchange(party, coordinator, paillier_keeper.MaskedSums) for party in passive),
@@ -101,7 +104,7 @@ def dense_products_outline(plan: Plan, *, shown: bool) -> list[Exchange]:
         lefts = {owner: [multiplied(owner, other) for other in owners if other != owner] for owner in owners}
         return [
             *seeds,
-            *(Exchange(coordinator, owner, paillier_keeper.SharedKey, 1, plan.key_bits // 2) for owner in owners),
+            *(Exchange(coordinator, owner, paillier_keeper.SharedKey, 1, plan.key_bits * 5 // 4) for owner in owners),
             *(Exchange(one, other, paillier.EncryptedRows, only_if=multiplied(other, one)) for one, other in pairs),
             Exchange(active, coordinator, paillier_keeper.Decrypt),
             *(

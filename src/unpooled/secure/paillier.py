@@ -22,6 +22,7 @@ import hashlib
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from gmpy2 import mpz
@@ -44,7 +45,6 @@ Kept = tuple[str, int, int, int]
 
 _KEY = ("key",)
 _OF_Y = ("bound", "sent", "rows")
-_SPARE_BITS = 128
 
 
 @message(discloses="nothing: matrices Y, encrypted with a key that only the coordinator has")
@@ -127,7 +127,8 @@ def _public(engine: Engine) -> PublicKey:
     if _KEY not in engine.prepared:
         coordinator = engine.coordinator or ""
         shared = engine.session.recv(coordinator, SharedKey)
-        engine.prepared[_KEY] = paillier_keeper.key_from(shared, engine.rules.key_bits, coordinator)
+        context = paillier_keeper.context_of(coordinator, engine.driver, engine.parties)
+        engine.prepared[_KEY] = paillier_keeper.key_from(shared, engine.rules.key_bits, coordinator, context)
     public: PublicKey = engine.prepared[_KEY]
     return public
 
@@ -275,7 +276,8 @@ def masked(engine: Engine, call: Call, tag: bytes, held: list[mpz], others: Sequ
     """The share plus numbers that the others take off again."""
     public = _public(engine)
     for other in others:
-        numbers = _expanded(public, engine.mask_seeds[other], b"cancel" + tag, len(held))
+        draw = partial(expand_bytes, engine.mask_seeds[other], b"cancel" + tag)
+        numbers = keys.numbers_from(public, draw, len(held))
         held = _plus(public, held, numbers) if engine.comes_before(other) else _minus(public, held, numbers)
     return held
 
@@ -314,13 +316,6 @@ def _plus(public: PublicKey, *lists: Sequence[int]) -> list[mpz]:
 
 def _minus(public: PublicKey, numbers: Sequence[int], others: Sequence[int]) -> list[mpz]:
     return [(number - other) % public.n for number, other in zip(numbers, others, strict=True)]
-
-
-def _expanded(public: PublicKey, seed: bytes, purpose: bytes, count: int) -> list[mpz]:
-    """Numbers mod n from a seed, each from so many more bits than n has that it is as good as uniform."""
-    width = (public.bits + _SPARE_BITS) // 8
-    data = expand_bytes(seed, purpose, count * width)
-    return [mpz.from_bytes(data[at : at + width], "little") % public.n for at in range(0, len(data), width)]
 
 
 def _tell(engine: Engine, message: object) -> None:

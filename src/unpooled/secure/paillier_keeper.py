@@ -16,6 +16,7 @@ from unpooled.errors import ProtocolError
 from unpooled.secure import paillier_keys as keys
 from unpooled.secure.engine import HowFar, Rules, Stop, follow
 from unpooled.secure.paillier_keys import PrivateKey, PublicKey
+from unpooled.secure.paillier_proof import check_proof, prove
 from unpooled.secure.paillier_sums import flat
 from unpooled.session import Session
 from unpooled.wire import message
@@ -27,8 +28,11 @@ _MOST_RESULTS = 2**32
 
 @message(discloses="nothing: a public key made for these products")
 class SharedKey:
+    """`roots` prove that the key can decrypt, see `paillier_proof`."""
+
     n: int
     noise_base: int
+    roots: tuple[int, ...]
 
 
 @message(discloses="how many results a product has (of trees: for how many nodes), and whose", to="the coordinator")
@@ -60,9 +64,10 @@ def serve(session: Session, rules: Rules, driver: str, parties: Sequence[str]) -
     """Hand out a fresh key, and decrypt what the driver says will come, until it says stop."""
     private = keys.make_key(rules.key_bits, insecure=rules.insecure)
     public = private.public
+    roots = prove(private, context_of(session.party, driver, parties))
     with session.scope("key"):
         for party in parties:
-            session.send(party, SharedKey(int(public.n), int(public.noise_base)))
+            session.send(party, SharedKey(int(public.n), int(public.noise_base), roots))
     while not isinstance(request := session.recv(driver, Decrypt, HowFar, Stop), Stop):
         if isinstance(request, HowFar):
             follow(session, driver, request)
@@ -98,11 +103,17 @@ def _decrypt(session: Session, private: PrivateKey, items: Sequence[Item]) -> No
         session.send(right, Decrypted(tuple(item.tag for item in theirs), tuple(found[item] for item in theirs)))
 
 
-def key_from(shared: SharedKey, bits: int, sender: str) -> PublicKey:
+def context_of(keeper: str, driver: str, parties: Sequence[str]) -> str:
+    """Whose key it is, and for whom."""
+    return repr((keeper, driver, tuple(parties)))
+
+
+def key_from(shared: SharedKey, bits: int, sender: str, context: str) -> PublicKey:
     """A public key that arrived, checked."""
     public = PublicKey(mpz(shared.n), mpz(shared.noise_base))
     try:
         keys.check_public(public, bits)
+        check_proof(public, shared.roots, context)
     except ProtocolError as error:
         raise ProtocolError(f"{sender} sent a key that is refused: {error}") from None
     return public
