@@ -1,4 +1,4 @@
-"""A Paillier key comes with a proof that it can decrypt; keys that cannot, and those with a small factor, are refused."""
+"""A Paillier key comes with a proof that it can decrypt; others, and those with a small factor, are refused."""
 
 from __future__ import annotations
 

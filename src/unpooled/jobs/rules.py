@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from itertools import combinations, permutations
+from typing import Any
 
 from unpooled.errors import InputError, PlanError, RefusedError
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
+from unpooled.jobs.private import Policy
 from unpooled.secure import dealer, paillier, paillier_keeper, paillier_keys, plain, shares
-from unpooled.secure.engine import HowFar, MaskSeed, Rules, Stop
-from unpooled.secure.product import Contribution
+from unpooled.secure.engine import Engine, HowFar, MaskSeed, Rules, Stop
+from unpooled.secure.product import Contribution, serve
+from unpooled.secure.serving import MEGABYTE, Serving
+from unpooled.vertical.residuals import MOST_COLUMNS
 
 
 def rules_of(plan: Plan, questions: int | None = None) -> Rules:
@@ -37,6 +41,16 @@ def check_engine(plan: Plan) -> None:
             paillier_keys.check_size(plan.key_bits, insecure=plan.insecure)
         except (InputError, RefusedError) as error:
             raise PlanError(f"key_bits: {error}") from None
+
+
+def served(engine: Engine, policy: Policy, common: int | None, classes: int) -> dict[str, Any]:
+    """At the coordinator: serve products until there are no more; what it can say of that.
+
+    No product has more rows than twice the common ones for each class, or, turned, than a party has columns.
+    """
+    rows = None if common is None else max(2 * common * max(classes, 1), MOST_COLUMNS)
+    size = serve(engine, Serving(policy.maximum_served_megabytes, rows))
+    return {"served_megabytes": round(size / MEGABYTE, 3)}
 
 
 def products_outline(plan: Plan, *, hidden_nodes: bool) -> list[Exchange]:

@@ -39,6 +39,7 @@ from unpooled.secure.paillier_layout import Layout, layout_for, pack, repeated, 
 from unpooled.secure.paillier_noise import NoiseStock
 from unpooled.secure.paillier_sums import bin_sums, packed, weighted_sums
 from unpooled.secure.randomness import expand_bytes
+from unpooled.secure.serving import Serving
 from unpooled.wire import message
 
 Kept = tuple[str, int, int, int]
@@ -299,8 +300,8 @@ def read(engine: Engine, call: Call, total: Sequence[mpz]) -> Ints:
     return values.reshape(call.shape)
 
 
-def serve(engine: Engine) -> None:
-    paillier_keeper.serve(engine.session, engine.rules, engine.driver, engine.parties)
+def serve(engine: Engine, serving: Serving) -> int:
+    return paillier_keeper.serve(engine.session, engine.rules, engine.driver, engine.parties, serving)
 
 
 def finish(engine: Engine) -> None:

@@ -11,6 +11,7 @@ from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
 from unpooled.secure.calls import Call, Dense, Inputs, given
 from unpooled.secure.engine import Engine
+from unpooled.secure.serving import Serving
 from unpooled.wire import message
 
 _EXACT = 2**53
@@ -109,8 +110,9 @@ def forget(engine: Engine, names: Iterable[str]) -> None:
     """Nothing is kept."""
 
 
-def serve(engine: Engine) -> None:
+def serve(engine: Engine, serving: Serving) -> int:  # noqa: ARG001
     """The coordinator has nothing to do."""
+    return 0
 
 
 def finish(engine: Engine) -> None:

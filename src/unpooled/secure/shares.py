@@ -37,6 +37,7 @@ from unpooled.secure.engine import Engine, Stop
 from unpooled.secure.mod64 import Places
 from unpooled.secure.packing import pack, unpack
 from unpooled.secure.randomness import SEED_BYTES, expand
+from unpooled.secure.serving import Serving
 from unpooled.secure.supply import LAYOUT, ask_ahead, slots_of, supplied
 from unpooled.wire import message
 
@@ -322,8 +323,8 @@ def read(engine: Engine, call: Call, total: Ring) -> Ints:  # noqa: ARG001
     return unpack(total, slots_of(call))
 
 
-def serve(engine: Engine) -> None:
-    dealer.serve(engine.session, engine.driver, engine.parties)
+def serve(engine: Engine, serving: Serving) -> int:
+    return dealer.serve(engine.session, engine.driver, engine.parties, serving)
 
 
 def finish(engine: Engine) -> None:

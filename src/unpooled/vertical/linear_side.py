@@ -42,8 +42,8 @@ class Side:
     """One party's side of one model: its columns as whole numbers, in the order of the batches, and its descent.
 
     `multiplied` are the columns times the rows' weights, where this party knows them. `cut` are the batches, `judged`
-    the rows that the loss is of. `rows` names all rows, as all fits of a job have them, and is empty where some are left
-    out. `best` is where the loss was lowest, and `fell` the step after which it last fell.
+    the rows that the loss is of. `rows` names all rows, as all fits of a job have them; it is empty where some are out.
+    `best` is where the loss was lowest, and `fell` the step after which it last fell.
     """
 
     team: Team
