@@ -1,8 +1,8 @@
 """What a passive party that deviates can read: its columns are made up, powers of two, so that a result is many rows.
 
 Its own software is changed here: it checks nothing, and hands in whatever it likes. Its columns are bound: one matrix
-for each batch, for all steps, models and fits of a job. Where rows have weights that it must not know, its columns times
-its residuals are new in every step, and not bound. `pytest -s` shows the figures.
+for each batch, for all steps, models and fits of a job. Where rows have weights that it must not know, its columns
+times its residuals are new in every step, and not bound. `pytest -s` shows the figures.
 """
 
 from __future__ import annotations
