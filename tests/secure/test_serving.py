@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from unpooled.errors import ProtocolError, RefusedError
+from unpooled.errors import RefusedError
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure import dealer, paillier_keeper
 from unpooled.secure.dealer import Deal, Dealt, Item, bytes_of
@@ -19,30 +18,15 @@ from unpooled.secure.randomness import SEED_BYTES, new_seed
 from unpooled.secure.serving import MOST_PRODUCTS, Serving
 from unpooled.session import Session
 
-Made = Callable[[Session], Any]
+Role = Callable[[Session], Any]
 
 PARTIES = ("telco", "bank")
 TRIPLE = Item("telco", "bank", "triple", rows=100, width=3, words=2, x="x", y="y", copies=1)
 AHEAD = Item("telco", "bank", "permute", rows=100, width=3, words=2, x="", y="", copies=4)
 
 
-def asked(message: Any, serve: Made, dealt_to: tuple[str, ...] = PARTIES) -> dict[str, Any]:
-    """What a coordinator returns, and parties are dealt, when the bank asks for this and no more."""
-
-    def party(session: Session) -> int:
-        if session.party == "bank":
-            session.send("coordinator", message)
-            session.send("coordinator", Stop())
-        if session.party not in dealt_to:
-            return 0
-        dealt = session.recv("coordinator", SharedKey if isinstance(message, Decrypt) else Dealt)
-        return sum(part.values.nbytes + len(part.mask) + len(part.once) for part in getattr(dealt, "parts", ()))
-
-    return simulate_roles({"telco": party, "bank": party, "coordinator": serve}, timeout=20).results
-
-
-def dealing(serving: Serving) -> Made:
-    return lambda session: dealer.serve(session, "bank", PARTIES, serving)
+def checked(request: Deal, serving: Serving | None = None) -> int:
+    return dealer.checked(request, "coordinator", "bank", PARTIES, serving or Serving())
 
 
 def deal(*items: Item) -> Deal:
@@ -66,51 +50,65 @@ TOO_MUCH = {
 @pytest.mark.parametrize("case", TOO_MUCH)
 def test_a_request_that_would_take_too_much_is_refused_before_memory_is_taken(case: str) -> None:
     request, words = TOO_MUCH[case]
-    tracemalloc.start()
-    try:
-        with pytest.raises(RefusedError, match=words):
-            asked(request, dealing(Serving()))
-        assert tracemalloc.get_traced_memory()[1] < 100 * 2**20
-    finally:
-        tracemalloc.stop()
+    with pytest.raises(RefusedError, match=words):
+        checked(request)
 
 
 def test_the_limit_is_the_coordinators_own_and_is_reached_exactly() -> None:
     _, size = bytes_of([TRIPLE])
     assert size == 8 * (100 * 3 + 100 * 2 + 3 * 2) + 8 * 3 * 2 + 4 * SEED_BYTES
-    assert asked(deal(TRIPLE), dealing(Serving(size / 2**20)))["coordinator"] == 8 * 3 * 2 + 4 * SEED_BYTES
+    assert checked(deal(TRIPLE), Serving(size / 2**20)) == 8 * 3 * 2 + 4 * SEED_BYTES
     with pytest.raises(RefusedError, match=r"bank asks for 0 MB at once.*policy.maximum_served_megabytes"):
-        asked(deal(TRIPLE), dealing(Serving((size - 1) / 2**20)))
+        checked(deal(TRIPLE), Serving((size - 1) / 2**20))
 
 
 def test_more_rows_than_were_aligned_are_refused() -> None:
-    asked(deal(TRIPLE), dealing(Serving(rows=100)))
+    checked(deal(TRIPLE), Serving(rows=100))
     with pytest.raises(RefusedError, match="bank asks for a product of 100 rows, and coordinator knows of 99 at most"):
-        asked(deal(TRIPLE), dealing(Serving(rows=99)))
+        checked(deal(TRIPLE), Serving(rows=99))
 
 
 def test_ten_trees_in_step_on_a_large_table_are_within_the_default() -> None:
-    large = replace(AHEAD, rows=200_000, width=200, words=1, copies=10)
-    Serving().check("coordinator", "bank", bytes_of([large])[1], 10, 200_000)
+    checked(deal(replace(AHEAD, rows=200_000, width=200, words=1, copies=10)))
+
+
+def with_the_coordinator(serve: Role, bank: Role, telco: Role = lambda _: None) -> dict[str, Any]:
+    return simulate_roles({"telco": telco, "bank": bank, "coordinator": serve}, timeout=60).results
 
 
 def test_what_is_counted_is_what_is_sent() -> None:
-    sent = asked(deal(AHEAD), dealing(Serving()), dealt_to=("telco",))
+    def bank(session: Session) -> None:
+        session.send("coordinator", deal(AHEAD))
+        session.send("coordinator", Stop())
+
+    def telco(session: Session) -> int:
+        parts = session.recv("coordinator", Dealt).parts
+        return sum(part.values.nbytes + len(part.mask) + len(part.once) for part in parts)
+
+    sent = with_the_coordinator(lambda session: dealer.serve(session, "bank", PARTIES, Serving()), bank, telco)
     assert sent["telco"] > 4 * 8 * 100 * 3 * 2
     assert sent["telco"] <= sent["coordinator"] <= sent["telco"] + 4 * 4 * SEED_BYTES
 
 
-@pytest.mark.parametrize("plaintexts", [2**32 - 1, 2**60])
-def test_results_to_decrypt_are_limited_too(plaintexts: int) -> None:
-    rules = Rules("paillier", key_bits=512, insecure=True)
-    item = paillier_keeper.Item(b"tag", "telco", "bank", plaintexts)
-    with pytest.raises(RefusedError, match=r"bank asks for \d+ MB at once, and coordinator serves at most 4096"):
-        asked(
-            Decrypt((item,)),
-            lambda session: paillier_keeper.serve(session, rules, "bank", PARTIES, Serving()),
+def test_a_request_that_is_refused_ends_the_job() -> None:
+    request, words = TOO_MUCH["rows that no table has"]
+    with pytest.raises(RefusedError, match=words):
+        with_the_coordinator(
+            lambda session: dealer.serve(session, "bank", PARTIES, Serving()),
+            lambda session: session.send("coordinator", request),
         )
-    with pytest.raises(ProtocolError, match="bank asks for decryption of a number of results that cannot be"):
-        asked(
-            Decrypt((replace(item, plaintexts=-1),)),
-            lambda session: paillier_keeper.serve(session, rules, "bank", PARTIES, Serving()),
+
+
+def test_results_to_decrypt_are_limited_too() -> None:
+    rules = Rules("paillier", key_bits=512, insecure=True)
+    request = Decrypt((paillier_keeper.Item(b"tag", "telco", "bank", 2**32 - 1),))
+
+    def party(session: Session) -> None:
+        session.recv("coordinator", SharedKey)
+        if session.party == "bank":
+            session.send("coordinator", request)
+
+    with pytest.raises(RefusedError, match="bank asks for 1048575 MB at once, and coordinator serves at most 4096"):
+        with_the_coordinator(
+            lambda session: paillier_keeper.serve(session, rules, "bank", PARTIES, Serving()), party, party
         )

@@ -104,11 +104,7 @@ def serve(session: Session, driver: str, parties: Sequence[str], serving: Servin
         if isinstance(request, HowFar):
             follow(session, driver, request)
             continue
-        _check(request, driver, parties)
-        sent, size = bytes_of(request.items)
-        most_rows = max((item.rows for item in request.items), default=0)
-        serving.check(session.party, driver, size, sum(item.copies for item in request.items), most_rows)
-        total += sent
+        total += checked(request, session.party, driver, parties, serving)
         parts: dict[str, list[Part]] = {party: [] for party in parties}
         items: dict[str, list[Item]] = {party: [] for party in parties}
         copies = [item for item in request.items for _ in range(item.copies)]
@@ -140,8 +136,8 @@ def bytes_of(items: Sequence[Item]) -> tuple[int, int]:
     return sent, sent + largest
 
 
-def _check(request: Deal, driver: str, parties: Sequence[str]) -> None:
-    """Refuse what cannot be dealt."""
+def checked(request: Deal, party: str, driver: str, parties: Sequence[str], serving: Serving) -> int:
+    """Refuse what cannot be dealt, or is too much; how many bytes are to be sent."""
     if len(request.seed) != SEED_BYTES:
         raise ProtocolError(f"{driver} sent a seed of the wrong length")
     for item in request.items:
@@ -151,6 +147,10 @@ def _check(request: Deal, driver: str, parties: Sequence[str]) -> None:
             raise ProtocolError(f"{driver} asks for numbers of an impossible shape")
         if item.copies != 1 and (item.copies < 1 or item.y or not chooses(driver, item)):
             raise ProtocolError(f"{driver} asks for several copies of what serves a single product")
+    sent, size = bytes_of(request.items)
+    products, rows = sum(item.copies for item in request.items), max((item.rows for item in request.items), default=0)
+    serving.check(party, driver, size, products, rows)
+    return sent
 
 
 def chooses(driver: str, item: Item) -> bool:
