@@ -106,6 +106,11 @@ def labels_in(results: Sequence[Ints], each: int = LABELS_READ) -> list[bool]:
     return [label for number in results[0].tolist() for label in signs(int(number), each)]
 
 
+def random_numbers(results: Ints) -> bool:
+    """Whether they may be any of 64 bits: sums of few enough powers of two, or of three, do not become so large."""
+    return bool((np.abs(results) > 2**62).mean() > 0.1)
+
+
 @pytest.fixture(scope="module")
 def labels() -> Floats:
     return (np.random.default_rng(5).random(ROWS) < 0.3).astype(float)
@@ -137,16 +142,12 @@ def test_columns_that_change_read_nothing_more(
     together: Make, monkeypatch: pytest.MonkeyPatch, labels: Floats, fits: int
 ) -> None:
     """A step, or a fit, with other columns: what was opened is the first ones', and the result is a random number."""
-    steps = ONE_BATCH.epochs * fits
-    begin = ONE_BATCH.epochs if fits > 1 else 1  # the first step with other columns
-    craft = lambda columns, step: powers(len(columns), LABELS_READ * WIDTH * (step >= begin), LABELS_READ)  # noqa: E731
+    each, begin = 40, ONE_BATCH.epochs if fits > 1 else 1  # the first step with other columns
+    craft = lambda columns, step: powers(len(columns), each * WIDTH * (step >= begin), each)  # noqa: E731
     shown = watched(together, monkeypatch, craft, [Target(labels)], ONE_BATCH, fits=fits)
-    assert len(shown) == steps
-    assert labels_in(shown) == (in_batch(labels)[: LABELS_READ * WIDTH] == 1).tolist()
-    small = 2**62  # numbers that add up to what was asked would stay below this, and half of random ones do
-    changed = np.concatenate(shown[begin:])
-    assert (np.abs(changed) > small).mean() > 0.1
-    assert not (changed % HALF_LABEL == 0).all()
+    assert len(shown) == ONE_BATCH.epochs * fits
+    assert labels_in(shown, each) == (in_batch(labels)[: each * WIDTH] == 1).tolist()
+    assert random_numbers(np.concatenate(shown[begin:]))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -259,7 +260,7 @@ def test_hidden_weights_beside_columns_that_stay_the_same(together: Make, monkey
             digits.append(digit < 0)
             rest = (rest - digit) // 3
     assert digits == (in_batch(known.astype(float)) == 1)[: len(digits)].tolist()
-    assert not (np.concatenate(shown[1:]) % unit == 0).all()
+    assert random_numbers(np.concatenate(shown[1:]))
     print(f"\nhidden weights, the half that is bound: {len(digits)} of {ROWS} rows, {each} for each column and batch")
 
 
