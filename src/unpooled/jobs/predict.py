@@ -90,7 +90,7 @@ def _predict(session: Session, work: Work[Parameters], places: Places, table: Ta
         for party in work.plan.with_role("passive"):
             session.send(party, ModelKind(not isinstance(model, Model)))
     common = align.common_rows(session, work, places)
-    if common is None:
+    if not isinstance(common, align.Common):
         return {}
     prepared = transform(preparation, common.table)
     if not isinstance(model, Model):
@@ -121,7 +121,7 @@ def _help(session: Session, work: Work[Parameters], places: Places) -> dict[str,
     with session.scope("score"):
         _check_kind(session, work, part)
     common = align.common_rows(session, work, places)
-    if common is None:
+    if not isinstance(common, align.Common):
         return {}
     prepared = transform(preparation, common.table)
     if not isinstance(part, Part):

@@ -11,6 +11,7 @@ from unpooled.data.prepare import PrepareSettings
 from unpooled.data.sources import TableSettings
 from unpooled.errors import PlanError
 from unpooled.jobs.plan import Address, Plan
+from unpooled.secure.serving import Serving
 from unpooled.settings import Section
 
 
@@ -44,6 +45,11 @@ class Policy(Section):
         description="the most splits of trees that this party opens in a job; without it as many as the plan's trees "
         "have",
         ge=0,
+    )
+    maximum_served_megabytes: float = Field(
+        Serving().megabytes,
+        description="a coordinator's: the most random numbers or results that it makes, and keeps in memory, at once",
+        gt=0,
     )
     maximum_thresholds: int | None = Field(
         None,

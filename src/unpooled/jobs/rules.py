@@ -12,7 +12,9 @@ from unpooled.jobs.private import Policy
 from unpooled.secure import dealer, paillier, paillier_keeper, paillier_keys, plain, shares
 from unpooled.secure.engine import Engine, HowFar, MaskSeed, Rules, Stop
 from unpooled.secure.evidence import Commitment
-from unpooled.secure.product import Contribution
+from unpooled.secure.product import Contribution, serve
+from unpooled.secure.serving import MEGABYTE, Serving
+from unpooled.vertical.residuals import MOST_COLUMNS
 
 
 def rules_of(plan: Plan, questions: int | None = None) -> Rules:
@@ -62,6 +64,16 @@ def commitments_outline(plan: Plan) -> list[Exchange]:
     return [Exchange(*pair, Commitment, 1, 100) for one, other in pairs for pair in ((one, other), (other, one))]
 
 
+def served(engine: Engine, policy: Policy, common: int | None, classes: int) -> dict[str, Any]:
+    """At the coordinator: serve products until there are no more; what it can say of that.
+
+    No product has more rows than twice the common ones for each class, or, turned, than a party has columns.
+    """
+    rows = None if common is None else max(2 * common * max(classes, 1), MOST_COLUMNS)
+    size = serve(engine, Serving(policy.maximum_served_megabytes, rows))
+    return {"served_megabytes": round(size / MEGABYTE, 3)}
+
+
 def products_outline(plan: Plan, *, hidden_nodes: bool) -> list[Exchange]:
     """What products of passive parties' bins with the active party's numbers say; it is the one who is shown them."""
     active, passive, coordinator = plan.active, plan.with_role("passive"), next(iter(plan.with_role("coordinator")), "")
@@ -73,7 +85,10 @@ def products_outline(plan: Plan, *, hidden_nodes: bool) -> list[Exchange]:
     if plan.engine == "paillier":
         return [
             *seeds,
-            *(Exchange(coordinator, owner, paillier_keeper.SharedKey, 1, plan.key_bits // 2) for owner in plan.owners),
+            *(
+                Exchange(coordinator, owner, paillier_keeper.SharedKey, 1, plan.key_bits * 5 // 4)
+                for owner in plan.owners
+            ),
             *(Exchange(active, party, paillier.EncryptedRows) for party in passive),
             Exchange(active, coordinator, paillier_keeper.Decrypt),
             *(Exchange(party, coordinator, paillier_keeper.MaskedSums) for party in passive),
@@ -124,7 +139,7 @@ def dense_products_outline(plan: Plan, *, shown: bool) -> list[Exchange]:
         lefts = {owner: [multiplied(owner, other) for other in owners if other != owner] for owner in owners}
         return [
             *seeds,
-            *(Exchange(coordinator, owner, paillier_keeper.SharedKey, 1, plan.key_bits // 2) for owner in owners),
+            *(Exchange(coordinator, owner, paillier_keeper.SharedKey, 1, plan.key_bits * 5 // 4) for owner in owners),
             *(Exchange(one, other, paillier.EncryptedRows, only_if=multiplied(other, one)) for one, other in pairs),
             Exchange(active, coordinator, paillier_keeper.Decrypt),
             *(

@@ -19,10 +19,17 @@ from unpooled.jobs.labels import Labels, check_columns, features_of, labels_of
 from unpooled.jobs.learned import Learned, Lent
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.rules import answered_in, answering_limits, check_engine, rules_of, waiting_for_end, waiting_outline
+from unpooled.jobs.rules import (
+    answered_in,
+    answering_limits,
+    check_engine,
+    rules_of,
+    served,
+    waiting_for_end,
+    waiting_outline,
+)
 from unpooled.jobs.work import Work, evidence_for
 from unpooled.secure.engine import open_engine
-from unpooled.secure.product import serve
 from unpooled.session import Session
 from unpooled.settings import tag_by
 from unpooled.vertical.linear_parameters import LinearParameters
@@ -86,9 +93,8 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     with session.scope("fit"):
         rules, limits = rules_of(plan, _questions(work.parameters)), answering_limits(work.private.policy)
         engine = open_engine(session, rules, plan.owners, plan.active, places.coordinator, *limits, evidence_for(work))
-        if common is None:
-            serve(engine)
-            return {}
+        if not isinstance(common, align.Common):
+            return served(engine, work.private.policy, common, parameters.classes)
     team = Team(plan.active, plan.owners, engine, common.digest, waiting_for_end(plan))
     keep = _keep_model if session.party == plan.active else _keep_part
     return common.counts | keep(team, work, common.table) | answered_in(engine)

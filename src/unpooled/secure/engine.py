@@ -15,6 +15,7 @@ from unpooled.secure.calls import Call, Dense, Inputs
 from unpooled.secure.evidence import Evidence
 from unpooled.secure.paillier_keys import check_size
 from unpooled.secure.randomness import SEED_BYTES, new_seed
+from unpooled.secure.serving import Serving
 from unpooled.secure.stock import Stock
 from unpooled.session import Session
 from unpooled.wire import message
@@ -133,8 +134,8 @@ class Protection(Protocol):
     def forget(self, engine: Engine, names: Iterable[str]) -> None:
         """Drop what is kept of matrices with these names."""
 
-    def serve(self, engine: Engine) -> None:
-        """The coordinator's part."""
+    def serve(self, engine: Engine, serving: Serving) -> int:
+        """The coordinator's part; how many bytes it has sent of what it was asked for."""
 
     def finish(self, engine: Engine) -> None:
         """The driver's word to the coordinator that no more products come."""

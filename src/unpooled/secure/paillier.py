@@ -22,6 +22,7 @@ import hashlib
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
+from functools import partial
 
 import numpy as np
 from gmpy2 import mpz
@@ -39,13 +40,13 @@ from unpooled.secure.paillier_layout import Layout, layout_for, pack, repeated, 
 from unpooled.secure.paillier_noise import NoiseStock, Span
 from unpooled.secure.paillier_sums import bin_sums, packed, weighted_sums
 from unpooled.secure.randomness import expand_bytes
+from unpooled.secure.serving import Serving
 from unpooled.wire import message
 
 Kept = tuple[str, int, int, int]
 
 _KEY = ("key",)
 _OF_Y = ("bound", "sent", "rows")
-_SPARE_BITS = 128
 
 
 @message(discloses="nothing: matrices Y, encrypted with a key that only the coordinator has")
@@ -128,7 +129,8 @@ def _public(engine: Engine) -> PublicKey:
     if _KEY not in engine.prepared:
         coordinator = engine.coordinator or ""
         shared = engine.session.recv(coordinator, SharedKey)
-        engine.prepared[_KEY] = paillier_keeper.key_from(shared, engine.rules.key_bits, coordinator)
+        context = paillier_keeper.context_of(coordinator, engine.driver, engine.parties)
+        engine.prepared[_KEY] = paillier_keeper.key_from(shared, engine.rules.key_bits, coordinator, context)
     public: PublicKey = engine.prepared[_KEY]
     return public
 
@@ -153,9 +155,9 @@ def _layout_by(rules: Rules, call: Call) -> Layout:
 
 
 def _kept(call: Call, layout: Layout, tag: bytes) -> Kept:
-    """What encrypted rows are kept under; without a name, or with nodes folded in, they serve for one call."""
+    """What encrypted rows are kept under; without a name for all rows, or with nodes folded in, they serve once."""
     folded = isinstance(call.left, OneHot) and call.left.hidden
-    return call.y if call.y and not folded else f"#{tag.hex()}", call.rows, layout.columns, layout.bits
+    return call.y if call.y and not (folded or call.fixed) else f"#{tag.hex()}", call.rows, layout.columns, layout.bits
 
 
 def _send_rows(engine: Engine, rights: Sequence[Task]) -> None:
@@ -182,7 +184,7 @@ def _bind(engine: Engine, task: Task) -> None:
     """Refuse another matrix under a name that was used: the others would go on with the one they have."""
     y = given(task.inputs.y)
     digest = hashlib.sha256(f"{y.shape}".encode() + y.tobytes()).digest()
-    if task.call.y and engine.prepared.setdefault(("bound", task.call.y), digest) != digest:
+    if task.call.y and not task.call.fixed and engine.prepared.setdefault(("bound", task.call.y), digest) != digest:
         raise ProtocolError(f"{engine.party}: a name that stands for one matrix Y cannot stand for another")
 
 
@@ -314,7 +316,8 @@ def masked(engine: Engine, call: Call, tag: bytes, held: list[mpz], others: Sequ
     """The share plus numbers that the others take off again."""
     public = _public(engine)
     for other in others:
-        numbers = _expanded(public, engine.mask_seeds[other], b"cancel" + tag, len(held))
+        draw = partial(expand_bytes, engine.mask_seeds[other], b"cancel" + tag)
+        numbers = keys.numbers_from(public, draw, len(held))
         held = _plus(public, held, numbers) if engine.comes_before(other) else _minus(public, held, numbers)
     return held
 
@@ -341,8 +344,8 @@ def answer_bits(rules: Rules, call: Call) -> int:
     return _layout_by(rules, call).plaintexts * rules.key_bits
 
 
-def serve(engine: Engine) -> None:
-    paillier_keeper.serve(engine.session, engine.rules, engine.driver, engine.parties)
+def serve(engine: Engine, serving: Serving) -> int:
+    return paillier_keeper.serve(engine.session, engine.rules, engine.driver, engine.parties, serving)
 
 
 def finish(engine: Engine) -> None:
@@ -358,13 +361,6 @@ def _plus(public: PublicKey, *lists: Sequence[int]) -> list[mpz]:
 
 def _minus(public: PublicKey, numbers: Sequence[int], others: Sequence[int]) -> list[mpz]:
     return [(number - other) % public.n for number, other in zip(numbers, others, strict=True)]
-
-
-def _expanded(public: PublicKey, seed: bytes, purpose: bytes, count: int) -> list[mpz]:
-    """Numbers mod n from a seed, each from so many more bits than n has that it is as good as uniform."""
-    width = (public.bits + _SPARE_BITS) // 8
-    data = expand_bytes(seed, purpose, count * width)
-    return [mpz.from_bytes(data[at : at + width], "little") % public.n for at in range(0, len(data), width)]
 
 
 def _tell(engine: Engine, message: object) -> None:

@@ -12,6 +12,7 @@ from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
 from unpooled.secure.calls import Call, Dense, Inputs, given
 from unpooled.secure.engine import Engine, Rules
+from unpooled.secure.serving import Serving
 from unpooled.wire import message
 
 _EXACT = 2**53
@@ -115,8 +116,9 @@ def forget(engine: Engine, names: Iterable[str]) -> None:
     """Nothing is kept."""
 
 
-def serve(engine: Engine) -> None:
+def serve(engine: Engine, serving: Serving) -> int:  # noqa: ARG001
     """The coordinator has nothing to do."""
+    return 0
 
 
 def finish(engine: Engine) -> None:

@@ -18,6 +18,7 @@ from unpooled.errors import PlanError, ProtocolError
 from unpooled.secure import paillier, plain, shares
 from unpooled.secure.calls import Call, Inputs, check_call, check_inputs
 from unpooled.secure.engine import Engine, Protection, Rules, count_questions, next_tags, open_engine
+from unpooled.secure.serving import Serving
 from unpooled.wire import message
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Engine",
     "Inputs",
     "Rules",
+    "Serving",
     "announce",
     "answer_bits",
     "finish",
@@ -100,9 +102,9 @@ def forget(engine: Engine, names: Iterable[str]) -> None:
     _ENGINES[engine.rules.engine].forget(engine, names)
 
 
-def serve(engine: Engine) -> None:
-    """The coordinator's part: do what the driver asks for until it has finished."""
-    _ENGINES[engine.rules.engine].serve(engine)
+def serve(engine: Engine, serving: Serving | None = None) -> int:
+    """The coordinator's part: do what the driver asks for until it has finished; how many bytes it has sent of that."""
+    return _ENGINES[engine.rules.engine].serve(engine, serving or Serving())
 
 
 def finish(engine: Engine) -> None:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ from unpooled.secure.evidence import digest_of
 from unpooled.secure.mod64 import Places
 from unpooled.secure.packing import RING_BITS, pack, unpack
 from unpooled.secure.randomness import SEED_BYTES, expand
+from unpooled.secure.serving import Serving
 from unpooled.secure.supply import LAYOUT, ask_ahead, slots_of, supplied
 from unpooled.wire import message
 
@@ -124,12 +125,18 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
 def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Task]:
     """This party's terms, with what the coordinator dealt for them."""
     tasks = []
-    for place, item, part in supplied(engine, [call for call, _ in batch], tags):
+    for place, (item, rows, _), part in supplied(engine, [call for call, _ in batch], tags):
         is_left = item.left == engine.party
-        peer = item.right if is_left else item.left
-        tasks.append(Task(place, *batch[place], tags[place], item, part, peer, is_left=is_left))
+        peer, (call, inputs) = item.right if is_left else item.left, batch[place]
+        tasks.append(Task(place, call, _rows_of(inputs, rows), tags[place], item, part, peer, is_left=is_left))
         _keep_mask(engine, tasks[-1])
     return tasks
+
+
+def _rows_of(inputs: Inputs, rows: slice) -> Inputs:
+    """What is held of some rows: all, or one of two matrices that stand one above the other."""
+    x, y = (None if matrix is None else matrix[rows] for matrix in (inputs.x, inputs.y))
+    return replace(inputs, x=x, y=y)
 
 
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
@@ -365,8 +372,8 @@ def answer_bits(rules: Rules, call: Call) -> int:
     return bits
 
 
-def serve(engine: Engine) -> None:
-    dealer.serve(engine.session, engine.driver, engine.parties)
+def serve(engine: Engine, serving: Serving) -> int:
+    return dealer.serve(engine.session, engine.driver, engine.parties, serving)
 
 
 def finish(engine: Engine) -> None:

@@ -16,6 +16,7 @@ party's scores are ever in clear while a model is fitted. A party alone (`team.a
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -264,9 +265,15 @@ def _sides(
             judged=judged,
             state=lesson.state,
             constant=None if constant is None else constant[order],
+            rows=_name_of_rows(team, parameters, len(rows)) if lesson.taking_part.all() else "",
         )
         sides.append(side)
     return sides
+
+
+def _name_of_rows(team: Team, parameters: LinearParameters, rows: int) -> str:
+    """All rows of a job as its fits have them; the coordinator, who sees the name, cannot tell the digest by it."""
+    return hashlib.sha256(f"rows {team.digest} {rows} {parameters.limit}".encode()).hexdigest()[: 2 * _NAME_BYTES]
 
 
 def _part(side: Side, names: tuple[str, ...]) -> LinearPart:
@@ -348,5 +355,8 @@ def _widths(team: Team, rows: int, columns: int) -> dict[str, int]:
             raise ProtocolError(f"{owner} has {told.rows} rows and {me} {rows}: align first")
         if not 0 <= told.columns <= MOST_COLUMNS + 1:
             raise ProtocolError(f"{owner} sent a Width that cannot be")
+        before = team.products.prepared.setdefault(("width", owner, team.digest), told.columns)
+        if told.columns != before:
+            raise ProtocolError(f"{owner} has {told.columns} columns and had {before} in the job's first fit")
         widths[owner] = told.columns
     return widths

@@ -94,7 +94,7 @@ def descend(sides: Sequence[Side]) -> None:
         _epochs(sides)
     finally:
         engine.rules = rules
-        forget(engine, [_batch_name(side, number) for side in sides for number in range(len(side.cut))])
+        forget(engine, [name for side in sides for name in side.own_names()])
 
 
 def _check_sums(side: Side, rows: int) -> None:
@@ -166,10 +166,6 @@ def _verdict(side: Side, found: float) -> tuple[bool, bool]:
 # gradients
 
 
-def _batch_name(side: Side, number: int) -> str:
-    return f"{side.name} batch {number}"
-
-
 def _step_name(side: Side) -> str:
     return f"{side.name} step {side.state.steps}"
 
@@ -233,14 +229,17 @@ def _call(side: Side, owner: str, rows: int, outputs: int, number: int, name: st
         columns=outputs,
         bound=RESIDUALS.bound,
         added=((owner, rows * bound * RESIDUALS.bound),),
-        x=_batch_name(side, number),
+        x=side.columns_name(owner, number),
         y=name,
         digest=f"{side.team.digest} batch {number}",
     )
 
 
 def _stacked(side: Side, part: slice, number: int, residuals: Ints) -> list[tuple[Call, Inputs]]:
-    """The one passive party's columns, by weights that it does not know, output by output."""
+    """The one passive party's columns, by weights that it does not know, output by output.
+
+    Its columns stay the same, as the weights do; what is new in every step are its columns times its residuals.
+    """
     (passive,), (left, right) = side.team.passive, stacked_bounds(side.weighing)
     call = Call(
         terms=((passive, side.team.active),),
@@ -249,7 +248,10 @@ def _stacked(side: Side, part: slice, number: int, residuals: Ints) -> list[tupl
         left=Dense(side.widths[passive], left),
         columns=1,
         bound=right,
+        x=side.columns_name(passive, number),
+        y=side.columns_name(side.team.active, number),
         digest=f"{side.team.digest} batch {number}",
+        fixed=len(residuals),
     )
     if side.weighing.known is None:
         return [(call, Inputs(x=stacked_columns(side.columns[part], column))) for column in residuals.T]
