@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from unpooled.jobs.files import write_toml
 from unpooled.run import audit, audit_files
+from unpooled.run.folder import PLAN, STATUS
 from unpooled.vertical import growing, looking
 
 TASKS = {"buys": 2, "group": 3, "amount": 0}
@@ -73,6 +76,23 @@ def test_so_does_a_search(seeking: Any, method: dict[str, Any]) -> None:
     for sample in (None, 3):
         assert audited(seeking.root / "run", sample=sample).wrong == {}
         assert audited(seeking.root / "run", "bank", "telco", sample).wrong == {}
+
+
+@pytest.mark.parametrize("party", ["bank", "telco"])
+def test_so_does_a_search_that_was_interrupted(seeking: Any, search: Any, party: str) -> None:
+    plan = seeking.plan(model={"trees": 4})
+    run = search(plan, seeking.tables(plan), seeking.root / "run")
+    run.stop(party, 60)
+    run.go()
+    for home in (run.root / owner for owner in plan.owners):
+        write_toml(home / PLAN, plan)
+        (home / STATUS).write_text(json.dumps({"party": home.name}))
+    for checker, opener in (("telco", "bank"), ("bank", "telco")):
+        verdict = audited(run.root, checker, opener)
+        lines = [json.loads(line) for line in (run.root / checker / "audit.jsonl").read_text().splitlines()]
+        again = [line["fit"] for line in lines if "commitment" in line]
+        assert len(again) > len(set(again))
+        assert verdict.wrong == {}
 
 
 def powers_of_two(call: Any, y: Any, *rest: Any, part: bool) -> Any:

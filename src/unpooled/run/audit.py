@@ -28,6 +28,7 @@ from unpooled.secure.evidence import (
     SECRETS,
     Line,
     digest_of_inputs,
+    has_page,
     openings_in,
     page_in,
     received_in,
@@ -79,7 +80,7 @@ def answer(home: Path, request: Request) -> Answer:
     commitments = [line for line in kept if "commitment" in line and line["fit"] in fits]
     names = [line["page"] for line in commitments]
     if opener == plan.active:
-        names += pages_needed(openings)
+        names += [name for name in pages_needed(openings) if has_page(shelf, name)]
     pages, told = {name: page_in(shelf, name) for name in dict.fromkeys(names)}, dict[str, Opening]()
     for line in openings:
         seed, page = opening_of(line)
@@ -178,7 +179,7 @@ def _check_of(home: Path, plan: Plan, lines: list[Line], fit: int, answered: Ans
             if plan.kind == "lookalike" and not all(map(is_bag, inputs["values"], inputs["weights"])):
                 return "labels and weights are not those of bags that were drawn"
             return GradientsCheck(model, inputs, answered.pages, fit, received)
-        own = {name: page_in(shelf, name) for name in pages_needed(received)}
+        own = {name: page_in(shelf, name) for name in pages_needed(received) if has_page(shelf, name)}
         return ColumnsCheck(model, inputs, own, fit, received)
     except InputError as error:
         return str(error)

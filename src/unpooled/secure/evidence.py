@@ -141,6 +141,10 @@ def openings_in(secrets: Path) -> list[Line]:
     return _lines(secrets / _OPENINGS)
 
 
+def has_page(secrets: Path, name: str) -> bool:
+    return (secrets / f"{name}.npz").exists()
+
+
 def page_in(secrets: Path, name: str) -> Arrays:
     """Arrays that were kept under a name."""
     path = secrets / f"{name}.npz"

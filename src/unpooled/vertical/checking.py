@@ -133,7 +133,7 @@ def _at(groups: Sequence[Sequence[T]], about: Line) -> T:
     try:
         return groups[group - 1][tree]
     except IndexError:
-        raise InputError("a product is about a tree whose leaves were not opened, or that never grew") from None
+        raise InputError("the leaves of the tree were not opened; if the run broke off there, there are none") from None
 
 
 def _described(what: str, values: Floats) -> str:
