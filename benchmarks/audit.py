@@ -34,16 +34,14 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=20)
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--engines", nargs="+", default=["shares"])
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     found = [measured(options, engine) for engine in options.engines]
-    if options.json:
-        print(json.dumps(found, indent=2))
-        return
-    shown = Shown("", *(engine for engine in options.engines))
-    for name in found[0]:
-        shown.add_row(name, *(f"{each[name]:,.2f}" for each in found))
-    Console().print(shown)
+    for engine, figures in zip(options.engines, found, strict=True):
+        shown = Shown("", engine)
+        for name, figure in figures.items():
+            shown.add_row(name, f"{figure:,.2f}")
+        Console().print(shown)
+    print(json.dumps(dict(zip(options.engines, found, strict=True))))
 
 
 def measured(options: argparse.Namespace, engine: str) -> dict[str, float]:
