@@ -188,7 +188,6 @@ def together(
         part = help_fit(members, parameters, columns, models=count, binning=binning)
         run.parts[session.party] = part
         run.bits[session.party] = products.bits["digest"], needed
-        products.most_bits.clear()  # what follows is about other rows
         finish(members.products)
         if predicts:
             help_predict(members, part, data.new[:, mine])

@@ -412,7 +412,7 @@ def test_a_partys_limit_in_bits_holds_for_predictions(small: Any) -> None:
         try:
             help_predict(team, small.parts["telco"], matrices["telco"])
         finally:
-            found.append(team.products.bits[""])
+            found.append(team.products.bits[" predicted"])
 
     def active(session: Session) -> None:
         team = Team("bank", tuple(matrices), Engine(session, Rules("plain"), tuple(matrices), "bank", None))

@@ -115,7 +115,7 @@ def lend(team: Team, parameters: AnyTrees, columns: Columns, maximum_thresholds:
         finish(team.products)
     if not parameters.hide_bags:
         with session.scope("score"):
-            predicting.help_predict(team, part, columns.matrix)
+            predicting.help_predict(team, part, columns.matrix, same_rows=True)
     return Lent(part, own_importance(part))
 
 

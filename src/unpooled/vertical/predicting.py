@@ -70,8 +70,12 @@ def scores(team: Team, model: Model, matrix: Floats) -> list[Floats]:
     return list(_scores(model, nodes, leaves))
 
 
-def help_predict(team: Team, part: Part, matrix: Floats) -> None:
-    """At a passive party: say on which side of its splits the rows fall, as they are asked about."""
+def help_predict(team: Team, part: Part, matrix: Floats, *, same_rows: bool = False) -> None:
+    """At a passive party: say on which side of its splits the rows fall, as they are asked about.
+
+    What it answers counts with what it answered in training if these are the `same_rows`.
+    """
+    digest = team.digest if same_rows else f"{team.digest} predicted"
     session, active = team.session, team.active
     features, layout, table = apply_bins(part.binning, matrix, session.party), part.binning.layout, part.table
     begin = session.recv(active, messages.Sort)
@@ -86,7 +90,7 @@ def help_predict(team: Team, part: Part, matrix: Floats) -> None:
         if isinstance(request, messages.Needed) != part.hide_nodes:
             raise ProtocolError(f"{active} asks for sides in another way than the model was grown with (hide_nodes)")
         reach = run.asked(request, len(features), len(table.splits), active)
-        count_bits(team.products, team.digest, len(features), int(np.bitwise_count(reach).sum()))
+        count_bits(team.products, digest, len(features), int(np.bitwise_count(reach).sum()))
         sides = []
         for number, bits in zip(request.numbers.tolist(), reach, strict=True):
             rows = request.begin + np.flatnonzero(np.unpackbits(bits, count=request.count))
