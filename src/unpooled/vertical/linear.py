@@ -273,7 +273,8 @@ def _sides(
 
 def _name_of_rows(team: Team, parameters: LinearParameters, rows: int) -> str:
     """All rows of a job as its fits have them; the coordinator, who sees the name, cannot tell the digest by it."""
-    return hashlib.sha256(f"rows {team.digest} {rows} {parameters.limit}".encode()).hexdigest()[: 2 * _NAME_BYTES]
+    digest = hashlib.sha256(f"rows {team.digest} {rows} {parameters.limit}".encode()).hexdigest()
+    return f"rows {digest[: 2 * _NAME_BYTES]}"  # which is the name of no model
 
 
 def _part(side: Side, names: tuple[str, ...]) -> LinearPart:
