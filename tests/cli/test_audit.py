@@ -65,7 +65,7 @@ def test_otherwise_one_asks_one_opens_and_one_checks(run: Path, monkeypatch: pyt
     with pytest.raises(InputError, match="nothing was opened: agree to that with --yes"):
         call(run / "bank", "--audit", "--open", request)
     opened = call(run / "bank", "--audit", "--open", request, "--yes")
-    assert "tells telco, or whoever checks in its place, the labels and weights of 200 rows" in opened.output
+    assert "tells telco, or whoever checks in its place: the labels and weights of 200 rows" in opened.output
     answer = run / "bank" / "audit-answer-telco.npz"
     assert (answer.stat().st_mode & 0o777, request.stat().st_mode & 0o777) == (0o600, 0o600)
     assert call(run / "telco", "--audit", "--answer", answer).exit_code == 0

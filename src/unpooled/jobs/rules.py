@@ -56,12 +56,17 @@ def check_engine(plan: Plan) -> None:
             raise PlanError(f"key_bits: {error}") from None
 
 
-def commitments_outline(plan: Plan) -> list[Exchange]:
-    """What the active party and each passive one bind their inputs with, where the plan wants evidence."""
+def commitments_outline(plan: Plan, *, linear: bool) -> list[Exchange]:
+    """What owners bind their inputs with, where the plan wants evidence.
+
+    Of trees the active party and each passive one do; of `linear` models all, and the active party twice: it has
+    columns and labels.
+    """
     if not plan.audit or plan.engine == "plain":
         return []
-    pairs = [(plan.active, party) for party in plan.with_role("passive")]
-    return [Exchange(*pair, Commitment, 1, 100) for one, other in pairs for pair in ((one, other), (other, one))]
+    pairs = [pair for pair in permutations(plan.owners, 2) if linear or plan.active in pair]
+    times = {plan.active: 2} if linear else {}
+    return [Exchange(one, other, Commitment, times.get(one, 1), 100 * times.get(one, 1)) for one, other in pairs]
 
 
 def served(engine: Engine, policy: Policy, common: int | None, classes: int) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def outline(plan: Plan, model: AnyTrees) -> list[Exchange]:
     """What is said after the alignment; how often depends on the rows, and on how the trees grow."""
     active, groups = plan.active, _groups_of(model)
     brief = groups and 150 * groups
-    said = products_outline(plan, hidden_nodes=model.hide_nodes) + commitments_outline(plan)
+    said = products_outline(plan, hidden_nodes=model.hide_nodes) + commitments_outline(plan, linear=False)
     looked, asked, opened = _OF_HIDDEN_NODES if model.hide_nodes else _OF_KNOWN_NODES
     for party in plan.with_role("passive"):
         said += [Exchange(party, active, messages.LentColumns, 1), Exchange(active, party, messages.Begin, 1, 100)]

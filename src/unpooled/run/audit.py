@@ -11,11 +11,12 @@ and the answer can do the third step in its place, and then the checker need not
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from unpooled.errors import InputError
+from unpooled.jobs import lookalike, train
 from unpooled.jobs.files import load_plan
 from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
@@ -26,6 +27,7 @@ from unpooled.run.folder import PLAN, STATUS, read_json
 from unpooled.secure.evidence import (
     RECEIVED,
     SECRETS,
+    Arrays,
     Line,
     digest_of_inputs,
     has_page,
@@ -34,10 +36,16 @@ from unpooled.secure.evidence import (
     received_in,
 )
 from unpooled.secure.reopening import opening_of
-from unpooled.vertical.checking import ColumnsCheck, GradientsCheck, pages_needed
+from unpooled.vertical.checking import ColumnsCheck, GradientsCheck
+from unpooled.vertical.checking import pages_needed as trees_pages
+from unpooled.vertical.linear_checking import LinearCheck
+from unpooled.vertical.linear_checking import pages_needed as linear_pages
 from unpooled.vertical.linear_parameters import LinearParameters
+from unpooled.vertical.parameters import AnyTrees
+from unpooled.vertical.team import Team
+from unpooled.vertical.trail import COLUMNS, TARGETS
 
-Check = GradientsCheck | ColumnsCheck
+Check = GradientsCheck | ColumnsCheck | LinearCheck
 
 
 @dataclass(frozen=True)
@@ -79,8 +87,10 @@ def answer(home: Path, request: Request) -> Answer:
     fits = {line["about"]["fit"] for line in openings}
     commitments = [line for line in kept if "commitment" in line and line["fit"] in fits]
     names = [line["page"] for line in commitments]
-    if opener == plan.active:
-        names += [name for name in pages_needed(openings) if has_page(shelf, name)]
+    if isinstance(_model_of(plan), LinearParameters):
+        names += linear_pages(openings)
+    elif opener == plan.active:
+        names += [name for name in trees_pages(openings) if has_page(shelf, name)]
     pages, told = {name: page_in(shelf, name) for name in dict.fromkeys(names)}, dict[str, Opening]()
     for line in openings:
         seed, page = opening_of(line)
@@ -166,23 +176,36 @@ def _check_of(home: Path, plan: Plan, lines: list[Line], fit: int, answered: Ans
             used.add(told.page)
     if not committed or opened != committed:
         return "the inputs that were opened are not those that were committed to"
-    if len(used) > 1:
+    inputs = {name.partition("-")[0]: answered.pages[name] for name in used}
+    if len(inputs) < len(used):
         return "after an interruption other inputs were committed to than before"
-    parameters = parameters_of(plan)
-    model = getattr(parameters, "model", None)
-    if model is None or isinstance(model, LinearParameters):
-        raise InputError("only models of trees can be audited")
     received = [line for line in lines if _is_of(line, "about", opener) and line["about"]["fit"] == fit]
-    inputs, shelf = answered.pages[used.pop()], home / WORKING / SECRETS
     try:
-        if opener == plan.active:
-            if plan.kind == "lookalike" and not all(map(is_bag, inputs["values"], inputs["weights"])):
-                return "labels and weights are not those of bags that were drawn"
-            return GradientsCheck(model, inputs, answered.pages, fit, received)
-        own = {name: page_in(shelf, name) for name in pages_needed(received) if has_page(shelf, name)}
-        return ColumnsCheck(model, inputs, own, fit, received)
-    except InputError as error:
-        return str(error)
+        return _check_by(home, plan, inputs, answered, fit, received)
+    except (InputError, KeyError, ValueError, TypeError, IndexError) as error:
+        return f"the inputs that were opened cannot be: {error}"
+
+
+def _check_by(
+    home: Path, plan: Plan, inputs: Mapping[str, Arrays], answered: Answer, fit: int, received: list[Line]
+) -> Check | str:
+    model, opener, shelf = _model_of(plan), answered.request.opener, home / WORKING / SECRETS
+    targets = inputs.get(TARGETS)
+    if targets and plan.kind == "lookalike" and not all(map(is_bag, targets["values"], targets["weights"])):
+        return "labels and weights are not those of bags that were drawn"
+    if isinstance(model, LinearParameters):
+        return LinearCheck(model, Team(plan.active, plan.owners), opener, inputs, answered.pages)
+    if opener == plan.active:
+        return GradientsCheck(model, inputs[TARGETS], answered.pages, fit, received)
+    own = {name: page_in(shelf, name) for name in trees_pages(received) if has_page(shelf, name)}
+    return ColumnsCheck(model, inputs[COLUMNS], own, fit, received)
+
+
+def _model_of(plan: Plan) -> AnyTrees | LinearParameters:
+    parameters = parameters_of(plan)
+    if not isinstance(parameters, train.Parameters | lookalike.Parameters):
+        raise InputError(f"a job of the kind {plan.kind} puts nothing in that could be audited")
+    return parameters.model
 
 
 def _products(lines: Iterable[Line], sender: str) -> dict[str, Line]:

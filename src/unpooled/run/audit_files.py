@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from unpooled import atomic
 from unpooled.errors import InputError
-from unpooled.secure.evidence import Arrays
+from unpooled.secure.evidence import OWN, Arrays
 
 _WORDS = "audit"
 
@@ -67,13 +67,18 @@ class Answer:
     pages: dict[str, Arrays]
 
     def __str__(self) -> str:
-        told = f"all columns, as bins, of {self.request.opener}"
+        told = []
         if targets := [page for page in self.pages.values() if "seeds" in page]:
             models, rows = sum(len(page["seeds"]) for page in targets), targets[0]["values"].shape[1]
-            trees = sum(len(page["rows"]) for page in self.pages.values() if "rows" in page)
-            told = f"the labels and weights of {rows} rows in {models} models, and each row's leaf in {trees} trees"
+            told.append(f"the labels and weights of {rows} rows in {models} models")
+        if trees := sum(len(page["nodes"]) for page in self.pages.values() if "nodes" in page):
+            told.append(f"each row's leaf in {trees} trees")
+        if any("columns" in page for page in self.pages.values()):
+            told.append(f"all columns of {self.request.opener} as they were learned from")
+        if any(OWN in opening.about for opening in self.openings.values()):
+            told.append("its weights in the models at the steps in question")
         whom = f"{self.request.checker}, or whoever checks in its place"
-        return f"To open {len(self.openings)} products tells {whom}, {told}."
+        return f"To open {len(self.openings)} products tells {whom}: {'; '.join(told)}."
 
 
 def write_request(path: Path, request: Request) -> None:

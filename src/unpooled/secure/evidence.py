@@ -35,7 +35,7 @@ from unpooled.secure.randomness import new_seed
 from unpooled.session import Session
 from unpooled.wire import message
 
-RECEIVED, SECRETS = "audit.jsonl", "audit"
+RECEIVED, SECRETS, OWN = "audit.jsonl", "audit", "own"
 _OPENINGS = "openings.jsonl"
 
 Line = dict[str, Any]
@@ -65,11 +65,12 @@ class Evidence:
 
     def keep_received(self, side: str, tag: bytes, sender: str, about: Line, **said: Any) -> None:
         """A hidden matrix, that side of a product, has arrived."""
-        _append(self._received, {"product": f"{side}-{tag.hex()}", "from": sender, "about": about, **said})
+        line = {"product": f"{side}-{tag.hex()}", "from": sender, "about": _without_own(about), **said}
+        _append(self._received, line)
 
     def keep_asked(self, sender: str, about: Line) -> None:
         """A product was made of a matrix that had arrived before."""
-        _append(self._received, {"asked": True, "from": sender, "about": about})
+        _append(self._received, {"asked": True, "from": sender, "about": _without_own(about)})
 
     def keep_opening(self, side: str, tag: bytes, receiver: str, about: Line, **opening: Any) -> None:
         """A hidden matrix leaves."""
@@ -155,6 +156,11 @@ def page_in(secrets: Path, name: str) -> Arrays:
         raise InputError(f"{path}: is not there: it was purged, or never written, so it cannot be opened") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
+
+
+def _without_own(about: Line) -> Line:
+    """What of a product's description is not this party's secret."""
+    return {name: value for name, value in about.items() if name != OWN}
 
 
 def _append(path: Path, line: Line) -> None:

@@ -241,6 +241,7 @@ def _keep_received(engine: Engine, task: Task, rows: Bytes | None) -> None:
             about,
             method="paillier",
             rows=task.call.rows,
+            part=(0, task.call.rows),
             layout=astuple(task.layout),
             nodes=left.nodes if isinstance(left, OneHot) else 0,
             folded=isinstance(left, OneHot) and left.hidden,

@@ -88,14 +88,15 @@ class Task:
     part: Part
     peer: str
     is_left: bool
+    rows: slice
     orders: Places | None = None
     places: Places | None = None
     lengths: Ints | None = None
     inside: int = 0
 
-    @property
-    def own_side(self) -> str:
-        return "x" if self.is_left else "y"
+    def side(self, *, own: bool) -> str:
+        """Whose matrix is meant, and which where two stand one above the other."""
+        return ("x" if self.is_left is own else "y") + ("-below" if self.rows.start else "")
 
 
 def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Ring]:
@@ -128,7 +129,9 @@ def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Seq
     for place, (item, rows, _), part in supplied(engine, [call for call, _ in batch], tags):
         is_left = item.left == engine.party
         peer, (call, inputs) = item.right if is_left else item.left, batch[place]
-        tasks.append(Task(place, call, _rows_of(inputs, rows), tags[place], item, part, peer, is_left=is_left))
+        tasks.append(
+            Task(place, call, _rows_of(inputs, rows), tags[place], item, part, peer, is_left=is_left, rows=rows)
+        )
         _keep_mask(engine, tasks[-1])
     return tasks
 
@@ -292,7 +295,7 @@ def _words(task: Task) -> Ring:
 def _keep_opening(engine: Engine, task: Task, seed: bytes) -> None:
     """Keep what opens a hidden matrix, where the product is about something that can be checked."""
     if engine.evidence and task.inputs.about is not None:
-        engine.evidence.keep_opening(task.own_side, task.tag, task.peer, dict(task.inputs.about), seed=seed.hex())
+        engine.evidence.keep_opening(task.side(own=True), task.tag, task.peer, dict(task.inputs.about), seed=seed.hex())
 
 
 def _keep_received(engine: Engine, task: Task, *values: NDArray[Any]) -> None:
@@ -300,12 +303,13 @@ def _keep_received(engine: Engine, task: Task, *values: NDArray[Any]) -> None:
     if engine.evidence and task.inputs.about is not None:
         left = task.call.left
         engine.evidence.keep_received(
-            "y" if task.is_left else "x",  # the peer's
+            task.side(own=False),
             task.tag,
             task.peer,
             dict(task.inputs.about),
             method=task.item.method,
-            rows=task.call.rows,
+            rows=task.item.rows,
+            part=(task.rows.start or 0, task.rows.stop),
             slots=astuple(slots_of(task.call)),
             sizes=left.sizes if isinstance(left, OneHot) else (),
             nodes=left.nodes if isinstance(left, OneHot) else 0,

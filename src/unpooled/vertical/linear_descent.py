@@ -37,12 +37,13 @@ from unpooled.vertical.linear_parameters import (
     outputs_of,
     rate_of,
 )
-from unpooled.vertical.linear_side import Side, State, in_one_go, own_residuals
+from unpooled.vertical.linear_side import Side, State, about, in_one_go, own_residuals
 from unpooled.vertical.linear_weighted import stacked_bounds, stacked_columns, stacked_residuals, stacked_unit
 from unpooled.vertical.residuals import RESIDUALS, Diverged
 
 MOMENTUM, _ADAM_SQUARES, _ADAM_LEAST = 0.9, 0.999, 1e-8
 _DIVERGED = 100.0
+GRADIENT = "gradient"
 _SETTLING = 30  # steps: with momentum the loss may rise for some, and fall again
 
 
@@ -173,10 +174,11 @@ def _step_name(side: Side) -> str:
 def gradients(sides: Sequence[Side], number: int) -> list[Floats]:
     """Steps 1 to 4 for a batch of each model: this party's gradients of the mean losses."""
     team, residuals = sides[0].team, [own_residuals(side, side.cut[number]) for side in sides]
-    own = [_own_product(side, number, each) for side, each in zip(sides, residuals, strict=True)]
+    own = [own_product(side, number, each) for side, each in zip(sides, residuals, strict=True)]
     if not team.passive:
         return [_in_units(side, number, [each]) for side, each in zip(sides, own, strict=True)]
-    asked = [_asked(side, number, *held) for side, *held in zip(sides, residuals, own, strict=True)]
+    each = zip(sides, residuals, own, strict=True)
+    asked = [about(side, GRADIENT, number, products_of(side, number, *held)) for side, *held in each]
     shown = in_one_go(partial(product, team.products), asked)
     forget(team.products, [_step_name(side) for side in sides])
     return [
@@ -185,7 +187,7 @@ def gradients(sides: Sequence[Side], number: int) -> list[Floats]:
     ]
 
 
-def _own_product(side: Side, number: int, residuals: Ints) -> Ints:
+def own_product(side: Side, number: int, residuals: Ints) -> Ints:
     """A party's columns times its own residuals."""
     columns = side.multiplied[side.cut[number]]
     return mod64.product(columns.view(np.uint64), residuals.view(np.uint64)).view(np.int64)
@@ -203,7 +205,7 @@ def _in_units(side: Side, number: int, shown: Sequence[Ints]) -> Floats:
     return values
 
 
-def _asked(side: Side, number: int, residuals: Ints, own: Ints) -> list[tuple[Call, Inputs]]:
+def products_of(side: Side, number: int, residuals: Ints, own: Ints) -> list[tuple[Call, Inputs]]:
     """The products that give all owners' gradients of a batch, and what this party holds of them."""
     part, batch = side.cut[number], []
     for owner in side.team.owners:

@@ -5,15 +5,16 @@ Several descents go in step: what all of them need at a time is asked in one go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from unpooled.codec import Floats, Ints
 from unpooled.secure.calls import Call, Inputs
+from unpooled.secure.evidence import OWN
 from unpooled.secure.fixedpoint import FixedPoint
 from unpooled.vertical.linear_parameters import LinearParameters
 from unpooled.vertical.linear_weighted import Weighing
@@ -43,6 +44,7 @@ class Side:
 
     `multiplied` are the columns times the rows' weights, where this party knows them. `cut` are the batches, `judged`
     the rows that the loss is of. `rows` names all rows, as all fits of a job have them; it is empty where some are out.
+    `about` is what all parties know of the model, for evidence.
     `best` is where the loss was lowest, and `fell` the step after which it last fell.
     """
 
@@ -59,6 +61,7 @@ class Side:
     state: State
     constant: Floats | None = None
     rows: str = ""
+    about: Mapping[str, Any] = field(default_factory=dict)
     best: State | None = None
     losses: list[float] = field(default_factory=list)
     fell: int = 0
@@ -93,6 +96,14 @@ class Side:
         """Of the columns that an owner multiplies, among them the active party's column of ones."""
         scale = self.weighing.columns if self.knows_weights(owner) else COLUMNS
         return FixedPoint(scale.fraction_bits, scale.largest / COLUMNS.largest * max(self.parameters.limit, 1.0))
+
+
+def about(side: Side, what: str, batch: int, batch_of: Sequence[tuple[Call, Inputs]]) -> list[tuple[Call, Inputs]]:
+    """The same products with what they are about, where evidence is kept; the weights stay with whoever has them."""
+    if not (side.team.engine and side.team.engine.evidence):
+        return list(batch_of)
+    told = {**side.about, "what": what, "batch": batch, OWN: {"weights": side.state.weights.tolist()}}
+    return [(call, replace(held, about=told | {"place": place})) for place, (call, held) in enumerate(batch_of)]
 
 
 def own_residuals(side: Side, part: slice) -> Ints:
