@@ -61,7 +61,7 @@ from unpooled.transport.certificates import make_trial
 from unpooled.transport.grpc import Addresses, GrpcTransport
 from unpooled.transport.mailbox import Mailbox
 from unpooled.transport.trust import load_identity
-from unpooled.vertical import boosting
+from unpooled.vertical import trees
 from unpooled.vertical.ground import LEAF, Ground, Grown, Seedling
 from unpooled.vertical.growing import grow
 from unpooled.vertical.messages import Trees
@@ -171,7 +171,7 @@ def marked_fit(team: Team, work: Work, places: Sequence[int], marks: list[Taken]
         marks.append(now())
         return grow(ground, seedlings)
 
-    with mock.patch.object(boosting, "grow", marked_grow):
+    with mock.patch.object(trees, "grow", marked_grow):
         return fit(team, work.parameters, columns_of(work, places), targets_of(work))
 
 

@@ -42,7 +42,8 @@ def sent(outcome: Outcome[Any], party: str) -> list[str]:
 
 def told(outcome: Outcome[dict[str, Any]]) -> dict[str, Any]:
     """What the bank has to tell in the end; the digest of rows is another each time, and what is asked again counts."""
-    return {key: value for key, value in outcome.results["bank"].items() if key not in ("digest", "questions")}
+    counted = ("digest", "questions", "bits", "splits")
+    return {key: value for key, value in outcome.results["bank"].items() if key not in counted}
 
 
 # Stopped anywhere

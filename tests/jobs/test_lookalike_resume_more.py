@@ -15,7 +15,7 @@ from unpooled.errors import RefusedError
 from unpooled.pu import joint
 from unpooled.run.simulate import Outcome
 from unpooled.vertical.linear_messages import BeginLinear
-from unpooled.vertical.messages import Begin, Level
+from unpooled.vertical.messages import Begin, Grown, Level
 
 CHECKPOINT = Path(".working") / "checkpoint"
 TREES = {"trees": 3, "depth": 2}
@@ -150,22 +150,35 @@ def test_no_more_models_are_begun_than_interruptions_explain(
     assert run.asked()["begun"] == 8
 
 
-def test_an_active_party_that_asks_for_more_gets_so_much_more_once(
-    begin: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_active_party_that_asks_for_more_gets_nothing_by_resuming(begin: Callable[..., Any]) -> None:
     """The bank grows deeper trees than the plan says, and resumes whenever it is refused."""
-    monkeypatch.setattr(joint, "AGAIN", 1)
     settings: dict[str, Any] = {"engine": "plain", "estimate": False}
     run = begin("run", model=TREES | {"lockstep": 2}, **settings)
     run.banks_plan = begin("other", model=TREES | {"lockstep": 2, "depth": 5, "min_rows": 2}, **settings).plan
-    planned, again = 4 * 3 * 2 * 2, 2 * 2 * 2  # models, trees, nodes, sums; and of trees in lock-step
-    answered = []
-    for most in (planned, planned + again, planned + again):
-        with pytest.raises(RefusedError, match=f"telco answers at most {most} columns about the same"):
+    planned, kept = 4 * 3 * 2 * 2, []  # models, trees, nodes, sums
+    for _ in range(3):
+        with pytest.raises(
+            RefusedError, match=r"telco (shows no more nodes|opens no more splits) than trees of the plan"
+        ):
             run.go()
-        answered.append(run.asked()["answered"][""])
-    assert answered[0] <= planned < answered[-1] <= planned + again
-    assert answered == sorted(answered)
+        kept.append(run.asked())
+    assert kept[-1]["answered"][""] <= planned
+    for name in ("answered", "bits"):
+        counts = [asked[name][""] for asked in kept]
+        assert counts == sorted(counts)
+        assert counts[0] < counts[-1], "what was asked again counts"
+
+
+@pytest.mark.parametrize("limit", ["maximum_bits_per_row", "maximum_splits"])
+def test_bits_and_splits_are_counted_over_interruptions(begin: Callable[..., Any], limit: str) -> None:
+    settings: dict[str, Any] = {"model": TREES, "engine": "plain"}
+    whole, run = (begin(name, **settings) for name in ("whole", "run"))
+    found = whole.go().results["telco"]
+    most = found["splits"] if limit == "maximum_splits" else found["bits"] / found["common"]
+    run.privates = {"telco": {"policy": {limit: most}}}
+    run.stop("bank", 0, kind=Grown)  # all that the first group asked was answered in vain
+    with pytest.raises(RefusedError, match=r"telco (answers|opens) at most \d+ (bits|splits)"):
+        run.go()
 
 
 def test_a_partys_own_limit_holds_however_often_a_run_is_resumed(begin: Callable[..., Any]) -> None:

@@ -33,6 +33,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "engine": {"engine": "paillier"},
     "key_bits": {"key_bits": 3072},
     "insecure": {"insecure": True},
+    "audit": {"audit": False},
     "timeout": {"timeout": 60},
     "parameters.megabytes": {"parameters": {"megabytes": 1}},
     "parameters.round_trips": {"parameters": {"round_trips": 1}},
@@ -58,6 +59,7 @@ def refusal(**changes: Any) -> str:
 
 def test_everything_in_a_plan_and_the_versions_are_compared() -> None:
     assert fields() == {
+        "audit": "true",
         "count_rows": "true",
         "engine": '"shares"',
         "insecure": "false",

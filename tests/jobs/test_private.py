@@ -58,6 +58,8 @@ def refusal(content: dict[str, Any]) -> str:
         ({"policy": {"minimum_rows": 0}}, "policy.minimum_rows: must be greater than or equal to 1"),
         ({"policy": {"maximum_sent_megabytes": 0}}, "policy.maximum_sent_megabytes: must be greater than 0"),
         ({"policy": {"minimum_row": 5}}, "policy.minimum_row: unknown key"),
+        ({"policy": {"maximum_bits_per_row": -1}}, "policy.maximum_bits_per_row: must be greater than or equal to 0"),
+        ({"policy": {"maximum_splits": -1}}, "policy.maximum_splits: must be greater than or equal to 0"),
         ({"policy": {"maximum_questions": -1}}, "policy.maximum_questions: must be greater than or equal to 0"),
         ({"policy": {"maximum_thresholds": 1.5}}, "policy.maximum_thresholds: must be a valid integer"),
         ({"target": 3}, "target: must be a valid string"),

@@ -84,6 +84,28 @@ def test_a_party_stops_at_the_questions_it_answers(learning: Any) -> None:
     assert not list((learning.root / "refused").rglob("model.json"))
 
 
+@pytest.mark.parametrize("model", [{}, {"hide_nodes": True}, {"hide_bags": False}])
+def test_a_party_stops_at_the_bits_it_answers(learning: Any, model: dict[str, Any]) -> None:
+    plan = learning.plan(parties=TWO, model=model)
+    found = learning.run(plan).results["telco"]
+    assert 0 < found["bits"] <= found["most_bits"]
+    enough = found["bits"] / found["common"]
+    learning.run(plan, "enough", telco={"policy": {"maximum_bits_per_row": enough}})
+    most = int((enough - 0.5) * found["common"])
+    with pytest.raises(RefusedError, match=rf"telco answers at most {most} bits about the same 240 rows"):
+        learning.run(plan, "refused", telco={"policy": {"maximum_bits_per_row": enough - 0.5}})
+    assert not list((learning.root / "refused").rglob("model.json"))
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_party_stops_at_the_splits_it_opens(learning: Any, hidden: bool) -> None:
+    plan = learning.plan(parties=TWO, model={"hide_nodes": hidden})
+    opened = learning.run(plan).results["telco"]["splits"]
+    learning.run(plan, "enough", telco={"policy": {"maximum_splits": opened}})
+    with pytest.raises(RefusedError, match=rf"telco opens at most {opened - 1} splits"):
+        learning.run(plan, "refused", telco={"policy": {"maximum_splits": opened - 1}})
+
+
 @pytest.mark.parametrize("most", [0, 1, 4])
 def test_a_party_reveals_as_few_thresholds_as_it_likes(learning: Any, most: int) -> None:
     plan = learning.plan(model={"trees": 5})

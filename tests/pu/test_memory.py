@@ -14,7 +14,7 @@ from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.pu.memory import Memory, go_on, model_in
 from unpooled.pu.messages import GoOnFrom, StandsAt
 from unpooled.run.simulate import simulate_roles
-from unpooled.secure.engine import Engine, Rules
+from unpooled.secure.engine import COUNTED, Engine, Rules
 from unpooled.session import Session
 from unpooled.vertical.team import Team, alone
 
@@ -196,11 +196,15 @@ def test_what_was_answered_is_counted_on_under_the_rows_new_digest(tmp_path: Pat
         home.mkdir()
         with suppress(KeyError), Memory(home).counting(Team("bank", OWNERS, before, "old")):
             before.answered.update({"old": 7, "old batch 2": 9})
+            before.bits.update({"old": 640})
+            before.opened.update({"old": 4})
             raise KeyError  # it is kept, however it ends
         with Memory(home).counting(Team("bank", OWNERS, after, "new")):
             assert after.answered == {"new": 7, "new batch 2": 9}
+            assert (after.bits, after.opened) == ({"new": 640}, {"new": 4})
             after.answered.update({"new": 3})
-        assert Memory(home).answered == {"": 10, " batch 2": 9}
+        kept = {"answered": {"": 10, " batch 2": 9}, "bits": {"": 640}, "opened": {"": 4}}
+        assert Memory(home).counts == kept
 
     simulate_roles(dict.fromkeys(OWNERS, role))
 
@@ -210,14 +214,15 @@ def test_going_back_lowers_no_count(tmp_path: Path) -> None:
         kept, engine = memory(tmp_path / session.party, 2, 2), engine_of(session)
         team = Team("bank", OWNERS, engine, "rows")
         kept.count(team, models=4)
-        engine.answered["rows"] += 20
+        for counted in engine.counted.values():
+            counted["rows"] += 20
         kept.count(team, models=3)
         kept.go_back_to(0, 0)
         again = Memory(tmp_path / session.party)
-        assert (again.begun, again.answered) == (7, {"": 20})
+        assert (again.begun, again.counts) == (7, {key: {"": 20} for key in COUNTED})
         engine.answered["rows"] = 5
         again.count(team)
-        assert Memory(tmp_path / session.party).answered == {"": 20}
+        assert Memory(tmp_path / session.party).counts == {key: {"": 20} for key in COUNTED}
 
     simulate_roles(dict.fromkeys(OWNERS, role))
 
@@ -228,14 +233,16 @@ def test_a_party_that_was_killed_has_the_count_of_its_last_page(
 ) -> None:
     kept = Memory(tmp_path)
     for group in range(groups):
-        kept.trees_of(group).write(tree=np.array(0), answered=np.array(6))
+        kept.trees_of(group).write(tree=np.array(0), **dict.fromkeys(COUNTED, np.array(6)))
         kept.keep(Kept(number=group))
     for answered in pages:
-        kept.trees_of(groups).write(tree=np.array(0), answered=np.array(answered))
-    assert Memory(tmp_path).answered == {"": counted}
+        kept.trees_of(groups).write(tree=np.array(0), **dict.fromkeys(COUNTED, np.array(answered)))
+    assert Memory(tmp_path).counts == {key: {"": counted} for key in COUNTED}
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"begun": 1}', '{"begun": "x", "answered": {}}'])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"begun": 1}', '{"begun": "x", "answered": {}}', '{"begun": 1, "answered": {}}']
+)
 def test_a_count_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "asked.json").write_text(content)
     with pytest.raises(InputError, match=r"asked\.json: does not say what was answered, so the run cannot be resumed"):

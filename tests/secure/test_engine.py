@@ -10,7 +10,8 @@ import pytest
 
 from unpooled.errors import PlanError, RefusedError
 from unpooled.secure.calls import Call, Dense, OneHot
-from unpooled.secure.engine import Engine, Rules, count_questions, open_engine
+from unpooled.secure.engine import Engine, Rules, count_bits, count_questions, count_splits, limit_bits, open_engine
+from unpooled.secure.product import answer_bits
 
 PAIR = (("telco", "bank"),)
 ALL = ("telco", "shop", "bank")
@@ -101,9 +102,74 @@ def test_a_tenth_of_the_rows_is_answered_by_default(
 def test_a_partys_own_limit_counts_where_it_is_lower(rules: Rules) -> None:
     engine = Engine(_Session(), replace(rules, questions=100), ALL, "bank", None, 3)  # type: ignore[arg-type]
     engine.session.party = "telco"  # type: ignore[misc]
-    count_questions(engine, DENSE)
+    count_questions(engine, DENSE, 0)
     with pytest.raises(RefusedError, match="telco answers at most 3 columns about the same 40 rows"):
-        count_questions(engine, DENSE)
+        count_questions(engine, DENSE, 0)
+
+
+# in bits
+
+WIDE = replace(HOT, rows=2**18, bound=2**20, columns=3)  # 40 bits a sum: one to a word
+
+
+@pytest.mark.parametrize(
+    ("engine", "call", "bits"),
+    [
+        ("shares", DENSE, 3 * 64),  # two columns of 24 bits share a word
+        ("shares", replace(HIDDEN, rows=10_000), 6 * 11 * 64),
+        ("shares", replace(HOT, rows=10_000, left=OneHot((4, 2, 5), 600)), 600 * 11 * (64 + 14)),  # and how many rows
+        ("shares", replace(WIDE, left=replace(HIDDEN.left)), 6 * 11 * 3 * 64),
+        ("paillier", DENSE, 2048),
+        ("paillier", HOT, 2 * 2048),  # 17 bits a sum, 120 to a plaintext, 66 × 2 sums
+        ("paillier", replace(HIDDEN, rows=10_000), 2 * 2048),
+        ("plain", HOT, 6 * 11 * 2 * 64),
+    ],
+)
+def test_an_answer_has_all_the_bits_that_travel(engine: Any, call: Call, bits: int) -> None:
+    assert answer_bits(Rules(engine), call) == bits
+
+
+def test_where_rows_are_not_counted_nothing_is_told_of_them() -> None:
+    call = replace(HOT, rows=10_000, left=OneHot((4, 2, 5), 600))
+    assert answer_bits(Rules("shares", count_rows=False), call) == 600 * 11 * 64
+
+
+def test_the_hidden_side_counts_bits(rules: Rules, multiply: Make, made: Make) -> None:
+    run = multiply(rules, [[made(DENSE)], [made(replace(DENSE, receiver="telco", digest="other"))]])
+    bits = answer_bits(rules, DENSE)
+    assert {party: dict(engine.bits) for party, engine in run.engines.items() if engine.bits} == {
+        "telco": {"": bits},
+        "bank": {"other": bits},
+    }
+
+
+def test_no_more_bits_are_answered_than_a_learner_needs_or_a_party_likes() -> None:
+    engine = Engine(_Session(), Rules("plain"), ALL, "bank", None)  # type: ignore[arg-type]
+    count_bits(engine, "rows", 40, 10**9)  # no limit
+    limit_bits(engine, "rows", 40, 10**9 + 5)
+    count_bits(engine, "rows", 40, 5)
+    text = "bank answers at most 1000000005 bits about the same 40 rows, and would have answered 1000000006"
+    with pytest.raises(RefusedError, match=text):
+        count_bits(engine, "rows", 40, 1)
+    engine.most_bits_per_row = 2.5
+    limit_bits(engine, "others", 40, 10**9)
+    count_bits(engine, "others", 40, 100)
+    with pytest.raises(RefusedError, match="bank answers at most 100 bits about the same 40 rows"):
+        count_bits(engine, "others", 40, 1)
+    with pytest.raises(RefusedError, match="bank answers at most 75 bits about the same 30 rows"):
+        count_bits(engine, "a learner that reckons nothing", 30, 76)
+    limit_bits(engine, "few", 40, 7)
+    with pytest.raises(RefusedError, match="bank answers at most 7 bits about the same 40 rows"):
+        count_bits(engine, "few", 40, 8)
+
+
+def test_no_more_splits_are_opened_than_a_party_likes() -> None:
+    engine = Engine(_Session(), Rules("plain"), ALL, "bank", None)  # type: ignore[arg-type]
+    count_splits(engine, "rows", 1000)
+    engine.most_splits = 1002
+    count_splits(engine, "rows", 2)
+    with pytest.raises(RefusedError, match="bank opens at most 1002 splits, and was asked for 1003"):
+        count_splits(engine, "rows", 1)
 
 
 @pytest.mark.parametrize(("driver", "coordinator"), [("clinic", "coordinator"), ("bank", "bank"), ("bank", "shop")])

@@ -223,12 +223,6 @@ def prime_of(bits: int, residue: int) -> mpz:
     return prime
 
 
-def multiple_of(factor: int) -> mpz:
-    """A multiple that is ≡ 1 mod 4 and has 512 bits."""
-    first = factor * ((1 << 511) // factor + 1)
-    return next(mpz(n) for n in range(first, 1 << 512, factor) if n % 4 == 1)
-
-
 WRONG_N = {
     "zero": (0, "exactly 512 bits"),
     "negative": (-N, "exactly 512 bits"),
@@ -237,8 +231,6 @@ WRONG_N = {
     "even": (N - 1, "≡ 3 mod 4"),
     "odd, but 3 mod 4": (N + 2, "≡ 3 mod 4"),
     "only one prime is 3 mod 4": (prime_of(256, 3) * prime_of(256, 1), "≡ 3 mod 4"),
-    "divisible by 3": (multiple_of(3), "small factor"),
-    "divisible by the last prime looked for": (multiple_of(65521), "small factor"),
     "prime": (prime_of(512, 1), "is a prime"),
     "square": (prime_of(256, 3) ** 2, "power of another number"),
 }

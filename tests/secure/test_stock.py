@@ -115,8 +115,6 @@ def test_a_batch_that_needs_more_than_is_in_stock_asks_for_the_rest() -> None:
         (HOT, {"copies": -1}, "bank asks for several copies"),
         (NAMED, {"copies": 2}, "bank asks for several copies"),
         (HOT, {"method": "triple", "copies": 2}, "bank asks for several copies"),
-        (HOT, {"copies": 2**16 + 1}, "bank asks for more copies than a coordinator deals at once"),
-        (HOT, {"copies": 2**16, "rows": 2**30}, "bank asks for more numbers than a coordinator deals at once"),
         (HOT, {"copies": 2}, "coordinator dealt for other products than telco works on"),
     ],
 )

@@ -15,10 +15,11 @@ import pytest
 from unpooled.codec import Floats
 from unpooled.ledger import Record
 from unpooled.run.simulate import simulate_roles
-from unpooled.secure.engine import Engine, Rules, open_engine
+from unpooled.secure.engine import Engine, Rules, limit_bits, open_engine
 from unpooled.secure.product import finish, serve
 from unpooled.session import Session
-from unpooled.vertical import boosting, forest
+from unpooled.vertical import trees as fitting
+from unpooled.vertical.budget import bits_needed
 from unpooled.vertical.ground import LEAF, Grown, Seedling
 from unpooled.vertical.model import Model, Part
 from unpooled.vertical.parameters import (
@@ -32,7 +33,7 @@ from unpooled.vertical.parameters import (
 from unpooled.vertical.predicting import help_predict, scores
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team, alone
-from unpooled.vertical.trees import Columns, Fitted, fit, help_fit
+from unpooled.vertical.trees import Columns, Fitted, fit, help_fit, lent_binning
 
 ACTIVE, COORDINATOR = "bank", "coordinator"
 
@@ -114,6 +115,8 @@ class Run:
     """Who sent it to whom, and its bytes."""
     engines: dict[str, Engine] = field(default_factory=dict)
     ledgers: dict[str, Record] = field(default_factory=dict)
+    bits: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """How many each passive party has answered in training, and how many were needed at the most."""
     fits: list[Fitted] = field(default_factory=list)
     predictions: list[Floats] = field(default_factory=list)
     again: list[Floats] = field(default_factory=list)
@@ -178,8 +181,13 @@ def together(
 
     def passive(session: Session) -> None:
         members, mine = Team(ACTIVE, tuple(owners), begin(session), "digest"), list(owners[session.party])
-        part = help_fit(members, parameters, data.columns(mine), most_thresholds, len(targets))
+        columns, count, products = data.columns(mine), len(targets), members.products
+        binning = lent_binning(session, parameters, columns, most_thresholds)
+        needed = bits_needed(products.rules, parameters, binning.layout, len(columns.matrix), count)
+        limit_bits(products, "digest", len(columns.matrix), needed)
+        part = help_fit(members, parameters, columns, models=count, binning=binning)
         run.parts[session.party] = part
+        run.bits[session.party] = products.bits["digest"], needed
         finish(members.products)
         if predicts:
             help_predict(members, part, data.new[:, mine])
@@ -359,13 +367,12 @@ def _seen(tree: Grown) -> TreeSeen:
 def trees(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Seedling, TreeSeen]]:
     """What was grown, in the order of growing."""
     found: list[tuple[Seedling, TreeSeen]] = []
-    grow = boosting.grow
+    grow = fitting.grow
 
     def watched(ground: Any, seedlings: Any) -> Any:
         grown = grow(ground, seedlings)
         found.extend(zip(seedlings, map(_seen, grown), strict=True))
         return grown
 
-    monkeypatch.setattr(boosting, "grow", watched)
-    monkeypatch.setattr(forest, "grow", watched)
+    monkeypatch.setattr(fitting, "grow", watched)
     return found

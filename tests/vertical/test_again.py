@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unpooled.errors import InputError, RefusedError
+from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.engine import Engine, Rules, open_engine
 from unpooled.secure.product import finish, serve
@@ -73,8 +73,12 @@ def test_one_engine_serves_for_several_fits(settings: AnyTrees, engine: str, hid
 
 @pytest.mark.parametrize("engine", ["plain", "shares"])
 def test_no_more_trees_than_the_plan_names(engine: str) -> None:
-    with pytest.raises(RefusedError, match="telco takes part in the trees that the plan names, and bank wants more"):
+    """Nor than fit into as many groups."""
+    with pytest.raises(ProtocolError, match="invalid Begin from bank: 4 groups of trees, where the plan has 3"):
         together(engine, GbdtParameters(trees=4, depth=2), GbdtParameters(trees=3, depth=2))
+    asked = ForestParameters(trees=6, depth=2, lockstep=2)
+    with pytest.raises(RefusedError, match="telco takes part in the trees that the plan names, and bank wants more"):
+        together(engine, asked, asked.model_copy(update={"trees": 5}))
 
 
 def test_rows_set_aside_have_no_say_in_splits() -> None:

@@ -13,6 +13,7 @@ from unpooled.secure.calls import Inputs
 from unpooled.secure.product import finish, product
 from unpooled.vertical import messages
 from unpooled.vertical.binning import apply_bins
+from unpooled.vertical.budget import groups_of
 from unpooled.vertical.layout import Layout
 from unpooled.vertical.lending import layout_of, tree_call
 from unpooled.vertical.parameters import AnyTrees
@@ -32,9 +33,9 @@ def asking(
 
     def bank(team: Any, data: Any) -> None:
         session, rows = team.session, len(data.matrix)
-        layout = layout_of(session.recv("telco", messages.LentColumns), "telco")
-        session.send("telco", messages.Begin(bytes(16), rows, 1))
-        trees = messages.Trees(("tree",), 2)
+        layout = layout_of(session.recv("telco", messages.LentColumns), "telco", parameters.bins)
+        session.send("telco", messages.Begin(bytes(16), rows, groups_of(parameters, 1)))
+        trees = messages.Trees((f"{bytes(16).hex()} tree",), 2)
         session.send("telco", trees)
         root = messages.TreeLevel(0, ints(-1), ints(0), ints(0), np.empty(0, np.uint8))
         session.send("telco", messages.Level((root,)))
@@ -48,7 +49,7 @@ def asking(
         for request in ask(layout, ends, joined):
             session.send("telco", request)
             session.recv("telco", messages.Opened)
-        session.send("telco", messages.Grown(()))
+        session.send("telco", messages.Grown(trees.names))
         session.send("telco", messages.Finished())
         finish(team.products)
 
@@ -88,7 +89,7 @@ def test_no_split_goes_through_a_group(
     ask: Callable[..., list[messages.Open]], min_rows: int, scene: Make, parameters_for: Make, together: Make
 ) -> None:
     data, parameters = scene(missing=0.05), parameters_for("xgb", min_rows=min_rows)
-    with pytest.raises(ProtocolError, match="bank asks for a split that goes through a group of bins"):
+    with pytest.raises(ProtocolError, match="invalid Open from bank: a split through a group of bins"):
         together(parameters, engine="plain", data=data, own={"bank": asking(parameters, ask)}, predicts=False)
 
 
@@ -142,7 +143,7 @@ def test_a_node_is_opened_once(
 ) -> None:
     """Or its rows could be asked about bin by bin."""
     parameters = parameters_for("xgb", min_rows=min_rows)
-    with pytest.raises(ProtocolError, match="bank asks to Open a node that was opened before"):
+    with pytest.raises(ProtocolError, match="invalid Open from bank: a node that was opened before"):
         together(parameters, engine="plain", data=scene(), own={"bank": asking(parameters, ask)}, predicts=False)
 
 

@@ -83,7 +83,10 @@ def longer(values: np.ndarray) -> np.ndarray:
 BEGINNINGS = {
     "rows": (with_fields(rows=lambda rows: rows + 1), "bank has 161 rows and telco 160: align first"),
     "fewer rows": (with_fields(rows=lambda rows: -rows), "bank has -160 rows and telco 160: align first"),
-    "a short name": (with_fields(name=lambda name: name[1:]), "bank sent Begin with a name that cannot be"),
+    "a short name": (
+        with_fields(name=lambda name: name[1:]),
+        "invalid Begin from bank: the model's name is not 16 bytes long",
+    ),
 }
 
 
@@ -100,7 +103,7 @@ def test_another_number_of_sums_than_the_learner_needs_is_refused(
 ) -> None:
     """Each is a question about every row."""
     change = changing(messages.Trees, with_fields(sums=lambda _: sums))
-    with pytest.raises(ProtocolError, match="bank sent Trees with another number of sums"):
+    with pytest.raises(ProtocolError, match=f"invalid Trees from bank: {sums} sums, where the learner needs 2"):
         together(parameters_for("xgb"), engine="plain", tamper={"bank": change})
 
 
@@ -117,20 +120,25 @@ BAGS = {
 @pytest.mark.parametrize("learner", ["xgb", "rf"])
 def test_bags_that_do_not_fit_are_refused(case: str, learner: str, parameters_for: Make, together: Make) -> None:
     change = changing(messages.Bags, BAGS[case])
-    with pytest.raises(ProtocolError, match=r"bank sent (Bags|sides) for another number of"):
+    with pytest.raises(ProtocolError, match=r"(invalid Bags from bank: for|bank sent sides for another number of)"):
         together(parameters_for(learner, hide_bags=False), engine="plain", tamper={"bank": change})
 
 
-IMPOSSIBLE = "bank sent a Level with nodes that cannot be"
-ANOTHER = "bank speaks of a tree that does not grow"
+IMPOSSIBLE = "invalid Level from bank: unknown or repeated nodes"
+ANOTHER = "invalid number of a tree from bank"
+TOGETHER = "invalid Level from bank: repeated trees, or roots beside other nodes"
 LEVELS: dict[str, tuple[int, Change, str]] = {
-    "no root": (0, in_tree(parents=set_to(0), firsts=set_to(1)), r"bank sent (a Level|sides)"),
+    "no root": (
+        0,
+        in_tree(parents=set_to(0), firsts=set_to(1)),
+        "invalid Level from bank: ",
+    ),
     "the root twice": (0, in_tree(parents=twice, firsts=twice, asked=twice), IMPOSSIBLE),
     "the root is another": (0, in_tree(firsts=set_to(1)), IMPOSSIBLE),
     "the root's second": (0, in_tree(asked=set_to(1)), IMPOSSIBLE),
     "nothing": (0, in_tree(parents=set_to(), firsts=set_to(), asked=set_to()), IMPOSSIBLE),
-    "no trees": (0, with_fields(trees=lambda trees: ()), "bank sent a Level with trees that cannot be together"),
-    "a tree twice": (0, with_fields(trees=lambda trees: trees * 2), "bank sent a Level with trees that cannot be"),
+    "no trees": (0, with_fields(trees=lambda trees: ()), TOGETHER),
+    "a tree twice": (0, with_fields(trees=lambda trees: trees * 2), TOGETHER),
     "another tree": (0, in_tree(tree=lambda tree: tree + 99), ANOTHER),
     "a negative tree": (0, in_tree(tree=lambda _: -1), ANOTHER),
     "a huge tree": (1, in_tree(tree=lambda _: 2**80), ANOTHER),
@@ -171,7 +179,7 @@ LEVELS: dict[str, tuple[int, Change, str]] = {
         lambda level: replace(
             level, trees=(replace(level.trees[0], parents=ints(-1), firsts=ints(0), asked=ints(0)), *level.trees[1:])
         ),
-        "bank sent a Level with trees that cannot be together",
+        TOGETHER,
     ),
 }
 
@@ -185,7 +193,7 @@ def test_levels_that_cannot_be_are_refused(case: str, min_rows: int, parameters_
         together(parameters, engine="plain", tamper={"bank": changing(messages.Level, change, which=which)})
 
 
-HIDDEN = "bank sent a HiddenLevel that cannot be"
+HIDDEN = "invalid HiddenLevel from bank: "
 HIDDEN_LEVELS: dict[str, tuple[Change, str]] = {
     "another tree": (with_fields(trees=first_is(99)), ANOTHER),
     "a negative tree": (with_fields(trees=first_is(-1)), ANOTHER),
@@ -208,8 +216,8 @@ def test_hidden_levels_that_cannot_be_are_refused(case: str, parameters_for: Mak
         together(parameters, engine="plain", tamper={"bank": changing(messages.HiddenLevel, change)})
 
 
-NOT_THERE = "bank asks to open a split of a column or bin that is not there"
-NOT_TOGETHER = "bank asks to open splits, and what it says of them does not fit together"
+NOT_THERE = r"invalid Open(ForAll)? from bank: a split of a column or bin that is not there"
+NOT_TOGETHER = r"invalid Open(ForAll)? from bank: no splits, or lists of different length"
 SPLITS: dict[str, tuple[Change, str]] = {
     "another column": (with_fields(features=first_is(6)), NOT_THERE),
     "a negative column": (with_fields(features=first_is(-1)), NOT_THERE),
@@ -242,7 +250,7 @@ def test_splits_that_are_not_there_are_refused(case: str, hidden: bool, paramete
         together(parameters, engine="plain", tamper={"bank": changing(kind, change)})
 
 
-NO_NODE = "bank asks to Open a node that "
+NO_NODE = "invalid Open from bank: a node that "
 NODES: dict[str, tuple[Change, str]] = {
     "another tree": (with_fields(trees=first_is(99)), ANOTHER),
     "a negative tree": (with_fields(trees=first_is(-1)), ANOTHER),
@@ -284,7 +292,7 @@ def test_messages_of_the_other_way_of_growing_have_no_place(parameters_for: Make
 
 # a passive party that answers what cannot be
 
-LENT = "telco sent LentColumns that "
+LENT = "invalid LentColumns from telco: "
 LAYOUTS: dict[str, tuple[Change, str]] = {
     "rows": (with_fields(rows=lambda rows: rows - 1), "telco has 159 rows and bank 160: align first"),
     "too few sizes": (with_fields(values=short), LENT),
@@ -314,6 +322,7 @@ def test_columns_that_cannot_be_are_not_borrowed(case: str, parameters_for: Make
 
 SIDES = "telco sent sides for another number of rows than there are"
 WRONG = "telco Opened sides that do not fit the sums that it showed"
+SPLITS_OF = r"invalid Opened(ForAll)? from telco: (another number of splits|a split's number is out of range)"
 ANSWERS: dict[str, tuple[type, bool, Change, str]] = {
     "too few ends": (messages.Merged, False, with_fields(ends=short), "telco sent "),
     "too many ends": (messages.Merged, False, with_fields(ends=longer), "telco sent "),
@@ -323,17 +332,20 @@ ANSWERS: dict[str, tuple[type, bool, Change, str]] = {
     "too few sides": (messages.Opened, False, with_fields(sides=short), SIDES),
     "too many sides": (messages.Opened, False, with_fields(sides=longer), SIDES),
     "sides in a matrix": (messages.Opened, False, with_fields(sides=stacked), SIDES),
-    "too few splits": (messages.Opened, False, with_fields(numbers=short), "telco Opened other splits than"),
-    "too many splits": (messages.Opened, False, with_fields(numbers=longer), "telco Opened other splits than"),
-    "a negative split": (messages.Opened, False, with_fields(numbers=first_is(-1)), "telco Opened other splits than"),
-    "splits in a matrix": (messages.Opened, False, with_fields(numbers=stacked), "telco Opened other splits than"),
+    "too few splits": (messages.Opened, False, with_fields(numbers=short), SPLITS_OF),
+    "too many splits": (messages.Opened, False, with_fields(numbers=longer), SPLITS_OF),
+    "a negative split": (messages.Opened, False, with_fields(numbers=first_is(-1)), SPLITS_OF),
+    "a huge split": (messages.Opened, False, with_fields(numbers=first_is(HUGE)), SPLITS_OF),
+    "a split that was not asked for": (messages.Opened, False, with_fields(numbers=lambda n: n + len(n)), SPLITS_OF),
+    "a huge split of all": (messages.OpenedForAll, True, with_fields(numbers=first_is(HUGE)), SPLITS_OF),
+    "splits in a matrix": (messages.Opened, False, with_fields(numbers=stacked), SPLITS_OF),
     "splits in pairs": (
         messages.Opened,
         False,
         with_fields(numbers=lambda numbers: np.stack([numbers, numbers], axis=1)),
-        "telco Opened other splits than",
+        SPLITS_OF,
     ),
-    "a split without a list": (messages.Opened, False, with_fields(numbers=single), "telco Opened other splits than"),
+    "a split without a list": (messages.Opened, False, with_fields(numbers=single), SPLITS_OF),
     "all to the left": (messages.Opened, False, with_fields(sides=np.zeros_like), WRONG),
     "the other way round": (messages.Opened, False, with_fields(sides=np.invert), WRONG),
     "all the other way round": (messages.OpenedForAll, True, with_fields(sides=np.invert), WRONG),
@@ -343,13 +355,13 @@ ANSWERS: dict[str, tuple[type, bool, Change, str]] = {
         messages.OpenedForAll,
         True,
         with_fields(numbers=short),
-        "telco OpenedForAll other splits than",
+        SPLITS_OF,
     ),
     "splits of all in a matrix": (
         messages.OpenedForAll,
         True,
         with_fields(numbers=stacked),
-        "telco OpenedForAll other splits than",
+        SPLITS_OF,
     ),
 }
 

@@ -12,9 +12,9 @@ import pytest
 
 from unpooled.codec import Floats
 from unpooled.control import Goodbye
-from unpooled.errors import InputError, ProtocolError
+from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.run.simulate import simulate_roles
-from unpooled.secure.engine import Rules, open_engine
+from unpooled.secure.engine import Engine, Rules, open_engine
 from unpooled.session import Session
 from unpooled.vertical import messages, predicting
 from unpooled.vertical.model import Model, Part
@@ -305,7 +305,7 @@ def changing(kind: type, **fields: Callable[[Any], Any]) -> Callable[[Any], Any]
     return change
 
 
-UNKNOWN = "bank asks about rows or splits that are not there"
+UNKNOWN = r"invalid (Reached|Needed) from bank: "
 REQUESTS: dict[str, tuple[dict[str, Callable[[Any], Any]], str]] = {
     "an unknown split": ({"numbers": lambda numbers: numbers + 1000}, UNKNOWN),
     "a negative split": ({"numbers": lambda numbers: numbers - 1000}, UNKNOWN),
@@ -358,3 +358,66 @@ def test_sides_for_other_rows_are_refused(small: Any, who: str, kind: type, name
     tamper = {who: changing(kind, **{name: SIDES[case]})}
     with pytest.raises(ProtocolError, match=f"{who} sent sides for another number of rows"):
         predicted(model, parts, matrices_of(small, many(20)), tamper=tamper)
+
+
+# asked about before
+
+
+def request(*numbers: int, begin: int = 0, count: int = 8, reach: int | None = 255) -> messages.Reached:
+    bits = np.full(len(numbers), reach, np.uint8)
+    return messages.Reached(begin, count, np.array(numbers, np.int32), bits)
+
+
+def needed(*numbers: int, begin: int = 0, count: int = 8) -> messages.Needed:
+    return messages.Needed(begin, count, np.array(numbers, np.int32))
+
+
+REPEATED: dict[str, tuple[list[Any], str]] = {
+    "the same again": ([request(0, 1), request(1)], "a row and split that were asked about before"),
+    "one row again": ([request(0, reach=0b1000), request(0, reach=0b1100)], "a row and split that were asked about"),
+    "all rows again": ([needed(0, 1), needed(1)], "a row and split that were asked about before"),
+    "a run before": ([request(0, begin=8), request(0)], "rows that are not there, or not in order"),
+    "a run that overlaps": ([request(0), request(0, begin=7)], "rows that are not there, or not in order"),
+    "a wider run": ([needed(0), needed(1, count=9)], "rows that are not there, or not in order"),
+    "no rows": ([needed(0, count=0)], "rows that are not there, or not in order"),
+    "a split that nobody reaches": ([request(0, reach=0)], "a split that no row reaches"),
+}
+
+
+@pytest.mark.parametrize("case", REPEATED)
+def test_nothing_is_answered_twice(case: str) -> None:
+    """Or one could go on asking for ever."""
+    requests, text = REPEATED[case]
+    run = predicting._Run()
+    for each in requests[:-1]:
+        run.asked(each, 24, 5, "bank")
+    kind = type(requests[-1]).__name__
+    with pytest.raises(ProtocolError, match=f"invalid {kind} from bank: {text}"):
+        run.asked(requests[-1], 24, 5, "bank")
+
+
+def test_what_was_not_asked_about_is_answered() -> None:
+    run = predicting._Run()
+    for each in (request(0, reach=0b1), request(0, 1, reach=0b10), request(4, 3, begin=16), needed(2, begin=16)):
+        reach = run.asked(each, 24, 5, "bank")
+        assert reach.shape == (len(each.numbers), 1)
+
+
+def test_a_partys_limit_in_bits_holds_for_predictions(small: Any) -> None:
+    matrices, found = matrices_of(small, many(50)), []
+
+    def limited(session: Session) -> None:
+        team = Team("bank", tuple(matrices), Engine(session, Rules("plain"), tuple(matrices), "bank", None))
+        team.products.most_bits_per_row = 1.0
+        try:
+            help_predict(team, small.parts["telco"], matrices["telco"])
+        finally:
+            found.append(team.products.bits[" predicted"])
+
+    def active(session: Session) -> None:
+        team = Team("bank", tuple(matrices), Engine(session, Rules("plain"), tuple(matrices), "bank", None))
+        scores(team, small.model, matrices["bank"])
+
+    with pytest.raises(RefusedError, match="telco answers at most 50 bits about the same 50 rows"):
+        simulate_roles({"telco": limited, "bank": active}, timeout=60)
+    assert found[0] <= 50

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from unpooled.jobs.predict import ModelKind
+from unpooled.secure.evidence import Commitment
 from unpooled.vertical import messages
 from unpooled.wire import disclosure_of
 
@@ -13,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "privacy.md"
 INNER = {messages.TreeLevel}
 """Parts of other messages, which never travel by themselves."""
 
-KINDS = [ModelKind] + [
+KINDS = [ModelKind, Commitment] + [
     kind for _, kind in inspect.getmembers(messages, inspect.isclass) if kind.__module__ == messages.__name__
 ]
 

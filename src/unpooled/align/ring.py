@@ -89,8 +89,8 @@ def member(
     return told_common(session, coordinator, exchange, order)  # 3
 
 
-def compare(session: Session, ring: Sequence[str], exchange: Exchange) -> bool:
-    """The coordinator's part: say to each owner which of its ids are common, or that there are too few (False)."""
+def compare(session: Session, ring: Sequence[str], exchange: Exchange) -> int | None:
+    """The coordinator's part: say to each owner which of its ids are common, or that there are too few (None)."""
     with session.scope("raise", len(ring)):  # 2
         lists = zip_longest(
             *(
@@ -106,11 +106,11 @@ def compare(session: Session, ring: Sequence[str], exchange: Exchange) -> bool:
     positions = common_positions(tags, ring)  # 3
     if len(positions[0]) < exchange.overlap:
         tell_too_few(session, ring)
-        return False
+        return None
     salt = session.secret.randbytes(SALT_BYTES)
     for owner, rows in zip(ring, positions, strict=True):
         session.send(owner, CommonRows(exchange.name, salt, rows))
-    return True
+    return len(positions[0])
 
 
 def told_common(session: Session, teller: str, exchange: Exchange, order: Ints) -> Common | None:

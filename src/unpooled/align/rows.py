@@ -100,14 +100,16 @@ def find_common(session: Session, places: Places, table: Table, method: Method, 
     return aligned
 
 
-def help_find_common(session: Session, places: Places, method: Method, limits: Limits) -> None:
-    """Step 1 at the coordinator, who compares what it cannot read; with other methods it has nothing to do."""
+def help_find_common(session: Session, places: Places, method: Method, limits: Limits) -> int | None:
+    """Step 1 at the coordinator, who compares what it cannot read; how many rows are common, if it sees that."""
     if not places.passive or method.psi != "ecdh":
-        return
+        return None
     with session.scope("common"):
         exchange = _ring_opening(session, places, 0, 0, replace(limits, peer_ids=0, overlap=0))
-        if not ring.compare(session, places.owners, exchange):
+        common = ring.compare(session, places.owners, exchange)
+        if common is None:
             wait_for_the_end(session, places.active)
+        return common
 
 
 def label(

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from unpooled.jobs.answers import answers_of
 from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
+from unpooled.jobs.private import Private
 from unpooled.jobs.rehearsal import Rehearsal
 
 
-def show_dry_run(plan: Plan, rehearsals: Sequence[Rehearsal], *, as_json: bool) -> None:
-    """Show what was found at the parties whose settings are here, and all that the job will say."""
+def show_dry_run(
+    plan: Plan, rehearsals: Sequence[Rehearsal], privates: Mapping[str, Private], *, as_json: bool
+) -> None:
+    """Show what was found at the parties whose settings are here, all that the job will say, and what that may tell."""
     exchanges = outline_of(plan)
+    found = {party: answers_of(plan, party, private) for party, private in privates.items()}
+    answers = {party: answered for party, answered in found.items() if answered}
     if as_json:
-        typer.echo(json.dumps({"parties": [vars(r) for r in rehearsals], "exchanges": [_plain(e) for e in exchanges]}))
+        most = {party: vars(answered) for party, answered in answers.items()}
+        content = {"parties": [vars(r) for r in rehearsals], "exchanges": [_plain(e) for e in exchanges]}
+        typer.echo(json.dumps(content | {"answers": most}))
         return
     console = Console(markup=False, emoji=False, highlight=False)
     console.print(_parties(plan, rehearsals))
     console.print(_exchanges(exchanges))
+    for party, answered in answers.items():
+        console.print(f"{party}: {answered}.")
     frames, size = sum(e.frames or 0 for e in exchanges), sum(e.bytes or 0 for e in exchanges)
     more = "" if all(e.frames or e.only_if for e in exchanges) else ", and more that grows with the tables"
     console.print(

@@ -31,11 +31,13 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, check_fits
 from unpooled.jobs.rehearsal import rehearse
 from unpooled.jobs.templates import job_template, plan_template, private_template
+from unpooled.jobs.work import WORKING
 from unpooled.report.page import write_report
 from unpooled.run import folder as run_folder
 from unpooled.run.join import addresses_of, join
 from unpooled.run.progress import Watch, keep_progress
 from unpooled.run.spawn import spawn, spawn_again
+from unpooled.secure.evidence import SECRETS
 
 _LAST_SECONDS = 5.0
 """How long a party whose spawner has died may take to end in order."""
@@ -70,7 +72,7 @@ def run_command(
     loaded = load_job(job)
     rehearsals = [rehearse(loaded.plan, party, private) for party, private in loaded.privates.items()]
     if dry_run:
-        show_dry_run(loaded.plan, rehearsals, as_json=as_json)
+        show_dry_run(loaded.plan, rehearsals, loaded.privates, as_json=as_json)
         return
     folder = run or run_folder.new_folder(loaded.plan.kind)
     _spawn_and_report(loaded, folder, quiet, as_json)
@@ -94,7 +96,7 @@ def join_command(
     if dry_run:
         rehearsal = rehearse(loaded_plan, party, loaded_private, joins=True)
         addresses_of(loaded_plan, party, loaded_private)
-        show_dry_run(loaded_plan, [rehearsal], as_json=as_json)
+        show_dry_run(loaded_plan, [rehearsal], {party: loaded_private}, as_json=as_json)
         return
     folder = run or run_folder.new_folder(f"{loaded_plan.kind}-{party}")
     check_fits(loaded_plan, party, loaded_private)  # before there is a folder
@@ -197,16 +199,19 @@ def purge_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
     as_json: Json = False,
 ) -> None:
-    """Remove a run's working files: keys made for it, and copies of private settings.
+    """Remove a run's working files: keys made for it, copies of private settings, and what an audit needs.
 
-    Plan, ledgers, logs, results and reports stay.
+    Plan, ledgers, logs, results and reports stay. What was put in can then no longer be opened in an audit.
     """
+    evidence = any(run.glob(f"**/{WORKING}/{SECRETS}"))
     removed = run_folder.purge(run)
     if as_json:
         typer.echo(json.dumps({"removed": [str(path) for path in removed]}))
         return
     for path in removed:
         typer.echo(f"removed {path}")
+    if evidence:
+        typer.echo("what was put in can no longer be opened in an audit")
     if not removed:
         typer.echo("nothing to remove")
 

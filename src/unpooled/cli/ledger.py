@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
+from unpooled.cli.audit import audit_run
 from unpooled.cli.options import Json
-from unpooled.errors import LedgerError
+from unpooled.errors import InputError, LedgerError
 from unpooled.jobs.files import load_plan
 from unpooled.ledger import Pair, Record, read_ledger, reconcile_all, summarise
 from unpooled.report.page import DIFFERENCES_SHOWN
@@ -46,14 +47,38 @@ def ledger_command(
             metavar="RUN...", help=f"A run's folder, a party's folder in it, or a {LEDGER}; several if apart."
         ),
     ],
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Check instead what parties put in: gradients, labels, columns.")
+    ] = False,
+    of: Annotated[
+        str | None, typer.Option("--of", metavar="PARTY", help="Ask this party to open what it put in.")
+    ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option("--sample", metavar="N", min=1, help="Of so many products, drawn at random; without it, all."),
+    ] = None,
+    request: Annotated[
+        Path | None, typer.Option("--open", metavar="REQUEST", help="Open what a party asks for, if you agree.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Agree to what opening discloses.")] = False,
+    answer: Annotated[Path | None, typer.Option("--answer", metavar="FILE", help="Check what was opened.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show what left each party, to whom, how often, how many bytes, and what it discloses.
 
     Checks that no ledger was tampered with, and compares the ledgers of every two parties.
 
-    Exit code 1: a ledger is broken, a run's folder lacks one, or two of them differ.
+    With --audit: check that what parties put into products is what the learner prescribes. Where all parties are on one
+    machine it is done in one go; else the checker asks with --of, the other party opens with --open, and the checker,
+    or somebody who was given its folder, checks with --answer.
+
+    Exit code 1: a ledger is broken, a run's folder lacks one, two of them differ, or something deviates in an audit.
     """
+    if audit:
+        if len(runs) != 1:
+            raise InputError("--audit: give one folder, that of a run or of a party in it")
+        audit_run(runs[0], of, sample, request, answer, yes=yes, as_json=as_json)
+        return
     finding = _find(runs)
     if as_json:
         typer.echo(json.dumps(_as_json(finding), indent=2, ensure_ascii=False))

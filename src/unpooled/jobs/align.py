@@ -127,13 +127,12 @@ def limits_of(work: Work[P]) -> Limits:
     return Limits(policy.minimum_peer_rows, policy.minimum_overlap, policy.maximum_peer_rows)
 
 
-def common_rows(session: Session, work: Work[P], places: Places) -> Common | None:
-    """Align as the first step of another job; None at the coordinator, who helps."""
+def common_rows(session: Session, work: Work[P], places: Places) -> Common | int | None:
+    """Align as the first step of another job; at the coordinator, who helps, how many rows are common, if it sees."""
     method = method_of(work.plan, work.parameters)
     with session.scope("align"):
         if work.table is None or work.cleaning is None:
-            rows.help_find_common(session, places, method, limits_of(work))
-            return None
+            return rows.help_find_common(session, places, method, limits_of(work))
         aligned = rows.find_common(session, places, work.table, method, limits_of(work))
     table = work.table.take(aligned.rows)
     keys = keys_of(table, ignore_case=method.ignore_case)

@@ -25,9 +25,17 @@ from unpooled.jobs.lookalike_list import Lookalikes
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.private import Private
-from unpooled.jobs.rules import check_engine, rules_of, waiting_for_end, waiting_outline
+from unpooled.jobs.rules import (
+    answered_in,
+    answering_limits,
+    check_engine,
+    rules_of,
+    served,
+    waiting_for_end,
+    waiting_outline,
+)
 from unpooled.jobs.train import AnyModel
-from unpooled.jobs.work import WORKING, Work
+from unpooled.jobs.work import WORKING, Work, evidence_for
 from unpooled.pu import joint, spies
 from unpooled.pu.memory import Memory
 from unpooled.pu.messages import GoOnFrom, NextBags, NoMoreBags, StandsAt
@@ -35,7 +43,7 @@ from unpooled.pu.ranking import Ranking
 from unpooled.pu.settings import BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
 from unpooled.secure.engine import HowFar, MaskSeed, Stop, follow, open_engine
 from unpooled.secure.paillier_keeper import SharedKey
-from unpooled.secure.product import finish, serve
+from unpooled.secure.product import finish
 from unpooled.session import Session
 from unpooled.settings import tag_by
 from unpooled.version import __version__
@@ -132,18 +140,23 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     if session.party == places.seeker and work.table is not None:
         return _seek(session, work, places, work.table)
     common = align.common_rows(session, work, places)
-    known = None if common is None else _known(session, work, places, common)
+    known = _known(session, work, places, common) if isinstance(common, align.Common) else None
     with session.scope("find"):
-        questions, most = _questions(work.parameters), work.private.policy
+        rules = rules_of(plan, _questions(work.parameters))
         engine = open_engine(
-            session, rules_of(plan, questions), plan.owners, plan.active, places.coordinator, most.maximum_questions
+            session,
+            rules,
+            plan.owners,
+            plan.active,
+            places.coordinator,
+            *answering_limits(work.private.policy),
+            evidence_for(work),
         )
-        if common is None:
-            serve(engine)
-            return {}
+        if not isinstance(common, align.Common):
+            return served(engine, work.private.policy, common, work.parameters.model.classes)
     team = Team(plan.active, plan.owners, engine, common.digest, waiting_for_end(plan))
     found = _help(team, work, common.table) if known is None else _find(team, work, common.table, known)
-    return common.counts | found | {"questions": sum(engine.answered.values())}
+    return common.counts | found | answered_in(engine)
 
 
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:

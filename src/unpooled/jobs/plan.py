@@ -61,6 +61,10 @@ class Plan(Section):
         True,
         description="with shares, allow the faster way for trees that shows how many rows each bin of a node has",
     )
+    audit: bool = Field(
+        True,
+        description="keep evidence, with which parties that agree to it can check afterwards what the others put in",
+    )
     timeout: float = Field(
         600,
         description="seconds after which a silent party counts as lost; one at long work makes itself heard",

@@ -19,7 +19,7 @@ from unpooled.jobs.learned import AnyPart, AnyWhole
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
-from unpooled.jobs.rules import rules_of
+from unpooled.jobs.rules import answering_limits, rules_of
 from unpooled.jobs.saved import check_owners, load_part, load_whole
 from unpooled.jobs.train import check_owners_only
 from unpooled.jobs.work import Work
@@ -90,7 +90,7 @@ def _predict(session: Session, work: Work[Parameters], places: Places, table: Ta
         for party in work.plan.with_role("passive"):
             session.send(party, ModelKind(not isinstance(model, Model)))
     common = align.common_rows(session, work, places)
-    if common is None:
+    if not isinstance(common, align.Common):
         return {}
     prepared = transform(preparation, common.table)
     if not isinstance(model, Model):
@@ -121,7 +121,7 @@ def _help(session: Session, work: Work[Parameters], places: Places) -> dict[str,
     with session.scope("score"):
         _check_kind(session, work, part)
     common = align.common_rows(session, work, places)
-    if common is None:
+    if not isinstance(common, align.Common):
         return {}
     prepared = transform(preparation, common.table)
     if not isinstance(part, Part):
@@ -148,7 +148,8 @@ def _check_kind(session: Session, work: Work[Parameters], part: AnyPart) -> None
 def _team(session: Session, work: Work[Parameters], common: align.Common) -> Team:
     """Scoring rows takes no products, so nothing is opened."""
     plan = work.plan
-    engine = Engine(session, rules_of(plan), plan.owners, plan.active, None)
+    limits = answering_limits(work.private.policy)
+    engine = Engine(session, rules_of(plan), plan.owners, plan.active, None, *limits)
     return Team(plan.active, plan.owners, engine, common.digest)
 
 

@@ -12,6 +12,7 @@ from unpooled.data.prepare import PrepareSettings
 from unpooled.data.sources import TableSettings
 from unpooled.errors import PlanError
 from unpooled.jobs.plan import Address, Plan
+from unpooled.secure.serving import Serving
 from unpooled.settings import Section
 
 
@@ -36,6 +37,23 @@ class Policy(Section):
     maximum_sent_megabytes: float | None = Field(None, description="a limit on everything sent in one run", gt=0)
     maximum_questions: int | None = Field(
         None, description="the most columns of sums that others may ask about the same rows in a job", ge=0
+    )
+    maximum_bits_per_row: float | None = Field(
+        None,
+        description="the most bits that others may be answered about the same rows in a job, for each of these rows; "
+        "without it as many as the plan's trees need",
+        ge=0,
+    )
+    maximum_splits: int | None = Field(
+        None,
+        description="the most splits of trees that this party opens in a job; without it as many as the plan's trees "
+        "have",
+        ge=0,
+    )
+    maximum_served_megabytes: float = Field(
+        Serving().megabytes,
+        description="a coordinator's: the most random numbers or results that it makes, and keeps in memory, at once",
+        gt=0,
     )
     maximum_thresholds: int | None = Field(
         None,

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 from itertools import combinations, permutations
+from typing import Any
 
 from unpooled.errors import InputError, PlanError, RefusedError
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
+from unpooled.jobs.private import Policy
 from unpooled.secure import dealer, paillier, paillier_keeper, paillier_keys, plain, shares
-from unpooled.secure.engine import HowFar, MaskSeed, Rules, Stop
-from unpooled.secure.product import Contribution
+from unpooled.secure.engine import Engine, HowFar, MaskSeed, Rules, Stop
+from unpooled.secure.evidence import Commitment
+from unpooled.secure.product import Contribution, serve
+from unpooled.secure.serving import MEGABYTE, Serving
+from unpooled.vertical.residuals import MOST_COLUMNS
 
 
 def rules_of(plan: Plan, questions: int | None = None) -> Rules:
     """The plan's settings for products; a learner that asks often says how many columns it asks about the same rows."""
     return Rules(plan.engine, plan.key_bits, plan.insecure, plan.count_rows, questions)
+
+
+def answering_limits(policy: Policy) -> tuple[int | None, float | None, int | None]:
+    """A party's own limits to what it answers in products and opens of trees, as `open_engine` takes them."""
+    return policy.maximum_questions, policy.maximum_bits_per_row, policy.maximum_splits
+
+
+def answered_in(engine: Engine) -> dict[str, Any]:
+    """What a party's result says of what it has answered, and of how many bits it would have answered at the most."""
+    counted = {"questions": engine.answered, "bits": engine.bits, "splits": engine.opened}
+    found = {name: sum(counts.values()) for name, counts in counted.items()}
+    return found | ({"most_bits": sum(engine.most_bits.values())} if engine.most_bits else {})
 
 
 def waiting_for_end(plan: Plan) -> tuple[str, ...]:
@@ -39,6 +56,29 @@ def check_engine(plan: Plan) -> None:
             raise PlanError(f"key_bits: {error}") from None
 
 
+def commitments_outline(plan: Plan, *, linear: bool) -> list[Exchange]:
+    """What owners bind their inputs with, where the plan wants evidence.
+
+    Of trees the active party and each passive one do; of `linear` models all, and the active party twice: it has
+    columns and labels.
+    """
+    if not plan.audit or plan.engine == "plain":
+        return []
+    pairs = [pair for pair in permutations(plan.owners, 2) if linear or plan.active in pair]
+    times = {plan.active: 2} if linear else {}
+    return [Exchange(one, other, Commitment, times.get(one, 1), 100 * times.get(one, 1)) for one, other in pairs]
+
+
+def served(engine: Engine, policy: Policy, common: int | None, classes: int) -> dict[str, Any]:
+    """At the coordinator: serve products until there are no more; what it can say of that.
+
+    No product has more rows than twice the common ones for each class, or, turned, than a party has columns.
+    """
+    rows = None if common is None else max(2 * common * max(classes, 1), MOST_COLUMNS)
+    size = serve(engine, Serving(policy.maximum_served_megabytes, rows))
+    return {"served_megabytes": round(size / MEGABYTE, 3)}
+
+
 def products_outline(plan: Plan, *, hidden_nodes: bool) -> list[Exchange]:
     """What products of passive parties' bins with the active party's numbers say; it is the one who is shown them."""
     active, passive, coordinator = plan.active, plan.with_role("passive"), next(iter(plan.with_role("coordinator")), "")
@@ -50,7 +90,10 @@ def products_outline(plan: Plan, *, hidden_nodes: bool) -> list[Exchange]:
     if plan.engine == "paillier":
         return [
             *seeds,
-            *(Exchange(coordinator, owner, paillier_keeper.SharedKey, 1, plan.key_bits // 2) for owner in plan.owners),
+            *(
+                Exchange(coordinator, owner, paillier_keeper.SharedKey, 1, plan.key_bits * 5 // 4)
+                for owner in plan.owners
+            ),
             *(Exchange(active, party, paillier.EncryptedRows) for party in passive),
             Exchange(active, coordinator, paillier_keeper.Decrypt),
             *(Exchange(party, coordinator, paillier_keeper.MaskedSums) for party in passive),
@@ -101,7 +144,7 @@ def dense_products_outline(plan: Plan, *, shown: bool) -> list[Exchange]:
         lefts = {owner: [multiplied(owner, other) for other in owners if other != owner] for owner in owners}
         return [
             *seeds,
-            *(Exchange(coordinator, owner, paillier_keeper.SharedKey, 1, plan.key_bits // 2) for owner in owners),
+            *(Exchange(coordinator, owner, paillier_keeper.SharedKey, 1, plan.key_bits * 5 // 4) for owner in owners),
             *(Exchange(one, other, paillier.EncryptedRows, only_if=multiplied(other, one)) for one, other in pairs),
             Exchange(active, coordinator, paillier_keeper.Decrypt),
             *(

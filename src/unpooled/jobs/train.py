@@ -19,10 +19,17 @@ from unpooled.jobs.labels import Labels, check_columns, features_of, labels_of
 from unpooled.jobs.learned import Learned, Lent
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.rules import check_engine, rules_of, waiting_for_end, waiting_outline
-from unpooled.jobs.work import Work
+from unpooled.jobs.rules import (
+    answered_in,
+    answering_limits,
+    check_engine,
+    rules_of,
+    served,
+    waiting_for_end,
+    waiting_outline,
+)
+from unpooled.jobs.work import Work, evidence_for
 from unpooled.secure.engine import open_engine
-from unpooled.secure.product import serve
 from unpooled.session import Session
 from unpooled.settings import tag_by
 from unpooled.vertical.linear_parameters import LinearParameters
@@ -84,14 +91,13 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
         check_columns(work.private, work.table.kinds, work.party, work.table.origin, parameters.classes)
     common = align.common_rows(session, work, places)
     with session.scope("fit"):
-        rules, most = rules_of(plan, _questions(work.parameters)), work.private.policy.maximum_questions
-        engine = open_engine(session, rules, plan.owners, plan.active, places.coordinator, most)
-        if common is None:
-            serve(engine)
-            return {}
+        rules, limits = rules_of(plan, _questions(work.parameters)), answering_limits(work.private.policy)
+        engine = open_engine(session, rules, plan.owners, plan.active, places.coordinator, *limits, evidence_for(work))
+        if not isinstance(common, align.Common):
+            return served(engine, work.private.policy, common, parameters.classes)
     team = Team(plan.active, plan.owners, engine, common.digest, waiting_for_end(plan))
     keep = _keep_model if session.party == plan.active else _keep_part
-    return common.counts | keep(team, work, common.table) | {"questions": sum(engine.answered.values())}
+    return common.counts | keep(team, work, common.table) | answered_in(engine)
 
 
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:

@@ -19,7 +19,7 @@ from unpooled.jobs.labels import Labels
 from unpooled.jobs.learned import Learned, Lent
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.rules import dense_products_outline
+from unpooled.jobs.rules import commitments_outline, dense_products_outline
 from unpooled.secure.product import finish
 from unpooled.vertical import linear, linear_messages, linear_scoring
 from unpooled.vertical.linear_descent import order_of
@@ -45,7 +45,7 @@ def check_plan(plan: Plan, model: LinearParameters) -> None:
 def outline(plan: Plan, model: LinearParameters) -> list[Exchange]:
     """What is said after the alignment; how often depends on the rows, and on when the loss falls no more."""
     active, passive, unseen = plan.active, plan.with_role("passive"), model.reveal == "final"
-    said = dense_products_outline(plan, shown=not unseen)
+    said = dense_products_outline(plan, shown=not unseen) + commitments_outline(plan, linear=True)
     said += [Exchange(one, other, linear_messages.Width, 1, 60) for one, other in permutations(plan.owners, 2)]
     for party in passive:
         said.append(Exchange(active, party, linear_messages.BeginLinear, 1, 100))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,13 @@ from unpooled.jobs.labels import Labels, drawn_for_test
 from unpooled.jobs.learned import Learned, Lent
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.rules import products_outline
+from unpooled.jobs.rules import commitments_outline, products_outline
+from unpooled.secure.engine import limit_bits
 from unpooled.secure.product import finish
 from unpooled.vertical import messages, predicting, trees
+from unpooled.vertical.budget import bits_needed, groups_of
 from unpooled.vertical.model import Model, Part
-from unpooled.vertical.parameters import AnyTrees, ForestParameters, outputs_of
+from unpooled.vertical.parameters import AnyTrees, ForestParameters
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import Columns
@@ -29,7 +30,7 @@ def outline(plan: Plan, model: AnyTrees) -> list[Exchange]:
     """What is said after the alignment; how often depends on the rows, and on how the trees grow."""
     active, groups = plan.active, _groups_of(model)
     brief = groups and 150 * groups
-    said = products_outline(plan, hidden_nodes=model.hide_nodes)
+    said = products_outline(plan, hidden_nodes=model.hide_nodes) + commitments_outline(plan, linear=False)
     looked, asked, opened = _OF_HIDDEN_NODES if model.hide_nodes else _OF_KNOWN_NODES
     for party in plan.with_role("passive"):
         said += [Exchange(party, active, messages.LentColumns, 1), Exchange(active, party, messages.Begin, 1, 100)]
@@ -107,19 +108,21 @@ def lend(team: Team, parameters: AnyTrees, columns: Columns, maximum_thresholds:
     """At a passive party: lend columns."""
     session = team.session
     with session.scope("fit"):
-        part = trees.help_fit(team, parameters, columns, maximum_thresholds)
+        binning, rows = trees.lent_binning(session, parameters, columns, maximum_thresholds), len(columns.matrix)
+        needed = bits_needed(team.products.rules, parameters, binning.layout, rows, models=1)
+        limit_bits(team.products, team.digest, rows, needed)
+        part = trees.help_fit(team, parameters, columns, binning=binning)
         finish(team.products)
     if not parameters.hide_bags:
         with session.scope("score"):
-            predicting.help_predict(team, part, columns.matrix)
+            predicting.help_predict(team, part, columns.matrix, same_rows=True)
     return Lent(part, own_importance(part))
 
 
 def _groups_of(model: AnyTrees) -> int | None:
     """How many groups of trees grow one after the other; None where that shows only as they do."""
-    if isinstance(model, ForestParameters):
-        return ceil(model.trees / model.lockstep)
-    return None if model.patience is not None else ceil(outputs_of(model) / model.lockstep) * model.trees
+    stops = not isinstance(model, ForestParameters) and model.patience is not None
+    return None if stops else groups_of(model, 1)
 
 
 def own_importance(part: Part) -> dict[str, Any]:

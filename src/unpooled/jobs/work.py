@@ -17,6 +17,7 @@ from unpooled.jobs.labels import check_weights
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, check_fits
 from unpooled.jobs.saved import reading
+from unpooled.secure.evidence import RECEIVED, SECRETS, Evidence
 
 WORKING = ".working"
 """The folder for what a run needs while it runs and nobody needs afterwards; `unpooled purge` removes it."""
@@ -41,6 +42,14 @@ class Work(Generic[P]):
     table: Table | None
     cleaning: Cleaning | None
     resume: bool = False
+
+
+def evidence_for(work: Work[P]) -> Evidence | None:
+    """Where an owner of columns keeps evidence for an audit; None where the plan wants none, or nothing is hidden."""
+    plan = work.plan
+    if not plan.audit or plan.engine == "plain" or work.party not in plan.owners:
+        return None
+    return Evidence(work.folder / RECEIVED, work.folder / WORKING / SECRETS)
 
 
 def begin(

@@ -103,6 +103,19 @@ def folded_bags(
     return bags
 
 
+def is_bag(labels: Floats, weights: Floats) -> bool:
+    """Whether labels and weights can be those of a bag: positives weigh the same, and of others there are copies.
+
+    So weights cannot be chosen to tell rows apart in a sum, but by how often a row was drawn.
+    """
+    inside = weights > 0
+    positive, other = labels[inside & (labels == 1)], weights[inside & (labels == 0)]
+    of_positive = weights[inside & (labels == 1)]
+    one_weight = len(positive) > 0 and bool((of_positive == of_positive[0]).all())
+    drawn = bool((other == np.rint(other)).all()) and (bool((other == 1).all()) or other.sum() == of_positive.sum())
+    return one_weight and drawn and len(positive) + len(other) == int(inside.sum())
+
+
 def outside_means(bags: Sequence[Bag], found: Sequence[Floats]) -> Floats:
     """Each row's mean score over the bags that it is outside of; not-a-number if it is in all of them."""
     total, times = np.zeros(len(bags[0].weights)), np.zeros(len(bags[0].weights))

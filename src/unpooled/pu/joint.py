@@ -37,7 +37,10 @@ from unpooled.pu.messages import NextBags, NoMoreBags
 from unpooled.pu.methods import KeepGoing, rank
 from unpooled.pu.ranking import Ranking
 from unpooled.pu.settings import AnyMethod, BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
+from unpooled.secure.engine import Rules, limit_bits
 from unpooled.vertical import trees
+from unpooled.vertical.budget import bits_needed, sorting_bits, tree_bits
+from unpooled.vertical.layout import Layout
 from unpooled.vertical.linear_model import LinearModels, LinearParts
 from unpooled.vertical.linear_parameters import LinearParameters
 from unpooled.vertical.model import Model, Part
@@ -131,7 +134,8 @@ def help_find(
     If the run was resumed it may be asked again what it has answered, or something else; so it lends only so much more.
     """
     _check(base)
-    helper, steps, part = _helper(team, base, columns, most_thresholds), steps_of(settings, estimate=estimate), None
+    steps, part = steps_of(settings, estimate=estimate), None
+    helper = _helper(team, base, columns, most_thresholds, steps, again=bool(memory and memory.begun))
     number, left = count(), models_of(settings, estimate=estimate)
     most = left + AGAIN * max(models for _, models in steps)
     if memory:
@@ -211,6 +215,11 @@ def questions(base: AnyBase, settings: AnyMethod, *, estimate: bool = False) -> 
     return None if isinstance(base, LinearParameters) else questions_of(base, models_of(settings, estimate=estimate))
 
 
+def bits_of(rules: Rules, base: AnyTrees, layout: Layout, rows: int, steps: Sequence[tuple[str, int]]) -> int:
+    """The most bits that a party with this layout answers about its rows in these steps of a method."""
+    return sum(bits_needed(rules, base, layout, rows, models) for _, models in steps)
+
+
 def _learner(
     team: Team, base: AnyBase, columns: Columns
 ) -> Callable[[Sequence[Bag], Notebook | None], tuple[Whole, list[Floats]]]:
@@ -221,12 +230,27 @@ def _learner(
 
 
 def _helper(
-    team: Team, base: AnyBase, columns: Columns, most_thresholds: int | None
+    team: Team,
+    base: AnyBase,
+    columns: Columns,
+    most_thresholds: int | None,
+    steps: Sequence[tuple[str, int]],
+    *,
+    again: bool,
 ) -> Callable[[int, Notebook | None], KeptPart]:
-    """What a passive party does for so many models; its columns are binned once, so that the limit is one for all."""
+    """What a passive party does for so many models; its columns are binned once, so that limits are the same for all.
+
+    It answers the bits that all steps need, and so many more if it does some of it `again`.
+    """
     if isinstance(base, LinearParameters):
         return partial(linear_bags.help_learn, team, base, columns)
     binning = trees.lent_binning(team.session, base, columns, most_thresholds)
+    products, layout, rows = team.products, binning.layout, len(columns.matrix)
+    needed = bits_of(products.rules, base, layout, rows, steps)
+    if again:
+        sorting = sorting_bits(base, layout, rows, max(models for _, models in steps))
+        needed += AGAIN * (base.lockstep * tree_bits(products.rules, base, layout, rows) + sorting)
+    limit_bits(products, team.digest, rows, needed)
     return partial(tree_bags.help_learn, team, base, columns, binning)
 
 
@@ -236,6 +260,8 @@ def _scope(
     """Says where in the search we are; a party alone says nothing."""
     if not team.passive:
         return nullcontext()
+    if team.products.evidence:
+        team.products.evidence.fit = group
     step = min(group, len(steps) - 1)
     team.progress(step, len(steps))
     counted = "descent" if isinstance(base, LinearParameters) else "trees"

@@ -23,6 +23,7 @@ from unpooled import atomic
 from unpooled.checkpoint import Notebook, Page, naming
 from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.pu.messages import GoOnFrom, StandsAt
+from unpooled.secure.engine import COUNTED
 from unpooled.vertical.team import Team
 
 ANY_TREES = 2**31 - 1
@@ -36,17 +37,20 @@ M = TypeVar("M", bound=BaseModel)
 class Memory:
     """A page for each group of models, and while one is learned a notebook for its trees.
 
-    `begun` is how many models this party has ever begun, and `answered` how many columns it was ever asked, by what is
-    added to the digest of the rows, which has a new salt each time. Neither falls when a search goes back.
+    `begun` is how many models this party has ever begun, and `counts` what it has ever answered, in all ways that an
+    engine counts it, by what is added to the digest of the rows, which has a new salt each time. Neither falls when a
+    search goes back.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.groups = Notebook(folder / "groups")
-        self.begun, self.answered = _asked(folder / _ASKED)
+        self.begun, self.counts = _asked(folder / _ASKED)
         for group in (len(self.groups) - 1, len(self.groups)):
             if trees := self.trees_of(group):  # whoever was killed while they grew could not write down the count
-                self.answered |= Counter({"": int(trees.read(len(trees) - 1).get("answered", np.zeros(())))})
+                page = trees.read(len(trees) - 1)
+                for name in COUNTED:
+                    self.counts[name] |= Counter({"": int(page.get(name, np.zeros(())))})
 
     def trees_of(self, group: int) -> Notebook:
         return Notebook(self._trees(group))
@@ -62,7 +66,8 @@ class Memory:
     @contextmanager
     def counting(self, team: Team) -> Iterator[None]:
         """Let what was answered before an interruption count, and keep what has been by the end, whatever it is."""
-        _answered(team).update({team.digest + name: count for name, count in self.answered.items()})
+        for name, counted in _counted(team).items():
+            counted.update({team.digest + rows: count for rows, count in self.counts[name].items()})
         try:
             yield
         finally:
@@ -71,8 +76,9 @@ class Memory:
     def count(self, team: Team, models: int = 0) -> None:
         """Keep how much was ever answered, and count models that begin now."""
         self.begun += models
-        self.answered |= Counter({name.removeprefix(team.digest): count for name, count in _answered(team).items()})
-        path, text = self._folder / _ASKED, json.dumps({"begun": self.begun, "answered": self.answered})
+        for name, counted in _counted(team).items():
+            self.counts[name] |= Counter({rows.removeprefix(team.digest): count for rows, count in counted.items()})
+        path, text = self._folder / _ASKED, json.dumps({"begun": self.begun, **self.counts})
         with naming(path, "written"):
             atomic.write_text(path, text + "\n")
 
@@ -103,19 +109,20 @@ def model_in(page: Page, kinds: Mapping[bool, type[M]], *, linear: bool) -> M:
         raise InputError("a page of a checkpoint has no model, so the run cannot be resumed") from None
 
 
-def _asked(path: Path) -> tuple[int, Counter[str]]:
+def _asked(path: Path) -> tuple[int, dict[str, Counter[str]]]:
     """How many models were ever begun, and what was answered, if anything was."""
     if not path.exists():
-        return 0, Counter()
+        return 0, {name: Counter() for name in COUNTED}
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
-        return int(kept["begun"]), Counter({name: int(count) for name, count in kept["answered"].items()})
+        counts = {name: Counter({rows: int(count) for rows, count in kept[name].items()}) for name in COUNTED}
+        return int(kept["begun"]), counts
     except (OSError, KeyError, ValueError, AttributeError, TypeError):
         raise InputError(f"{path}: does not say what was answered, so the run cannot be resumed") from None
 
 
-def _answered(team: Team) -> Counter[str]:
-    return team.products.answered if team.passive else Counter()
+def _counted(team: Team) -> dict[str, Counter[str]]:
+    return team.products.counted if team.passive else {}
 
 
 def go_on(team: Team, memory: Memory, *, lends: bool = True) -> int:

@@ -36,5 +36,5 @@ def help_learn(
     """Lend columns for so many models."""
     part = trees.help_fit(team, base, columns, models=models, binning=binning, notebook=notebook)
     if not base.hide_bags:
-        predicting.help_predict(team, part, columns.matrix)
+        predicting.help_predict(team, part, columns.matrix, same_rows=True)
     return part

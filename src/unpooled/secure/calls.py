@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -58,7 +58,9 @@ class Call:
     `terms` are pairs: the holder of X, the holder of Y. Y has `columns` of whole numbers between -bound and bound. The
     parties in `added` add a matrix of their own, with the bound given there, before anything is shown. Under the names
     `x` and `y` a party says that its X or Y is the one it used under that name before, so that what was prepared serves
-    again. `digest` is that of the aligned rows; `among` says how many these are where a call is about some of them.
+    again. Where the rows are two matrices one above the other, the first of `fixed` rows, `x` names X of the first and
+    `y` names Y of the second. `digest` is that of the aligned rows; `among` says how many these are where a call is
+    about some of them.
     """
 
     terms: tuple[tuple[str, str], ...]
@@ -72,6 +74,7 @@ class Call:
     y: str = ""
     digest: str = ""
     among: int = 0
+    fixed: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -111,12 +114,16 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What one party holds for a call, None for what it does not hold."""
+    """What one party holds for a call, None for what it does not hold.
+
+    `about` says what the product is about, where evidence of it is kept (`evidence`).
+    """
 
     x: NDArray[Any] | None = None
     y: Ints | None = None
     nodes: Ints32 | None = None
     added: Ints | None = None
+    about: Mapping[str, Any] | None = None
 
 
 def check_call(call: Call, parties: Sequence[str]) -> None:
@@ -129,7 +136,9 @@ def check_call(call: Call, parties: Sequence[str]) -> None:
         raise InputError(f"a product names {', '.join(strangers)}, who takes no part")
     if any(name.startswith("#") or not name.isprintable() for name in (call.x, call.y)):
         raise InputError("the names of matrices are printable, and do not begin with #")
-    numbers = [call.rows, call.columns, call.bound, call.among, *(bound for _, bound in call.added)]
+    if call.fixed and not (isinstance(call.left, Dense) and call.fixed < call.rows):
+        raise InputError("the first of two matrices one above the other is dense, and has fewer rows than both")
+    numbers = [call.rows, call.columns, call.bound, call.among, call.fixed, *(bound for _, bound in call.added)]
     numbers += (
         [call.left.width, call.left.bound] if isinstance(call.left, Dense) else [*call.left.sizes, call.left.nodes]
     )

@@ -18,14 +18,16 @@ from unpooled.errors import ProtocolError
 from unpooled.secure import mod64, permute
 from unpooled.secure.calls import Call, Dense
 from unpooled.secure.engine import HowFar, Rules, Stop, follow
+from unpooled.secure.evidence import digest_of_seed
 from unpooled.secure.packing import RING_BITS, slots_for
 from unpooled.secure.randomness import SEED_BYTES, expand, new_seed
+from unpooled.secure.serving import Serving
 from unpooled.session import Session
 from unpooled.wire import message
 
 Method = Literal["triple", "permute"]
 
-_MOST_BYTES, _MOST_COPIES = 2**45, 2**16
+_WORD = 8
 _SECONDS_PER_BYTE = 1e-8  # a line of 100 MB/s
 _SECONDS_PER_PRODUCT = 1.5e-9  # a multiplication of two numbers, at the coordinator and again at the holder of Y
 _SECONDS_PER_MOVE = 5e-8  # sorting and moving a row of a column, at all three
@@ -67,11 +69,15 @@ class Deal:
 
 @message(discloses="nothing: random numbers")
 class Part:
-    """For one product: a seed for a new mask, a seed for what serves once, numbers that fit the other side's."""
+    """For one product: a seed for a new mask, a seed for what serves once, numbers that fit the other side's.
+
+    `other` is a digest of the seed of the other side's mask: it cannot say later that it had another (`evidence`).
+    """
 
     mask: bytes
     once: bytes
     values: Ring
+    other: bytes = b""
 
 
 @message(discloses="nothing: random numbers")
@@ -96,14 +102,14 @@ class Dealer:
         return seed, new
 
 
-def serve(session: Session, driver: str, parties: Sequence[str]) -> None:
-    """Deal what the driver asks for, as soon as it asks, until it says stop."""
-    dealer = Dealer()
+def serve(session: Session, driver: str, parties: Sequence[str], serving: Serving) -> int:
+    """Deal what the driver asks for, as soon as it asks, until it says stop; how many bytes that were."""
+    dealer, total = Dealer(), 0
     while not isinstance(request := session.recv(driver, Deal, HowFar, Stop), Stop):
         if isinstance(request, HowFar):
             follow(session, driver, request)
             continue
-        _check(request, driver, parties)
+        total += checked(request, session.party, driver, parties, serving)
         parts: dict[str, list[Part]] = {party: [] for party in parties}
         items: dict[str, list[Item]] = {party: [] for party in parties}
         copies = [item for item in request.items for _ in range(item.copies)]
@@ -121,10 +127,22 @@ def serve(session: Session, driver: str, parties: Sequence[str]) -> None:
         for party, theirs in parts.items():
             if theirs:
                 session.send(party, Dealt(digest_of(items[party]), tuple(theirs)))
+    return total
 
 
-def _check(request: Deal, driver: str, parties: Sequence[str]) -> None:
-    """Refuse what cannot be dealt."""
+def bytes_of(items: Sequence[Item]) -> tuple[int, int]:
+    """How much of numbers is sent for a request, and how much memory it takes: besides, the largest item's masks."""
+    sent, largest = 0, 0
+    for item in items:
+        rows, width, words = item.rows, item.width, item.words
+        kept = width * words if item.method == "triple" else rows * width * words
+        sent += item.copies * (_WORD * kept + 4 * SEED_BYTES)
+        largest = max(largest, _WORD * (rows * width + rows * words + kept))
+    return sent, sent + largest
+
+
+def checked(request: Deal, party: str, driver: str, parties: Sequence[str], serving: Serving) -> int:
+    """Refuse what cannot be dealt, or is too much; how many bytes are to be sent."""
     if len(request.seed) != SEED_BYTES:
         raise ProtocolError(f"{driver} sent a seed of the wrong length")
     for item in request.items:
@@ -134,10 +152,10 @@ def _check(request: Deal, driver: str, parties: Sequence[str]) -> None:
             raise ProtocolError(f"{driver} asks for numbers of an impossible shape")
         if item.copies != 1 and (item.copies < 1 or item.y or not chooses(driver, item)):
             raise ProtocolError(f"{driver} asks for several copies of what serves a single product")
-        if item.copies > _MOST_COPIES:
-            raise ProtocolError(f"{driver} asks for more copies than a coordinator deals at once")
-    if sum(8 * max(i.rows, 1) * max(i.width, 1) * max(i.words, 1) * i.copies for i in request.items) > _MOST_BYTES:
-        raise ProtocolError(f"{driver} asks for more numbers than a coordinator deals at once")
+    sent, size = bytes_of(request.items)
+    products, rows = sum(item.copies for item in request.items), max((item.rows for item in request.items), default=0)
+    serving.check(party, driver, size, products, rows)
+    return sent
 
 
 def chooses(driver: str, item: Item) -> bool:
@@ -168,7 +186,8 @@ def _triple(dealer: Dealer, item: Item) -> tuple[Part, Part]:
         dealer.last_u = (u_seed, expand(u_seed, b"mask", u_shape))
     w = mod64.product(dealer.last_u[1], expand(v_seed, b"mask", v_shape))
     half = expand(once, b"half", (item.width, item.words))
-    return Part(u_seed if u_new else b"", once, NOTHING), Part(v_seed if v_new else b"", b"", w - half)
+    left = Part(u_seed if u_new else b"", once, NOTHING, digest_of_seed(v_seed))
+    return left, Part(v_seed if v_new else b"", b"", w - half, digest_of_seed(u_seed))
 
 
 def _permutation(dealer: Dealer, item: Item, chosen: tuple[bytes, bytes] | None) -> tuple[Part, Part]:
@@ -177,7 +196,8 @@ def _permutation(dealer: Dealer, item: Item, chosen: tuple[bytes, bytes] | None)
     v_seed, v_new = dealer.mask("y", item.right, item.y, v_shape, mask) if item.y else (mask, True)
     left_once = new_seed()
     values = permute.dealt(left_once, right_once, expand(v_seed, b"mask", v_shape), item.width)
-    return Part(b"", left_once, values), Part(v_seed if v_new else b"", right_once, NOTHING)
+    left = Part(b"", left_once, values, digest_of_seed(v_seed))
+    return left, Part(v_seed if v_new else b"", right_once, NOTHING)
 
 
 NOTHING: Ring = np.empty(0, np.uint64)

@@ -12,8 +12,10 @@ from unpooled.codec import Bytes, Ints
 from unpooled.control import spoken
 from unpooled.errors import InputError, PlanError, ProtocolError, RefusedError
 from unpooled.secure.calls import Call, Dense, Inputs
+from unpooled.secure.evidence import Evidence
 from unpooled.secure.paillier_keys import check_size
 from unpooled.secure.randomness import SEED_BYTES, new_seed
+from unpooled.secure.serving import Serving
 from unpooled.secure.stock import Stock
 from unpooled.session import Session
 from unpooled.wire import message
@@ -21,6 +23,8 @@ from unpooled.wire import message
 Name = Literal["plain", "shares", "paillier"]
 
 ANSWERED_SHARE = 0.1
+COUNTED = ("answered", "bits", "opened")
+"""What is counted by the digest of the rows."""
 _MOST_STEPS = 2**31
 
 
@@ -41,7 +45,12 @@ class Rules:
 
 @dataclass
 class Engine:
-    """One party's side; `parties` hold data, the `driver` is the one of them who tells the coordinator what comes."""
+    """One party's side; `parties` hold data, the `driver` is the one of them who tells the coordinator what comes.
+
+    `most_answered`, `most_bits_per_row` and `most_splits` are this party's own limits. By the digest of the rows
+    `answered` counts the columns that it was asked, `bits` what it has shown and `opened` the splits of trees that it
+    has opened; `most_bits` is what a learner needs at the most.
+    """
 
     session: Session
     rules: Rules
@@ -49,20 +58,31 @@ class Engine:
     driver: str
     coordinator: str | None
     most_answered: int | None = None
+    most_bits_per_row: float | None = None
+    most_splits: int | None = None
     batches: int = 0
     calls: Counter[tuple[str, ...]] = field(default_factory=Counter)
     mask_seeds: dict[str, bytes] = field(default_factory=dict, repr=False)
     prepared: dict[Any, Any] = field(default_factory=dict, repr=False)
     answered: Counter[str] = field(default_factory=Counter)
+    bits: Counter[str] = field(default_factory=Counter)
+    opened: Counter[str] = field(default_factory=Counter)
+    most_bits: dict[str, int] = field(default_factory=dict)
     announced: deque[Sequence[Call]] = field(default_factory=deque)
     chosen: deque[bytes] = field(default_factory=deque, repr=False)
     stock: Stock = field(default_factory=Stock, repr=False)
     masked: set[str] = field(default_factory=set, repr=False)
     seeds: set[bytes] = field(default_factory=set, repr=False)
+    evidence: Evidence | None = field(default=None, repr=False)
 
     @property
     def party(self) -> str:
         return self.session.party
+
+    @property
+    def counted(self) -> dict[str, Counter[str]]:
+        """All that is counted of what this party has answered."""
+        return {name: getattr(self, name) for name in COUNTED}
 
     def comes_before(self, other: str) -> bool:
         """Whether this party stands before another in the list that all share."""
@@ -105,14 +125,17 @@ class Protection(Protocol):
     def read(self, engine: Engine, call: Call, total: Any) -> Ints:
         """What the sum of all shares means."""
 
+    def answer_bits(self, rules: Rules, call: Call) -> int:
+        """How many bits the receiver is shown, if all bits of the shares that travel are made use of."""
+
     def announce(self, engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
         """Have made ahead what batches to come need."""
 
     def forget(self, engine: Engine, names: Iterable[str]) -> None:
         """Drop what is kept of matrices with these names."""
 
-    def serve(self, engine: Engine) -> None:
-        """The coordinator's part."""
+    def serve(self, engine: Engine, serving: Serving) -> int:
+        """The coordinator's part; how many bytes it has sent of what it was asked for."""
 
     def finish(self, engine: Engine) -> None:
         """The driver's word to the coordinator that no more products come."""
@@ -152,10 +175,15 @@ def open_engine(
     driver: str,
     coordinator: str | None,
     most_answered: int | None = None,
+    most_bits_per_row: float | None = None,
+    most_splits: int | None = None,
+    evidence: Evidence | None = None,
 ) -> Engine:
     """Begin: at every party that holds data, and at the coordinator.
 
-    `most_answered` is this party's own limit to the columns that it is asked about a set of rows; the lower one counts.
+    `most_answered` is this party's own limit to the columns that it is asked about a set of rows, `most_bits_per_row`
+    and `most_splits` to what it shows of them; where the plan has a limit too, the lower one counts. With `evidence` it
+    keeps what can be checked later; either all parties do, or none.
     """
     if rules.engine == "plain" and session.networked:
         raise PlanError("engine: plain protects nothing, so it does not run over a network")
@@ -168,7 +196,8 @@ def open_engine(
             check_size(rules.key_bits, insecure=rules.insecure)
         except (InputError, RefusedError) as error:
             raise PlanError(f"key_bits: {error}") from None
-    engine = Engine(session, rules, tuple(parties), driver, coordinator, most_answered)
+    limits = most_answered, most_bits_per_row, most_splits
+    engine = Engine(session, rules, tuple(parties), driver, coordinator, *limits, evidence=evidence)
     with session.scope("seeds"):
         engine.mask_seeds = agreed_seeds(session, engine.parties)
     return engine
@@ -188,11 +217,12 @@ def agreed_seeds(session: Session, parties: Sequence[str]) -> dict[str, bytes]:
     return seeds
 
 
-def count_questions(engine: Engine, call: Call) -> None:
-    """Refuse a call that asks more about this party's hidden matrix than it answers.
+def count_questions(engine: Engine, call: Call, bits: int) -> None:
+    """Refuse a call that asks more about this party's hidden matrix than it answers, in columns or in bits.
 
     Whoever is shown XᵀY and holds Y asks as many questions about X as Y has columns, and the other way round: as many
-    independent ones as there are rows would give the hidden matrix away.
+    independent ones as there are rows would give the hidden matrix away. A Y that was made up for it, of powers of two
+    say, needs far fewer: every bit of a result can be about another row.
     """
     me = engine.party
     asked = 0
@@ -211,4 +241,30 @@ def count_questions(engine: Engine, call: Call) -> None:
             f"{me} answers at most {most} columns about the same {rows} rows, and would have been asked "
             f"{engine.answered[call.digest] + asked}"
         )
+    count_bits(engine, call.digest, rows, bits)
     engine.answered[call.digest] += asked
+
+
+def limit_bits(engine: Engine, digest: str, rows: int, needed: int) -> None:
+    """Let a party answer so many bits about a set of rows as a learner needs, or fewer if its own limit says so."""
+    own = engine.most_bits_per_row
+    engine.most_bits[digest] = needed if own is None else min(needed, int(own * rows))
+
+
+def count_bits(engine: Engine, digest: str, rows: int, bits: int) -> None:
+    """Refuse to show more bits about a set of rows than are allowed."""
+    own, total = engine.most_bits_per_row, engine.bits[digest] + bits
+    most = engine.most_bits.get(digest, None if own is None else int(own * rows))
+    if most is not None and total > most:
+        raise RefusedError(
+            f"{engine.party} answers at most {most} bits about the same {rows} rows, and would have answered {total}"
+        )
+    engine.bits[digest] = total
+
+
+def count_splits(engine: Engine, digest: str, splits: int) -> None:
+    """Refuse to open more splits than this party's own limit allows."""
+    total = engine.opened[digest] + splits
+    if engine.most_splits is not None and total > engine.most_splits:
+        raise RefusedError(f"{engine.party} opens at most {engine.most_splits} splits, and was asked for {total}")
+    engine.opened[digest] = total

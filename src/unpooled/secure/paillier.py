@@ -21,7 +21,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from functools import partial
 
 import numpy as np
 from gmpy2 import mpz
@@ -31,20 +32,21 @@ from unpooled.errors import ProtocolError
 from unpooled.secure import mod64, paillier_keeper
 from unpooled.secure import paillier_keys as keys
 from unpooled.secure.calls import Call, Dense, Inputs, OneHot, given
-from unpooled.secure.engine import Engine, Stop
+from unpooled.secure.engine import Engine, Rules, Stop
+from unpooled.secure.evidence import digest_of
 from unpooled.secure.paillier_keeper import Decrypt, Decrypted, Item, MaskedSums, SharedKey
 from unpooled.secure.paillier_keys import PublicKey
 from unpooled.secure.paillier_layout import Layout, layout_for, pack, repeated, row_words, unpack
-from unpooled.secure.paillier_noise import NoiseStock
+from unpooled.secure.paillier_noise import NoiseStock, Span
 from unpooled.secure.paillier_sums import bin_sums, packed, weighted_sums
 from unpooled.secure.randomness import expand_bytes
+from unpooled.secure.serving import Serving
 from unpooled.wire import message
 
 Kept = tuple[str, int, int, int]
 
 _KEY = ("key",)
 _OF_Y = ("bound", "sent", "rows")
-_SPARE_BITS = 128
 
 
 @message(discloses="nothing: matrices Y, encrypted with a key that only the coordinator has")
@@ -127,7 +129,8 @@ def _public(engine: Engine) -> PublicKey:
     if _KEY not in engine.prepared:
         coordinator = engine.coordinator or ""
         shared = engine.session.recv(coordinator, SharedKey)
-        engine.prepared[_KEY] = paillier_keeper.key_from(shared, engine.rules.key_bits, coordinator)
+        context = paillier_keeper.context_of(coordinator, engine.driver, engine.parties)
+        engine.prepared[_KEY] = paillier_keeper.key_from(shared, engine.rules.key_bits, coordinator, context)
     public: PublicKey = engine.prepared[_KEY]
     return public
 
@@ -141,23 +144,27 @@ def _stock(engine: Engine, *, cover: bool) -> NoiseStock:
 
 
 def _layout(engine: Engine, call: Call) -> Layout:
+    return _layout_by(engine.rules, call)
+
+
+def _layout_by(rules: Rules, call: Call) -> Layout:
     cells, columns = call.cells, call.columns
     if isinstance(call.left, OneHot) and call.left.hidden:
         cells, columns = call.left.bins, call.left.nodes * call.columns  # the nodes are folded into Y
-    return layout_for(cells, columns, call.result_bound, engine.rules.key_bits)
+    return layout_for(cells, columns, call.result_bound, rules.key_bits)
 
 
 def _kept(call: Call, layout: Layout, tag: bytes) -> Kept:
-    """What encrypted rows are kept under; without a name, or with nodes folded in, they serve for one call."""
+    """What encrypted rows are kept under; without a name for all rows, or with nodes folded in, they serve once."""
     folded = isinstance(call.left, OneHot) and call.left.hidden
-    return call.y if call.y and not folded else f"#{tag.hex()}", call.rows, layout.columns, layout.bits
+    return call.y if call.y and not (folded or call.fixed) else f"#{tag.hex()}", call.rows, layout.columns, layout.bits
 
 
 def _send_rows(engine: Engine, rights: Sequence[Task]) -> None:
     """Encrypt each Y once, and send it to those who have not had it."""
     for task in rights:
         _bind(engine, task)
-    encrypted: dict[Kept, Bytes] = {}
+    encrypted: dict[Kept, tuple[Bytes, list[Span]]] = {}
     for left in dict.fromkeys(task.left for task in rights):
         new: dict[Kept, Task] = {}
         for task in rights:
@@ -167,27 +174,28 @@ def _send_rows(engine: Engine, rights: Sequence[Task]) -> None:
             engine.prepared["sent", *kept, left] = True
             if kept not in encrypted:
                 encrypted[kept] = _encrypted(engine, task)
+            _keep_opening(engine, task, encrypted[kept][1])
         if new:
             tags = tuple(task.tag for task in new.values())
-            engine.session.send(left, EncryptedRows(tags, tuple(encrypted[kept] for kept in new)))
+            engine.session.send(left, EncryptedRows(tags, tuple(encrypted[kept][0] for kept in new)))
 
 
 def _bind(engine: Engine, task: Task) -> None:
     """Refuse another matrix under a name that was used: the others would go on with the one they have."""
     y = given(task.inputs.y)
     digest = hashlib.sha256(f"{y.shape}".encode() + y.tobytes()).digest()
-    if task.call.y and engine.prepared.setdefault(("bound", task.call.y), digest) != digest:
+    if task.call.y and not task.call.fixed and engine.prepared.setdefault(("bound", task.call.y), digest) != digest:
         raise ProtocolError(f"{engine.party}: a name that stands for one matrix Y cannot stand for another")
 
 
-def _encrypted(engine: Engine, task: Task) -> Bytes:
+def _encrypted(engine: Engine, task: Task) -> tuple[Bytes, list[Span]]:
     public, y, left = _public(engine), given(task.inputs.y), task.call.left
     if isinstance(left, OneHot) and left.hidden:
         y = mod64.fold(y.view(np.uint64), given(task.inputs.nodes), left.nodes).view(np.int64)
     words = row_words(y, task.layout)
     with engine.session.scope("encrypt"):
-        noise = _stock(engine, cover=False).take(len(words))
-    return keys.to_bytes(public, keys.encrypt(public, words, noise))
+        noise, spans = _stock(engine, cover=False).take(len(words))
+    return keys.to_bytes(public, keys.encrypt(public, words, noise)), spans
 
 
 def _take_rows(engine: Engine, lefts: Sequence[Task]) -> None:
@@ -198,6 +206,8 @@ def _take_rows(engine: Engine, lefts: Sequence[Task]) -> None:
         for task in lefts:
             if task.right == right and ("rows", *task.kept, right) not in engine.prepared:
                 new.setdefault(task.kept, task)
+            elif task.right == right:
+                _keep_received(engine, task, None)
         if not new:
             continue
         sent = engine.session.recv(right, EncryptedRows)
@@ -206,6 +216,38 @@ def _take_rows(engine: Engine, lefts: Sequence[Task]) -> None:
         for (kept, task), rows in zip(new.items(), sent.rows, strict=True):
             paillier_keeper.ciphertexts_from(public, rows, task.call.rows * task.layout.words, right)
             engine.prepared["rows", *kept, right] = rows.reshape(task.call.rows, task.layout.words, public.width)
+            _keep_received(engine, task, rows)
+
+
+def _keep_opening(engine: Engine, task: Task, spans: Sequence[Span]) -> None:
+    """Keep where the noise of a matrix came from, where the product is about something that can be checked."""
+    if engine.evidence and task.inputs.about is not None:
+        public, noise = _public(engine), [(span.seed.hex(), span.start, span.length) for span in spans]
+        key = hex(public.n), hex(public.noise_base)
+        engine.evidence.keep_opening("y", task.tag, task.left, dict(task.inputs.about), noise=noise, key=key)
+
+
+def _keep_received(engine: Engine, task: Task, rows: Bytes | None) -> None:
+    """Keep a digest of a matrix that arrived, or that it was used again."""
+    if engine.evidence and task.inputs.about is not None:
+        public, left, about = _public(engine), task.call.left, dict(task.inputs.about)
+        if rows is None:
+            engine.evidence.keep_asked(task.right, about)
+            return
+        engine.evidence.keep_received(
+            "y",
+            task.tag,
+            task.right,
+            about,
+            method="paillier",
+            rows=task.call.rows,
+            part=(0, task.call.rows),
+            layout=astuple(task.layout),
+            nodes=left.nodes if isinstance(left, OneHot) else 0,
+            folded=isinstance(left, OneHot) and left.hidden,
+            key=(hex(public.n), hex(public.noise_base)),
+            sha256=digest_of(rows),
+        )
 
 
 def _totals(engine: Engine, task: Task) -> list[mpz]:
@@ -229,7 +271,7 @@ def _totals(engine: Engine, task: Task) -> list[mpz]:
 def _hidden(engine: Engine, totals: Sequence[mpz], masks: Sequence[mpz]) -> Bytes:
     """Ciphertexts with masks added, under noise that covers theirs."""
     public = _public(engine)
-    noise = _stock(engine, cover=True).take(len(masks))
+    noise, _ = _stock(engine, cover=True).take(len(masks))
     encrypted = keys.encrypt(public, keys.centre(public, masks), noise)
     return keys.to_bytes(public, [keys.add(public, c, mask) for c, mask in zip(totals, encrypted, strict=True)])
 
@@ -275,7 +317,8 @@ def masked(engine: Engine, call: Call, tag: bytes, held: list[mpz], others: Sequ
     """The share plus numbers that the others take off again."""
     public = _public(engine)
     for other in others:
-        numbers = _expanded(public, engine.mask_seeds[other], b"cancel" + tag, len(held))
+        draw = partial(expand_bytes, engine.mask_seeds[other], b"cancel" + tag)
+        numbers = keys.numbers_from(public, draw, len(held))
         held = _plus(public, held, numbers) if engine.comes_before(other) else _minus(public, held, numbers)
     return held
 
@@ -297,8 +340,13 @@ def read(engine: Engine, call: Call, total: Sequence[mpz]) -> Ints:
     return values.reshape(call.shape)
 
 
-def serve(engine: Engine) -> None:
-    paillier_keeper.serve(engine.session, engine.rules, engine.driver, engine.parties)
+def answer_bits(rules: Rules, call: Call) -> int:
+    """All bits of the plaintexts: a slot's bound is the holder of Y's word, and nobody can look into a ciphertext."""
+    return _layout_by(rules, call).plaintexts * rules.key_bits
+
+
+def serve(engine: Engine, serving: Serving) -> int:
+    return paillier_keeper.serve(engine.session, engine.rules, engine.driver, engine.parties, serving)
 
 
 def finish(engine: Engine) -> None:
@@ -314,13 +362,6 @@ def _plus(public: PublicKey, *lists: Sequence[int]) -> list[mpz]:
 
 def _minus(public: PublicKey, numbers: Sequence[int], others: Sequence[int]) -> list[mpz]:
     return [(number - other) % public.n for number, other in zip(numbers, others, strict=True)]
-
-
-def _expanded(public: PublicKey, seed: bytes, purpose: bytes, count: int) -> list[mpz]:
-    """Numbers mod n from a seed, each from so many more bits than n has that it is as good as uniform."""
-    width = (public.bits + _SPARE_BITS) // 8
-    data = expand_bytes(seed, purpose, count * width)
-    return [mpz.from_bytes(data[at : at + width], "little") % public.n for at in range(0, len(data), width)]
 
 
 def _tell(engine: Engine, message: object) -> None:

@@ -16,19 +16,23 @@ from unpooled.errors import ProtocolError
 from unpooled.secure import paillier_keys as keys
 from unpooled.secure.engine import HowFar, Rules, Stop, follow
 from unpooled.secure.paillier_keys import PrivateKey, PublicKey
+from unpooled.secure.paillier_proof import check_proof, prove
 from unpooled.secure.paillier_sums import flat
+from unpooled.secure.serving import Serving
 from unpooled.session import Session
 from unpooled.wire import message
 from unpooled.workers import in_order
 
 _CHUNK = 8  # about 30 ms at 2048 bits
-_MOST_RESULTS = 2**32
 
 
 @message(discloses="nothing: a public key made for these products")
 class SharedKey:
+    """`roots` prove that the key can decrypt, see `paillier_proof`."""
+
     n: int
     noise_base: int
+    roots: tuple[int, ...]
 
 
 @message(discloses="how many results a product has (of trees: for how many nodes), and whose", to="the coordinator")
@@ -56,13 +60,14 @@ class Decrypted:
     sums: tuple[Bytes, ...]
 
 
-def serve(session: Session, rules: Rules, driver: str, parties: Sequence[str]) -> None:
-    """Hand out a fresh key, and decrypt what the driver says will come, until it says stop."""
+def serve(session: Session, rules: Rules, driver: str, parties: Sequence[str], serving: Serving) -> int:
+    """Hand out a fresh key, and decrypt what the driver says will come, until it says stop; how many bytes of that."""
     private = keys.make_key(rules.key_bits, insecure=rules.insecure)
-    public = private.public
+    public, total = private.public, 0
+    roots = prove(private, context_of(session.party, driver, parties))
     with session.scope("key"):
         for party in parties:
-            session.send(party, SharedKey(int(public.n), int(public.noise_base)))
+            session.send(party, SharedKey(int(public.n), int(public.noise_base), roots))
     while not isinstance(request := session.recv(driver, Decrypt, HowFar, Stop), Stop):
         if isinstance(request, HowFar):
             follow(session, driver, request)
@@ -70,10 +75,14 @@ def serve(session: Session, rules: Rules, driver: str, parties: Sequence[str]) -
         for item in request.items:
             if item.left not in parties or item.right not in parties or item.left == item.right:
                 raise ProtocolError(f"{driver} asks for decryption for parties that take no part")
-            if not 0 <= item.plaintexts < _MOST_RESULTS:
+            if item.plaintexts < 0:
                 raise ProtocolError(f"{driver} asks for decryption of a number of results that cannot be")
+        results = sum(item.plaintexts for item in request.items)
+        serving.check(session.party, driver, 2 * results * public.width, len(request.items), rows=0)
+        total += results * public.bits // 8
         with session.scope("decrypt"):
             _decrypt(session, private, request.items)
+    return total
 
 
 def _decrypt(session: Session, private: PrivateKey, items: Sequence[Item]) -> None:
@@ -98,11 +107,17 @@ def _decrypt(session: Session, private: PrivateKey, items: Sequence[Item]) -> No
         session.send(right, Decrypted(tuple(item.tag for item in theirs), tuple(found[item] for item in theirs)))
 
 
-def key_from(shared: SharedKey, bits: int, sender: str) -> PublicKey:
+def context_of(keeper: str, driver: str, parties: Sequence[str]) -> str:
+    """Whose key it is, and for whom."""
+    return repr((keeper, driver, tuple(parties)))
+
+
+def key_from(shared: SharedKey, bits: int, sender: str, context: str) -> PublicKey:
     """A public key that arrived, checked."""
     public = PublicKey(mpz(shared.n), mpz(shared.noise_base))
     try:
         keys.check_public(public, bits)
+        check_proof(public, shared.roots, context)
     except ProtocolError as error:
         raise ProtocolError(f"{sender} sent a key that is refused: {error}") from None
     return public

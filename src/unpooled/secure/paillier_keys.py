@@ -22,7 +22,7 @@ table may show in the processor's caches, and so to whoever runs programs on the
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from operator import index
@@ -43,7 +43,7 @@ TEETH, BLOCKS = 8, 8
 _ROUNDS = 40
 """GMP runs the Baillie-PSW test, which no known composite passes, and a Miller-Rabin round for each one above 24."""
 
-_SMALL_PRIMES_BELOW = 2**16
+_SPARE_BITS = 128
 
 
 @dataclass(frozen=True)
@@ -125,17 +125,15 @@ def _prime(bits: int) -> mpz:
 def check_public(key: PublicKey, bits: int) -> None:
     """Refuse a received key that was not made as `make_key` makes them, as far as that shows without the primes.
 
-    What does not show: that n has two prime factors and no more, that they were drawn at random, and that the noise
-    base is an n-th power. Such a key protects less against third parties; its owner can read whatever is encrypted
-    with it in any case.
+    That it can decrypt, and that n has no small factor, `paillier_proof` shows. What does not show: that n has two
+    prime factors and no more, that they were drawn at random, and that the noise base is an n-th power. Such a key
+    protects less against third parties; its owner can read whatever is encrypted with it in any case.
     """
     n, base = key.n, key.noise_base
     if n < 1 or key.bits != bits:
         raise ProtocolError(f"the key's n must have exactly {bits} bits")
     if n % 4 != 1:
         raise ProtocolError("the key's n is not the product of two primes ≡ 3 mod 4")
-    if gmpy2.gcd(n, gmpy2.primorial(_SMALL_PRIMES_BELOW)) != 1:
-        raise ProtocolError("the key's n has a small factor")
     if gmpy2.is_prime(n, _ROUNDS):
         raise ProtocolError("the key's n is a prime")
     if gmpy2.is_power(n):
@@ -146,6 +144,13 @@ def check_public(key: PublicKey, bits: int) -> None:
         raise ProtocolError("the key's noise base has next to no powers, so that its noise would hide nothing")
     if gmpy2.jacobi(base % n, n) != 1:
         raise ProtocolError("the key's noise base does not have the Jacobi symbol 1")
+
+
+def numbers_from(public: PublicKey, draw: Callable[[int], bytes], count: int) -> list[mpz]:
+    """Numbers mod n from random bytes, each from so many more bits than n has that it is as good as uniform."""
+    width = (public.bits + _SPARE_BITS) // 8
+    data = draw(count * width)
+    return [mpz.from_bytes(data[at : at + width], "little") % public.n for at in range(0, len(data), width)]
 
 
 @dataclass(frozen=True)
@@ -193,12 +198,12 @@ def noise_table(public: PublicKey, *, cover: bool = False) -> NoiseTable:
     return NoiseTable(public, exponent_bits // 8, depth, entries)
 
 
-def noises(table: NoiseTable, count: int) -> list[mpz]:
-    """Fresh noise for so many ciphertexts; each must be used once only."""
+def noises(table: NoiseTable, count: int, exponents: bytes | None = None) -> list[mpz]:
+    """Noise for so many ciphertexts, fresh or with exponents that are given; each must be used once only."""
     n, n_squared = table.public.n, table.public.n_squared
-    exponents = np.frombuffer(secrets.token_bytes(count * table.exponent_bytes), np.uint8)
+    drawn = np.frombuffer(exponents or secrets.token_bytes(count * table.exponent_bytes), np.uint8)
     bits = np.unpackbits(
-        exponents.reshape(count, table.exponent_bytes), axis=1, count=TEETH * BLOCKS * table.depth, bitorder="little"
+        drawn.reshape(count, table.exponent_bytes), axis=1, count=TEETH * BLOCKS * table.depth, bitorder="little"
     )
     lines = bits.reshape(count, TEETH, BLOCKS, table.depth)
     digits = np.packbits(lines, axis=1, bitorder="little")[:, 0]

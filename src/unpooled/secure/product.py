@@ -18,6 +18,7 @@ from unpooled.errors import PlanError, ProtocolError
 from unpooled.secure import paillier, plain, shares
 from unpooled.secure.calls import Call, Inputs, check_call, check_inputs
 from unpooled.secure.engine import Engine, Protection, Rules, count_questions, next_tags, open_engine
+from unpooled.secure.serving import Serving
 from unpooled.wire import message
 
 __all__ = [
@@ -25,7 +26,9 @@ __all__ = [
     "Engine",
     "Inputs",
     "Rules",
+    "Serving",
     "announce",
+    "answer_bits",
     "finish",
     "forget",
     "open_engine",
@@ -55,7 +58,7 @@ def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ints |
     for call, inputs in batch:  # 1
         check_call(call, engine.parties)
         check_inputs(call, engine.party, inputs)
-        count_questions(engine, call)
+        count_questions(engine, call, answer_bits(engine.rules, call))
     module = _ENGINES[engine.rules.engine]
     with engine.session.scope("product", engine.batches):
         held = module.share(engine, batch, tags)  # 2
@@ -81,6 +84,11 @@ def product_shares(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list
         return _ENGINES[engine.rules.engine].share(engine, batch, tags)
 
 
+def answer_bits(rules: Rules, call: Call) -> int:
+    """How many bits a product shows at the most; a receiver that makes up its matrix can make use of all of them."""
+    return _ENGINES[rules.engine].answer_bits(rules, call)
+
+
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
     """Say which batches of calls come next, so that what they need is made ahead.
 
@@ -94,9 +102,9 @@ def forget(engine: Engine, names: Iterable[str]) -> None:
     _ENGINES[engine.rules.engine].forget(engine, names)
 
 
-def serve(engine: Engine) -> None:
-    """The coordinator's part: do what the driver asks for until it has finished."""
-    _ENGINES[engine.rules.engine].serve(engine)
+def serve(engine: Engine, serving: Serving | None = None) -> int:
+    """The coordinator's part: do what the driver asks for until it has finished; how many bytes it has sent of that."""
+    return _ENGINES[engine.rules.engine].serve(engine, serving or Serving())
 
 
 def finish(engine: Engine) -> None:

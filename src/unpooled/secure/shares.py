@@ -21,8 +21,9 @@ and ρ serve once.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,13 @@ from unpooled.codec import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import dealer, mod64, permute
 from unpooled.secure.calls import Call, Inputs, OneHot, given
-from unpooled.secure.dealer import Item, Part
-from unpooled.secure.engine import Engine, Stop
+from unpooled.secure.dealer import Item, Part, method_of
+from unpooled.secure.engine import Engine, Rules, Stop
+from unpooled.secure.evidence import digest_of
 from unpooled.secure.mod64 import Places
-from unpooled.secure.packing import pack, unpack
+from unpooled.secure.packing import RING_BITS, pack, unpack
 from unpooled.secure.randomness import SEED_BYTES, expand
+from unpooled.secure.serving import Serving
 from unpooled.secure.supply import LAYOUT, ask_ahead, slots_of, supplied
 from unpooled.wire import message
 
@@ -62,6 +65,7 @@ class Mask:
     """A mask that was dealt; it is bound to the first matrix that it hides."""
 
     values: Ring
+    seed: bytes
     bound_to: bytes = b""
 
     def bind(self, matrix: NDArray[Any], whose: str, sizes: tuple[int, ...] = ()) -> None:
@@ -84,10 +88,15 @@ class Task:
     part: Part
     peer: str
     is_left: bool
+    rows: slice
     orders: Places | None = None
     places: Places | None = None
     lengths: Ints | None = None
     inside: int = 0
+
+    def side(self, *, own: bool) -> str:
+        """Whose matrix is meant, and which where two stand one above the other."""
+        return ("x" if self.is_left is own else "y") + ("-below" if self.rows.start else "")
 
 
 def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Ring]:
@@ -117,12 +126,20 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
 def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Task]:
     """This party's terms, with what the coordinator dealt for them."""
     tasks = []
-    for place, item, part in supplied(engine, [call for call, _ in batch], tags):
+    for place, (item, rows, _), part in supplied(engine, [call for call, _ in batch], tags):
         is_left = item.left == engine.party
-        peer = item.right if is_left else item.left
-        tasks.append(Task(place, *batch[place], tags[place], item, part, peer, is_left=is_left))
+        peer, (call, inputs) = item.right if is_left else item.left, batch[place]
+        tasks.append(
+            Task(place, call, _rows_of(inputs, rows), tags[place], item, part, peer, is_left=is_left, rows=rows)
+        )
         _keep_mask(engine, tasks[-1])
     return tasks
+
+
+def _rows_of(inputs: Inputs, rows: slice) -> Inputs:
+    """What is held of some rows: all, or one of two matrices that stand one above the other."""
+    x, y = (None if matrix is None else matrix[rows] for matrix in (inputs.x, inputs.y))
+    return replace(inputs, x=x, y=y)
 
 
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
@@ -153,12 +170,14 @@ def _send_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
             x, mask = given(task.inputs.x), _mask(engine, "x", item.x, (item.rows, item.width))
             mask.bind(x, engine.party, left.sizes if isinstance(left, OneHot) else ())
             if _first_time(engine, "sent", peer, "x", item.x):
+                _keep_opening(engine, task, mask.seed)
                 full = mod64.one_hot(x, left.sizes) if isinstance(left, OneHot) else x.view(np.uint64)
                 hidden.append((task.tag, full - mask.values))
         elif not task.is_left:
             words, mask = _words(task), _mask(engine, "y", item.y, (item.rows, item.words))
             mask.bind(words, engine.party)
             if _first_time(engine, "sent", peer, "y", item.y):
+                _keep_opening(engine, task, mask.seed)
                 hidden.append((task.tag, words - mask.values))
     if hidden:
         engine.session.send(peer, Hidden(tuple(tag for tag, _ in hidden), tuple(values for _, values in hidden)))
@@ -180,6 +199,7 @@ def _take_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
     for (key, task), values in zip(new.items(), hidden.values, strict=True):
         width = task.item.words if task.is_left else task.item.width
         engine.prepared[key] = _shaped(values, (task.item.rows, width), peer)
+        _keep_received(engine, task, values)
 
 
 def _send_orders(engine: Engine, right: str, tasks: Sequence[Task]) -> None:
@@ -189,6 +209,7 @@ def _send_orders(engine: Engine, right: str, tasks: Sequence[Task]) -> None:
             x, nodes = given(task.inputs.x), given(task.inputs.nodes)
             task.orders, task.lengths = mod64.sort_rows(x, left.sizes, nodes, left.nodes)
             task.places = permute.hidden_places(_seed(task.part.once, engine), task.orders, nodes)
+            _keep_opening(engine, task, task.part.once)
     if tasks:
         places, lengths = [given(task.places) for task in tasks], [given(task.lengths) for task in tasks]
         engine.session.send(right, Orders(tuple(task.tag for task in tasks), tuple(places), tuple(lengths)))
@@ -217,6 +238,7 @@ def _take_orders(engine: Engine, left: str, tasks: Sequence[Task]) -> None:
         if beyond or not permute.lengths_fit(lengths, inside, form.sizes, form.nodes):
             raise ProtocolError(f"{left} sent Orders that are none")
         task.places, task.lengths, task.inside = places, lengths, inside
+        _keep_received(engine, task, places, lengths)
 
 
 def _left_share(engine: Engine, task: Task) -> Ring:
@@ -250,7 +272,8 @@ def _keep_mask(engine: Engine, task: Task) -> None:
     if task.part.mask:
         side, name = ("x", task.item.x) if task.is_left else ("y", task.item.y)
         shape = (task.item.rows, task.item.width if task.is_left else task.item.words)
-        engine.prepared["mask", side, name] = Mask(expand(_seed(task.part.mask, engine), b"mask", shape))
+        seed = _seed(task.part.mask, engine)
+        engine.prepared["mask", side, name] = Mask(expand(seed, b"mask", shape), seed)
 
 
 def _mask(engine: Engine, side: str, name: str, shape: tuple[int, int]) -> Mask:
@@ -267,6 +290,32 @@ def _words(task: Task) -> Ring:
     if isinstance(task.call.left, OneHot) and task.item.method == "triple":
         return mod64.fold(words, given(task.inputs.nodes), task.call.left.nodes)
     return words
+
+
+def _keep_opening(engine: Engine, task: Task, seed: bytes) -> None:
+    """Keep what opens a hidden matrix, where the product is about something that can be checked."""
+    if engine.evidence and task.inputs.about is not None:
+        engine.evidence.keep_opening(task.side(own=True), task.tag, task.peer, dict(task.inputs.about), seed=seed.hex())
+
+
+def _keep_received(engine: Engine, task: Task, *values: NDArray[Any]) -> None:
+    """Keep a digest of a hidden matrix that arrived, and what is needed to hide one in the same way (`reopening`)."""
+    if engine.evidence and task.inputs.about is not None:
+        left = task.call.left
+        engine.evidence.keep_received(
+            task.side(own=False),
+            task.tag,
+            task.peer,
+            dict(task.inputs.about),
+            method=task.item.method,
+            rows=task.item.rows,
+            part=(task.rows.start or 0, task.rows.stop),
+            slots=astuple(slots_of(task.call)),
+            sizes=left.sizes if isinstance(left, OneHot) else (),
+            nodes=left.nodes if isinstance(left, OneHot) else 0,
+            seed=task.part.other.hex(),
+            sha256=digest_of(*values),
+        )
 
 
 def _shape(call: Call) -> tuple[int, ...]:
@@ -316,8 +365,19 @@ def read(engine: Engine, call: Call, total: Ring) -> Ints:  # noqa: ARG001
     return unpack(total, slots_of(call))
 
 
-def serve(engine: Engine) -> None:
-    dealer.serve(engine.session, engine.driver, engine.parties)
+def answer_bits(rules: Rules, call: Call) -> int:
+    """All bits of the words that travel, and how long the runs of rows are, where the holder of Y is told.
+
+    Words are mod 2^64 whatever the bound on results is, so that nothing keeps their upper bits from being used.
+    """
+    bits = RING_BITS * math.prod(_shape(call))
+    if method_of(call, rules) == "permute":
+        bits += call.cells * call.rows.bit_length() * len(call.terms)
+    return bits
+
+
+def serve(engine: Engine, serving: Serving) -> int:
+    return dealer.serve(engine.session, engine.driver, engine.parties, serving)
 
 
 def finish(engine: Engine) -> None:

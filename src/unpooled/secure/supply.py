@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from unpooled.errors import ProtocolError
 from unpooled.secure import dealer
@@ -21,8 +22,13 @@ from unpooled.secure.stock import Shape
 LAYOUT = "\n"
 """Stands between a matrix's name and how it was packed."""
 
-Need = tuple[Item, Shape | None]
-"""What a product takes, and the shape of it where any numbers of that shape will do."""
+
+class Need(NamedTuple):
+    """What a product of some rows takes, and the shape of it where any numbers of that shape will do."""
+
+    item: Item
+    rows: slice
+    shape: Shape | None = None
 
 
 def slots_of(call: Call) -> Slots:
@@ -30,24 +36,25 @@ def slots_of(call: Call) -> Slots:
     return slots_for(call.columns, call.result_bound, RING_BITS)
 
 
-def supplied(engine: Engine, calls: Sequence[Call], tags: Sequence[bytes]) -> list[tuple[int, Item, Part]]:
+def supplied(engine: Engine, calls: Sequence[Call], tags: Sequence[bytes]) -> list[tuple[int, Need, Part]]:
     """This party's terms: the place of the call in its batch, what the term takes, and what was dealt for it."""
     me = engine.party
     needs = [_needs(engine, call, tag) for call, tag in zip(calls, tags, strict=True)]
     seed, dealt = _deal(engine, [need for group in needs for need in group])
     found, number = [], 0
-    for place, item, shape in [(place, *need) for place, group in enumerate(needs) for need in group]:
+    for place, need in [(place, need) for place, group in enumerate(needs) for need in group]:
+        item = need.item
         if me in (item.left, item.right):
-            if shape:
-                part = engine.stock.take(shape)
+            if need.shape:
+                part = engine.stock.take(need.shape)
             elif me == engine.driver and chooses(me, item):
                 part = _chosen_part(engine, item, seed, number)
             else:
                 part = next(dealt)
             if item.right == me:
                 engine.masked.add(item.y)
-            found.append((place, item, part))
-        number += not shape
+            found.append((place, need, part))
+        number += not need.shape
     return found
 
 
@@ -75,9 +82,17 @@ def _needs(engine: Engine, call: Call, tag: bytes) -> list[Need]:
     y = f"{call.y}{LAYOUT}{slots_of(call)}" if call.y else unnamed  # packed in another way it is another matrix
     if method == "triple" and isinstance(left, OneHot):
         width, words, y = left.bins, words * left.nodes, unnamed  # the nodes, folded into Y, make it another each time
-    items = [Item(one, other, method, call.rows, width, words, x, y, 1) for one, other in call.terms]
+    if call.fixed:
+        other, parts = f"{unnamed} below", (slice(call.fixed), slice(call.fixed, call.rows))
+        sizes = (call.fixed, x, unnamed), (call.rows - call.fixed, other, y if call.y else other)
+        return [
+            Need(Item(*term, method, rows, width, words, name_x, name_y, 1), part)
+            for term in call.terms
+            for part, (rows, name_x, name_y) in zip(parts, sizes, strict=True)
+        ]
+    items = [Item(*term, method, call.rows, width, words, x, y, 1) for term in call.terms]
     any_will_do = len(items) == 1 and y == unnamed and chooses(engine.driver, items[0])
-    return [(item, _shape(item) if any_will_do else None) for item in items]
+    return [Need(item, slice(call.rows), _shape(item) if any_will_do else None) for item in items]
 
 
 def _shape(item: Item) -> Shape:
@@ -86,9 +101,9 @@ def _shape(item: Item) -> Shape:
 
 def _to_ask(engine: Engine, needs: Sequence[Need]) -> list[Item]:
     """What the driver asks for: what is for one product alone, then what there is too little of in stock."""
-    lacking = engine.stock.lacking(shape for _, shape in needs if shape)
+    lacking = engine.stock.lacking(need.shape for need in needs if need.shape)
     ahead = [Item(s.left, s.right, "permute", s.rows, s.width, s.words, "", "", copies) for s, copies in lacking]
-    return [item for item, shape in needs if not shape] + ahead
+    return [need.item for need in needs if not need.shape] + ahead
 
 
 def _ask(engine: Engine, needs: Sequence[Need]) -> bytes:
@@ -107,7 +122,7 @@ def _ask(engine: Engine, needs: Sequence[Need]) -> bytes:
 def _deal(engine: Engine, needs: Sequence[Need]) -> tuple[bytes, Iterator[Part]]:
     """Have numbers dealt, unless they were asked for ahead; the driver's seed, and what is for one product alone."""
     me = engine.party
-    mine = [(item, shape) for item, shape in needs if me in (item.left, item.right)]
+    mine = [need for need in needs if me in (need.item.left, need.item.right)]
     if me != engine.driver:
         seed, items = b"", _to_ask(engine, mine)
     else:
@@ -116,7 +131,7 @@ def _deal(engine: Engine, needs: Sequence[Need]) -> tuple[bytes, Iterator[Part]]
             seed = engine.chosen.popleft()
         else:
             seed = _ask(engine, needs)
-        items = [item for item, _ in mine if not chooses(me, item)]
+        items = [need.item for need in mine if not chooses(me, need.item)]
     alone, parts = list[Part](), _receive(engine, items)
     for item in items:
         into = alone if item.y else engine.stock.parts[_shape(item)]

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unpooled.codec import Bools, Floats, Ints
-from unpooled.vertical.ground import Ground, Grown, Seedling
-from unpooled.vertical.growing import grow
+from unpooled.vertical.ground import Grow, Grown, Seedling
 from unpooled.vertical.numbers import exact_sum, log, mean_of, sigmoid, softmax, to_integers
 from unpooled.vertical.parameters import AnyBoosting, GbdtParameters, LgbParameters, XgbParameters, outputs_of
 from unpooled.vertical.splitting import shrunk
@@ -46,12 +45,13 @@ class Booster:
 
 
 def boost(
-    ground: Ground,
+    grow: Grow,
+    features: int,
     parameters: AnyBoosting,
     targets: Sequence[tuple[Target, Floats]],
     begin_group: Callable[[], None],
 ) -> list[Booster]:
-    """Fit a model to each target, given with its checked weights, all in lock-step."""
+    """Fit a model to each target, given with its checked weights, all in lock-step, by trees on so many features."""
     boosters = [_begun(parameters, target, weights) for target, weights in targets]
     outputs = outputs_of(parameters)
     for number in range(parameters.trees):
@@ -62,7 +62,7 @@ def boost(
             gradients, hessians = _derivatives(parameters, booster)
             weights = _sampled(parameters, booster, gradients, number, rng)
             sampled = bool((weights[(booster.weights > 0) & ~booster.aside] == 0).any())
-            drawn = _drawn(parameters, ground.space.features, rng)
+            drawn = _drawn(parameters, features, rng)
             for k in range(outputs):
                 h = hessians[:, k] * weights
                 split_weight = (
@@ -79,7 +79,7 @@ def boost(
         grown = []
         for begin in range(0, len(seedlings), parameters.lockstep):
             begin_group()
-            grown += grow(ground, seedlings[begin : begin + parameters.lockstep])
+            grown += grow(seedlings[begin : begin + parameters.lockstep])
         for place, booster in enumerate(alive):
             mine = slice(place * outputs, (place + 1) * outputs)
             _add(parameters, booster, seedlings[mine], grown[mine], second[mine])

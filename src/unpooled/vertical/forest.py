@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unpooled.codec import Bools, Floats
-from unpooled.vertical.ground import Ground, Grown, Seedling
-from unpooled.vertical.growing import grow
+from unpooled.vertical.ground import Grow, Grown, Seedling
 from unpooled.vertical.numbers import mean_of, to_integers
-from unpooled.vertical.parameters import ForestParameters
+from unpooled.vertical.parameters import ForestParameters, serve_again
 from unpooled.vertical.standing import OUTSIDE
 from unpooled.vertical.targets import Target, counted, one_hot
 
@@ -42,7 +41,8 @@ class Forest:
 
 
 def plant(
-    ground: Ground,
+    grow: Grow,
+    features: int,
     parameters: ForestParameters,
     targets: Sequence[tuple[Target, Floats]],
     begin_group: Callable[[], None],
@@ -53,8 +53,8 @@ def plant(
     for begin in range(0, len(waiting), parameters.lockstep):
         group = waiting[begin : begin + parameters.lockstep]
         begin_group()
-        seedlings = [_seedling(ground, parameters, forests[place], place, number) for place, number in group]
-        for (place, _), seedling, tree in zip(group, seedlings, grow(ground, seedlings), strict=True):
+        seedlings = [_seedling(features, parameters, forests[place], place, number) for place, number in group]
+        for (place, _), seedling, tree in zip(group, seedlings, grow(seedlings), strict=True):
             _add(forests[place], seedling, tree, parameters.classes)
     return forests
 
@@ -67,7 +67,7 @@ def _begun(parameters: ForestParameters, target: Target, weights: Floats) -> For
     return Forest(base, truth - base, weights, target.seed, np.zeros(truth.shape), np.zeros((len(weights), 1)))
 
 
-def _seedling(ground: Ground, parameters: ForestParameters, forest: Forest, place: int, number: int) -> Seedling:
+def _seedling(features: int, parameters: ForestParameters, forest: Forest, place: int, number: int) -> Seedling:
     rows, rng = np.flatnonzero(forest.weights > 0), np.random.default_rng([forest.seed, number])
     if parameters.bootstrap:
         factors = counted(rows[rng.integers(0, len(rows), len(rows))], len(forest.weights))
@@ -75,12 +75,12 @@ def _seedling(ground: Ground, parameters: ForestParameters, forest: Forest, plac
         drawn = rng.choice(rows, max(round(parameters.row_share * len(rows)), 1), replace=False)
         factors = counted(drawn, len(forest.weights))
     part = None if parameters.hide_bags else factors > 0
-    same = not parameters.bootstrap and part is not None
+    same = serve_again(parameters)
     weights = forest.weights * (1.0 if same else factors)
     values = np.concatenate([forest.truth, np.ones((len(weights), 1))], axis=1) * weights[:, np.newaxis]
     y, exponents = to_integers(values, parameters.precision)
     name = f"forest {place}" if same else f"tree {number} model {place}"
-    drawn_features = _drawn(parameters, rng, ground.space.features)
+    drawn_features = _drawn(parameters, rng, features)
     return Seedling(name, y, exponents, part, drawn=drawn_features, serve_again=same)
 
 

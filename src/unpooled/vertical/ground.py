@@ -104,13 +104,18 @@ class Grown:
         return cls(first, owner, split, best, gains, totals, where)
 
 
+Grow = Callable[[Sequence[Seedling]], list[Grown]]
+"""Grows trees together."""
+
+
 @dataclass(eq=False)
 class Ground:
     """What trees grow on: the features of all owners, the active party's own bins, and the splits made by those.
 
     `name` goes before those of gradients, which are never used twice. `opened` remembers the sides of all rows by owner
     and split, where passive parties say them for all. `notebook` keeps each group of trees, `known` of them from before
-    an interruption; `groups` counts those that were grown or known.
+    an interruption; `groups` counts those that were grown or known. `numbered` says by owner how many
+    splits it has numbered.
     """
 
     team: Team
@@ -123,6 +128,7 @@ class Ground:
     notebook: Notebook | None = None
     known: int = 0
     groups: int = 0
+    numbered: dict[int, int] = field(default_factory=dict)
 
     @property
     def me(self) -> int:

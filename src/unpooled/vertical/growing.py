@@ -24,15 +24,28 @@ from unpooled.vertical.opening import Opened, open_splits
 from unpooled.vertical.parameters import LgbParameters
 from unpooled.vertical.remembering import grown_from, page_of, splits_from
 from unpooled.vertical.standing import OUTSIDE, ROOT, Families, packed, root_family, standing_in_bag
+from unpooled.vertical.trail import evidence_of, keep_leaves
 
 
 def grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Grown]:
     """Grow these trees together; or take them from the notebook, where they are known from before an interruption."""
     ground.groups += 1
+    if evidence := evidence_of(ground.team):
+        evidence.group = ground.groups
+    grown = _grown(ground, seedlings)
+    if evidence:
+        keep_leaves(evidence, seedlings, grown)
+    return grown
+
+
+def _grown(ground: Ground, seedlings: Sequence[Seedling]) -> list[Grown]:
     if ground.notebook is not None and ground.groups <= ground.known:
         page = ground.notebook.read(ground.groups - 1)
-        ground.table = splits_from(page)
-        return grown_from(page)
+        ground.table, grown = splits_from(page), grown_from(page)
+        for tree in grown:
+            for owner, split in zip(tree.owner.tolist(), tree.split.tolist(), strict=True):
+                ground.numbered[owner] = max(ground.numbered.get(owner, 0), split + 1)
+        return grown
     grown = _grow(ground, seedlings)
     if ground.notebook is not None:
         ground.notebook.write(**page_of(grown, ground.table))

@@ -10,14 +10,17 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from unpooled.checkpoint import Notebook
-from unpooled.codec import Bools, Ints, Ints32
+from unpooled.codec import Ints32
 from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.secure.calls import Call, Inputs, OneHot
+from unpooled.secure.engine import count_bits, count_splits
 from unpooled.secure.product import forget, product
 from unpooled.vertical import messages
 from unpooled.vertical.binning import Binned
+from unpooled.vertical.bounding import HiddenGrowth, check_counts, check_growth, check_trees, count_split
+from unpooled.vertical.budget import groups_of, merged_bits
 from unpooled.vertical.layout import Feature, Layout
-from unpooled.vertical.parameters import AnyTrees, outputs_of, sums_of
+from unpooled.vertical.parameters import AnyTrees, outputs_of, serve_again
 from unpooled.vertical.remembering import page_of_splits, splits_from
 from unpooled.vertical.splits import SplitTable, right_of
 from unpooled.vertical.standing import (
@@ -32,8 +35,10 @@ from unpooled.vertical.standing import (
     unpacked,
 )
 from unpooled.vertical.team import Team
+from unpooled.vertical.trail import COLUMNS, about_hidden_nodes, about_nodes, columns_kept, evidence_of
 
 NAME_BYTES = 16
+_MOST_COLUMNS = 2**16
 
 
 def lend(
@@ -45,30 +50,42 @@ def lend(
     """
     session, table = team.session, SplitTable()
     session.send(team.active, lent_columns(own))
+    if evidence := evidence_of(team):
+        evidence.commit(session, [team.active], COLUMNS, columns_kept(own))
     begin = session.recv(team.active, messages.Begin)
     if begin.rows != len(own.columns):
         raise ProtocolError(f"{team.active} has {begin.rows} rows and {session.party} {len(own.columns)}: align first")
     if len(begin.name) != NAME_BYTES:
-        raise ProtocolError(f"{team.active} sent Begin with a name that cannot be")
-    done, left = 0, models * parameters.trees * outputs_of(parameters)
+        raise ProtocolError(f"invalid Begin from {team.active}: the model's name is not {NAME_BYTES} bytes long")
+    if begin.groups != groups_of(parameters, models):
+        raise ProtocolError(
+            f"invalid Begin from {team.active}: {begin.groups} groups of trees, where the plan has "
+            f"{groups_of(parameters, models)}"
+        )
+    if evidence:
+        evidence.take_commitment(session, team.active)
+    done, left, counts = 0, models * parameters.trees * outputs_of(parameters), team.products.counted
     if notebook:
         done, left = len(notebook), left - sum(int(page["trees"]) for page in notebook.pages())
         page = notebook.read(done - 1)
         table = splits_from(page)
-        answered = team.products.answered
-        answered[team.digest] = max(answered[team.digest], int(page["answered"]))
+        for name, counted in counts.items():
+            counted[team.digest] = max(counted[team.digest], int(page[name]))
     while isinstance(trees := session.recv(team.active, messages.Trees, messages.Finished), messages.Trees):
         left -= len(trees.names)
-        if left < 0:
+        if left < 0 or done == begin.groups:
             raise RefusedError(
                 f"{session.party} takes part in the trees that the plan names, and {team.active} wants more"
             )
-        _grow(team, parameters, own, table, trees)
+        check_trees(team, parameters, trees, begin.name)
         done += 1
+        if evidence:
+            evidence.group = done
+        _grow(team, parameters, own, table, trees)
         if notebook is not None:
-            counts = {"trees": np.array(len(trees.names)), "answered": np.array(team.products.answered[team.digest])}
-            notebook.write(**page_of_splits(table), **counts)
-        session.progress(min(done, begin.groups), begin.groups)
+            kept = {name: np.array(counted[team.digest]) for name, counted in counts.items()}
+            notebook.write(**page_of_splits(table), trees=np.array(len(trees.names)), **kept)
+        session.progress(done, begin.groups)
     return begin.name, table
 
 
@@ -84,11 +101,15 @@ def lent_columns(own: Binned) -> messages.LentColumns:
     )
 
 
-def layout_of(lent: messages.LentColumns, sender: str) -> Layout:
-    """The layout that a party tells of."""
+def layout_of(lent: messages.LentColumns, sender: str, bins: int) -> Layout:
+    """The layout that a party tells of, whose columns have so many bins for values at the most."""
     lists = lent.values, lent.missing, lent.usual
     if any(each.ndim != 1 for each in (*lists, *lent.bundles)) or len({len(each) for each in lists}) > 1:
-        raise ProtocolError(f"{sender} sent LentColumns that do not fit together")
+        raise ProtocolError(f"invalid LentColumns from {sender}: the lists differ in length")
+    if len(lent.values) > _MOST_COLUMNS:
+        raise ProtocolError(f"invalid LentColumns from {sender}: more than {_MOST_COLUMNS} columns")
+    if int(lent.values.max(initial=1)) > bins:
+        raise ProtocolError(f"invalid LentColumns from {sender}: more bins than the {bins} of the plan")
     features = zip(lent.values.tolist(), lent.missing.tolist(), lent.usual.tolist(), strict=True)
     layout = Layout(
         tuple(Feature(values, bool(missing), usual) for values, missing, usual in features),
@@ -97,7 +118,7 @@ def layout_of(lent: messages.LentColumns, sender: str) -> Layout:
     try:
         layout.check()
     except InputError as error:
-        raise ProtocolError(f"{sender} sent LentColumns that cannot be: {error}") from None
+        raise ProtocolError(f"invalid LentColumns from {sender}: {error}") from None
     return layout
 
 
@@ -149,26 +170,28 @@ def _asks_anew(team: Team, parameters: AnyTrees) -> bool:
 def _grow(team: Team, parameters: AnyTrees, own: Binned, table: SplitTable, trees: messages.Trees) -> None:
     """Take part in one group of trees."""
     session, active = team.session, team.active
-    if trees.sums != sums_of(parameters):
-        raise ProtocolError(f"{active} sent Trees with another number of sums than the learner needs")
-    standings = _standings(team, parameters, own, trees)
+    standings, hidden = _standings(team, parameters, own, trees), HiddenGrowth()
     while True:
-        if parameters.hide_nodes:
-            hidden = session.recv(active, messages.HiddenLevel, messages.OpenForAll, messages.Grown)
-            if isinstance(hidden, messages.Grown):
-                return forget(team.products, hidden.forget)
-            if isinstance(hidden, messages.HiddenLevel):
-                _show_hidden(team, parameters, standings, trees, hidden)
-            else:
-                _open_for_all(team, own, table, hidden)
-        else:
-            request = session.recv(active, messages.Level, messages.Open, messages.Grown)
-            if isinstance(request, messages.Grown):
-                return forget(team.products, request.forget)
-            if isinstance(request, messages.Level):
+        request = (
+            session.recv(active, messages.HiddenLevel, messages.OpenForAll, messages.Grown)
+            if parameters.hide_nodes
+            else session.recv(active, messages.Level, messages.Open, messages.Grown)
+        )
+        match request:
+            case messages.HiddenLevel():
+                _show_hidden(team, parameters, standings, trees, request, hidden)
+            case messages.OpenForAll():
+                _open_for_all(team, parameters, own, table, request, hidden)
+            case messages.Level():
                 _show(team, parameters, standings, trees, request)
-            else:
+            case messages.Open():
                 _open(team, parameters, table, standings, request)
+            case messages.Grown():
+                if request.forget != (() if serve_again(parameters) else trees.names):
+                    raise ProtocolError(
+                        f"invalid Grown from {active}: it forgets other gradients than those of the group"
+                    )
+                return forget(team.products, request.forget)
 
 
 def _standings(team: Team, parameters: AnyTrees, own: Binned, trees: messages.Trees) -> list[Standing]:
@@ -177,7 +200,9 @@ def _standings(team: Team, parameters: AnyTrees, own: Binned, trees: messages.Tr
         return [standing_in_bag(own, None, min_rows, cut=False) for _ in trees.names]
     bags = team.session.recv(team.active, messages.Bags)
     if len(bags.taking_part) != len(trees.names):
-        raise ProtocolError(f"{team.active} sent Bags for another number of trees than grow")
+        raise ProtocolError(
+            f"invalid Bags from {team.active}: for {len(bags.taking_part)} trees, where {len(trees.names)} grow"
+        )
     return [
         standing_in_bag(own, unpacked(bits, rows, team.active), min_rows, cut=bags.cut) for bits in bags.taking_part
     ]
@@ -190,11 +215,13 @@ def _show(
     of_trees = [_standing_of(team, standings, level_of.tree) for level_of in level.trees]
     families = [_families(team, *each) for each in zip(of_trees, level.trees, strict=True)]
     if len({of_tree.tree for of_tree in level.trees}) < len(families) or len({f.siblings for f in families}) != 1:
-        raise ProtocolError(f"{team.active} sent a Level with trees that cannot be together")
+        raise ProtocolError(f"invalid Level from {team.active}: repeated trees, or roots beside other nodes")
     for standing, level_of, of_tree in zip(of_trees, level.trees, families, strict=True):
+        check_growth(team, parameters, standing, of_tree)
         if of_tree.siblings == 2:
             rows, counts = members(standing.where, of_tree.parents)
             sides = unpacked(level_of.sides, len(rows), team.active)
+            check_counts(team, standing.min_rows, sides, counts, "Level")
             standing.where[rows] = np.repeat(of_tree.firsts, counts) + sides
     looks = shown(of_trees, families)
     part, batch = in_part(team, parameters, families), []
@@ -202,11 +229,14 @@ def _show(
         party, shape = team.session.party, (len(standing.where), len(of_tree))
         call = tree_call(team, party, standing.layout, parameters, trees, level_of.tree, shape, part=part)
         if len(look.rows) > call.rows:
-            raise ProtocolError(f"{team.active} sent a Level that asks about the larger of two siblings")
-        inputs = Inputs(x=look.laid_out(bins, call.rows, part=part), nodes=look.nodes_in(call.rows, part=part))
-        batch.append((call, inputs))
+            raise ProtocolError(f"invalid Level from {team.active}: it asks about the larger of two siblings")
+        x, nodes = look.laid_out(bins, call.rows, part=part), look.nodes_in(call.rows, part=part)
+        about = about_nodes(team, level_of.tree, of_tree, look, part=part)
+        batch.append((call, Inputs(x=x, nodes=nodes, about=about)))
     product(team.products, batch)
     if standings[0].min_rows > 1:
+        bits = sum(map(len, families)) * merged_bits(standings[0].layout)
+        count_bits(team.products, team.digest, len(standings[0].own.columns), bits)
         each = zip(of_trees, families, strict=True)
         groups = [standing.groups[first] for standing, of_tree in each for first in of_tree.firsts.tolist()]
         ends, joined = (packed(np.concatenate(bits)) for bits in zip(*groups, strict=True))
@@ -232,25 +262,31 @@ def _families(team: Team, standing: Standing, level: messages.TreeLevel) -> Fami
             and set(level.asked.tolist()) <= {0, 1}
         )
     if not fits:
-        raise ProtocolError(f"{team.active} sent a Level with nodes that cannot be")
+        raise ProtocolError(f"invalid Level from {team.active}: unknown or repeated nodes")
     return families
 
 
 def _show_hidden(
-    team: Team, parameters: AnyTrees, standings: Sequence[Standing], trees: messages.Trees, level: messages.HiddenLevel
+    team: Team,
+    parameters: AnyTrees,
+    standings: Sequence[Standing],
+    trees: messages.Trees,
+    level: messages.HiddenLevel,
+    hidden: HiddenGrowth,
 ) -> None:
     """Show the sums over the bins of nodes whose rows this party does not know."""
     fits = level.trees.ndim == 1 and level.trees.size > 0 and level.trees.shape == level.nodes.shape
     if not fits or len(set(level.trees.tolist())) < level.trees.size:
-        raise ProtocolError(f"{team.active} sent a HiddenLevel that cannot be")
-    batch = []
-    for tree, nodes in zip(level.trees.tolist(), level.nodes.tolist(), strict=True):
-        standing = _standing_of(team, standings, tree)
-        if not 0 < nodes <= len(standing.where):
-            raise ProtocolError(f"{team.active} sent a HiddenLevel that cannot be")
+        raise ProtocolError(f"invalid HiddenLevel from {team.active}: repeated trees, or lists of different length")
+    batch, each = [], list(zip(level.trees.tolist(), level.nodes.tolist(), strict=True))
+    hidden.look(
+        team, parameters, [(tree, nodes, len(_standing_of(team, standings, tree).where)) for tree, nodes in each]
+    )
+    for tree, nodes in each:
+        standing = standings[tree]
         shape = len(standing.own.columns), nodes
         call = tree_call(team, team.session.party, standing.layout, parameters, trees, tree, shape)
-        batch.append((call, Inputs(x=standing.own.columns)))
+        batch.append((call, Inputs(x=standing.own.columns, about=about_hidden_nodes(team, tree))))
     product(team.products, batch)
 
 
@@ -258,59 +294,71 @@ def _open(
     team: Team, parameters: AnyTrees, table: SplitTable, standings: Sequence[Standing], request: messages.Open
 ) -> None:
     """Say on which side the rows of each node fall, if both sides have enough of them."""
-    splits = _columns(team, request.trees, request.nodes, request.features, request.places, request.missing_left)
+    fields = request.trees, request.nodes, request.features, request.places, request.missing_left
+    splits = _columns(team, "Open", *fields)
     numbers, sides = [], []
+    count_splits(team.products, team.digest, len(splits))
     for tree in dict.fromkeys(split[0] for split in splits):  # the active party asks tree by tree
         standing, of_tree = _standing_of(team, standings, tree), [split for split in splits if split[0] == tree]
         for _, node, feature, place, missing_left in of_tree:
-            _check_split(team, standing.layout, feature, place)
+            _check_split(team, standing.layout, feature, place, "Open")
             check_open(standing, node, feature, place, bool(missing_left), team.active)
             standing.opened.add(node)
             numbers.append(table.number(feature, place, bool(missing_left)))
+        count_split(team, parameters, standing, (split[1] for split in of_tree))
         rows, counts = members(standing.where, np.array([split[1] for split in of_tree], np.int32))
+        count_bits(team.products, team.digest, len(standing.where), len(rows))
         of_rows = np.repeat(numbers[-len(of_tree) :], counts)
         right = right_of(table, standing.layout, standing.own.feature_bins, rows, of_rows)
-        _check_counts(team, parameters.min_rows, right, counts)
+        check_counts(team, parameters.min_rows, right, counts, "Open")
         for number, count in zip(numbers[-len(of_tree) :], counts.tolist(), strict=True):
             table.used(number, count)
         sides.append(right)
     team.session.send(team.active, messages.Opened(np.array(numbers, np.int32), packed(np.concatenate(sides))))
 
 
-def _check_counts(team: Team, min_rows: int, right: Bools, counts: Ints) -> None:
-    """Refuse splits that leave too few rows on a side."""
-    if not counts.all():
-        raise ProtocolError(f"{team.active} asks to Open a node that has no rows")
-    to_the_right = np.add.reduceat(right, np.cumsum([0, *counts[:-1]]), dtype=np.int64)
-    if min(int(to_the_right.min()), int((counts - to_the_right).min())) < min_rows:
-        raise RefusedError(f"{team.session.party} opens no split that leaves fewer than {min_rows} rows on a side")
-
-
-def _open_for_all(team: Team, own: Binned, table: SplitTable, request: messages.OpenForAll) -> None:
+def _open_for_all(
+    team: Team,
+    parameters: AnyTrees,
+    own: Binned,
+    table: SplitTable,
+    request: messages.OpenForAll,
+    hidden: HiddenGrowth,
+) -> None:
     """Say on which side all rows fall: which node is split stays with the active party."""
-    rows, numbers, sides = np.arange(len(own.columns)), [], []
-    for feature, place, missing_left in _columns(team, request.features, request.places, request.missing_left):
-        _check_split(team, own.layout, feature, place)
-        number = table.number(feature, place, bool(missing_left))
+    splits, rows = (
+        _columns(team, "OpenForAll", request.features, request.places, request.missing_left),
+        len(own.columns),
+    )
+    if len(set(splits)) < len(splits) or not {split[2] for split in splits} <= {0, 1}:
+        raise ProtocolError(f"invalid OpenForAll from {team.active}: repeated splits, or no side for missing values")
+    for feature, place, _ in splits:
+        _check_split(team, own.layout, feature, place, "OpenForAll")
+    hidden.open(team, parameters, len(splits), rows)
+    known = len(table.splits)
+    numbers = [table.number(feature, place, bool(missing_left)) for feature, place, missing_left in splits]
+    count_splits(team.products, team.digest, len(table.splits) - known)  # the others were opened before
+    count_bits(team.products, team.digest, rows, rows * (len(table.splits) - known))
+    every, sides = np.arange(rows), []
+    for number in numbers:
         table.used(number, 0)
-        numbers.append(number)
-        sides.append(right_of(table, own.layout, own.feature_bins, rows, np.full(len(rows), number)))
+        sides.append(right_of(table, own.layout, own.feature_bins, every, np.full(rows, number)))
     team.session.send(team.active, messages.OpenedForAll(np.array(numbers, np.int32), packed(np.concatenate(sides))))
 
 
 def _standing_of(team: Team, standings: Sequence[Standing], tree: int) -> Standing:
     if not 0 <= tree < len(standings):
-        raise ProtocolError(f"{team.active} speaks of a tree that does not grow")
+        raise ProtocolError(f"invalid number of a tree from {team.active}: {len(standings)} grow")
     return standings[tree]
 
 
-def _columns(team: Team, *fields: Ints32) -> list[tuple[int, ...]]:
+def _columns(team: Team, kind: str, *fields: Ints32) -> list[tuple[int, ...]]:
     """The splits that are asked for, one by one."""
     if len({field.shape for field in fields}) > 1 or not fields[0].size or fields[0].ndim != 1:
-        raise ProtocolError(f"{team.active} asks to open splits, and what it says of them does not fit together")
+        raise ProtocolError(f"invalid {kind} from {team.active}: no splits, or lists of different length")
     return list(zip(*(field.tolist() for field in fields), strict=True))
 
 
-def _check_split(team: Team, layout: Layout, feature: int, place: int) -> None:
+def _check_split(team: Team, layout: Layout, feature: int, place: int, kind: str) -> None:
     if not (0 <= feature < len(layout.features) and 0 <= place < layout.features[feature].values):
-        raise ProtocolError(f"{team.active} asks to open a split of a column or bin that is not there")
+        raise ProtocolError(f"invalid {kind} from {team.active}: a split of a column or bin that is not there")

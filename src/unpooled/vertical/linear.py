@@ -16,15 +16,18 @@ party's scores are ever in clear while a model is fitted. A party alone (`team.a
 
 from __future__ import annotations
 
+import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
 from unpooled.codec import Bools, Floats, Ints
 from unpooled.errors import InputError, ProtocolError, RefusedError
+from unpooled.secure.evidence import Arrays, digest_of
 from unpooled.vertical.linear_descent import descend, order_of, parts_of
 from unpooled.vertical.linear_final import descend_unseen
 from unpooled.vertical.linear_messages import BeginLinear, RowWeights, TakingPart, Width
@@ -34,8 +37,10 @@ from unpooled.vertical.linear_side import Side, State, begin_at
 from unpooled.vertical.linear_weighted import MOST_POWERS, Weighing, weighing_of
 from unpooled.vertical.numbers import mean_of
 from unpooled.vertical.residuals import COLUMNS, MOST_COLUMNS, constants, encoded_columns
-from unpooled.vertical.targets import Target, checked_weights
+from unpooled.vertical.targets import Target, checked_weights, inputs_of
 from unpooled.vertical.team import Team
+from unpooled.vertical.trail import COLUMNS as COLUMNS_KEPT
+from unpooled.vertical.trail import TARGETS, evidence_of
 from unpooled.vertical.trees import Columns
 
 __all__ = ["Columns", "FittedLinear", "LinearParameters", "Target", "fit", "fit_many", "help_fit", "help_fit_many"]
@@ -96,12 +101,13 @@ def fit_many(
         raise InputError(f"start: {len(starts)} models to begin with, and {len(targets)} targets")
     encoded = encoded_columns(columns.matrix, columns.names, parameters.limit, party)
     each = zip(targets, starts, strict=True)
-    lessons = [_lesson(team, parameters, columns, target, start) for target, start in each]
+    lessons = [lesson_of(team, parameters, columns, target, start) for target, start in each]
     widths = _widths(team, rows, len(columns.names) + 1)
     one = np.full((rows, 1), COLUMNS.encode(np.ones(1), "one")[0])
-    sides = _sides(team, parameters, np.concatenate([encoded, one], axis=1), lessons, widths)
+    sides = sides_of(team, party, parameters, np.concatenate([encoded, one], axis=1), lessons, widths)
     for owner in team.passive:
         _tell(team, parameters, owner, lessons)
+    _exchange_commitments(team, {COLUMNS_KEPT: {"columns": encoded}, TARGETS: inputs_of(targets)})
     _descend(sides)
     fitted = []
     for side, lesson in zip(sides, lessons, strict=True):
@@ -140,7 +146,8 @@ def help_fit_many(
     states = [_start(start, columns.names, parameters, party, None) for start in starts]
     widths = _widths(team, len(encoded), len(columns.names))
     lessons = _told(team, parameters, len(encoded), states)
-    sides = _sides(team, parameters, encoded, lessons, widths)
+    sides = sides_of(team, party, parameters, encoded, lessons, widths)
+    _exchange_commitments(team, {COLUMNS_KEPT: {"columns": encoded}})
     _descend(sides)
     return [_part(side, columns.names) for side in sides]
 
@@ -152,7 +159,7 @@ def _descend(sides: Sequence[Side]) -> None:
         descend(sides)
 
 
-def _lesson(
+def lesson_of(
     team: Team, parameters: LinearParameters, columns: Columns, target: Target, start: LinearModel | None
 ) -> Lesson:
     """What the active party makes of a target; rows of weight zero come along, or are left out."""
@@ -232,16 +239,30 @@ def _bags(team: Team, rows: int, models: int) -> list[Bools]:
     return bags
 
 
-def _sides(
+def _exchange_commitments(team: Team, inputs: Mapping[str, Arrays]) -> None:
+    """Bind what this party computes on, and take what the others bind theirs with: two of the active party's."""
+    if not (evidence := evidence_of(team)):
+        return
+    session = team.session
+    others = [owner for owner in team.owners if owner != session.party]
+    for what, arrays in inputs.items():
+        evidence.commit(session, others, what, arrays)
+    for owner in others:
+        for _ in range(1 + (owner == team.active)):
+            evidence.take_commitment(session, owner)
+
+
+def sides_of(
     team: Team,
+    party: str,
     parameters: LinearParameters,
     columns: Ints,
     lessons: Sequence[Lesson],
     widths: dict[str, int],
 ) -> list[Side]:
     """One party's sides, the rows of each in the order of its batches; models of the same rows share the columns."""
-    party, taken, sides = team.session.party if team.passive else team.active, dict[bytes, Ints](), []
-    for lesson in lessons:
+    taken, sides = dict[bytes, Ints](), []
+    for number, lesson in enumerate(lessons):
         rows, bag = np.flatnonzero(lesson.taking_part), lesson.taking_part.tobytes()
         order = order_of(len(rows))
         if bag not in taken:
@@ -264,9 +285,39 @@ def _sides(
             judged=judged,
             state=lesson.state,
             constant=None if constant is None else constant[order],
+            rows=_name_of_rows(team, parameters, len(rows)) if lesson.taking_part.all() else "",
+            about=_about(team, number, lesson, widths),
         )
         sides.append(side)
     return sides
+
+
+def _about(team: Team, number: int, lesson: Lesson, widths: Mapping[str, int]) -> dict[str, Any]:
+    """What all parties know of a model; rows, and weights that all know, as digests, and kept besides."""
+    if not (evidence := evidence_of(team)):
+        return {}
+    weighing, taking_part = lesson.weighing, np.packbits(lesson.taking_part)
+    shown = weighing.known if weighing.shown and weighing.known is not None else np.empty(0)
+    evidence.keep_page(page_name(evidence.fit, number), taking_part=taking_part, weights=shown)
+    return {
+        "fit": evidence.fit,
+        "model": number,
+        "widths": dict(widths),
+        "weighing": (weighing.weighted, weighing.shown, weighing.heaviest),
+        "rows": digest_of(taking_part),
+        "weights": digest_of(shown),
+    }
+
+
+def page_name(fit: int, model: int) -> str:
+    """Under what a party keeps which rows take part in a model, and weights that all know."""
+    return f"model-{fit}-{model}"
+
+
+def _name_of_rows(team: Team, parameters: LinearParameters, rows: int) -> str:
+    """All rows of a job as its fits have them; the coordinator, who sees the name, cannot tell the digest by it."""
+    digest = hashlib.sha256(f"rows {team.digest} {rows} {parameters.limit}".encode()).hexdigest()
+    return f"rows {digest[: 2 * _NAME_BYTES]}"  # which is the name of no model
 
 
 def _part(side: Side, names: tuple[str, ...]) -> LinearPart:
@@ -348,5 +399,8 @@ def _widths(team: Team, rows: int, columns: int) -> dict[str, int]:
             raise ProtocolError(f"{owner} has {told.rows} rows and {me} {rows}: align first")
         if not 0 <= told.columns <= MOST_COLUMNS + 1:
             raise ProtocolError(f"{owner} sent a Width that cannot be")
+        before = team.products.prepared.setdefault(("width", owner, team.digest), told.columns)
+        if told.columns != before:
+            raise ProtocolError(f"{owner} has {told.columns} columns and had {before} in the job's first fit")
         widths[owner] = told.columns
     return widths

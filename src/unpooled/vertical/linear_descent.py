@@ -37,12 +37,13 @@ from unpooled.vertical.linear_parameters import (
     outputs_of,
     rate_of,
 )
-from unpooled.vertical.linear_side import Side, State, in_one_go, own_residuals
+from unpooled.vertical.linear_side import Side, State, about, in_one_go, own_residuals
 from unpooled.vertical.linear_weighted import stacked_bounds, stacked_columns, stacked_residuals, stacked_unit
 from unpooled.vertical.residuals import RESIDUALS, Diverged
 
 MOMENTUM, _ADAM_SQUARES, _ADAM_LEAST = 0.9, 0.999, 1e-8
 _DIVERGED = 100.0
+GRADIENT = "gradient"
 _SETTLING = 30  # steps: with momentum the loss may rise for some, and fall again
 
 
@@ -94,7 +95,7 @@ def descend(sides: Sequence[Side]) -> None:
         _epochs(sides)
     finally:
         engine.rules = rules
-        forget(engine, [_batch_name(side, number) for side in sides for number in range(len(side.cut))])
+        forget(engine, [name for side in sides for name in side.own_names()])
 
 
 def _check_sums(side: Side, rows: int) -> None:
@@ -166,10 +167,6 @@ def _verdict(side: Side, found: float) -> tuple[bool, bool]:
 # gradients
 
 
-def _batch_name(side: Side, number: int) -> str:
-    return f"{side.name} batch {number}"
-
-
 def _step_name(side: Side) -> str:
     return f"{side.name} step {side.state.steps}"
 
@@ -177,10 +174,11 @@ def _step_name(side: Side) -> str:
 def gradients(sides: Sequence[Side], number: int) -> list[Floats]:
     """Steps 1 to 4 for a batch of each model: this party's gradients of the mean losses."""
     team, residuals = sides[0].team, [own_residuals(side, side.cut[number]) for side in sides]
-    own = [_own_product(side, number, each) for side, each in zip(sides, residuals, strict=True)]
+    own = [own_product(side, number, each) for side, each in zip(sides, residuals, strict=True)]
     if not team.passive:
         return [_in_units(side, number, [each]) for side, each in zip(sides, own, strict=True)]
-    asked = [_asked(side, number, *held) for side, *held in zip(sides, residuals, own, strict=True)]
+    each = zip(sides, residuals, own, strict=True)
+    asked = [about(side, GRADIENT, number, products_of(side, number, *held)) for side, *held in each]
     shown = in_one_go(partial(product, team.products), asked)
     forget(team.products, [_step_name(side) for side in sides])
     return [
@@ -189,7 +187,7 @@ def gradients(sides: Sequence[Side], number: int) -> list[Floats]:
     ]
 
 
-def _own_product(side: Side, number: int, residuals: Ints) -> Ints:
+def own_product(side: Side, number: int, residuals: Ints) -> Ints:
     """A party's columns times its own residuals."""
     columns = side.multiplied[side.cut[number]]
     return mod64.product(columns.view(np.uint64), residuals.view(np.uint64)).view(np.int64)
@@ -207,7 +205,7 @@ def _in_units(side: Side, number: int, shown: Sequence[Ints]) -> Floats:
     return values
 
 
-def _asked(side: Side, number: int, residuals: Ints, own: Ints) -> list[tuple[Call, Inputs]]:
+def products_of(side: Side, number: int, residuals: Ints, own: Ints) -> list[tuple[Call, Inputs]]:
     """The products that give all owners' gradients of a batch, and what this party holds of them."""
     part, batch = side.cut[number], []
     for owner in side.team.owners:
@@ -233,14 +231,17 @@ def _call(side: Side, owner: str, rows: int, outputs: int, number: int, name: st
         columns=outputs,
         bound=RESIDUALS.bound,
         added=((owner, rows * bound * RESIDUALS.bound),),
-        x=_batch_name(side, number),
+        x=side.columns_name(owner, number),
         y=name,
         digest=f"{side.team.digest} batch {number}",
     )
 
 
 def _stacked(side: Side, part: slice, number: int, residuals: Ints) -> list[tuple[Call, Inputs]]:
-    """The one passive party's columns, by weights that it does not know, output by output."""
+    """The one passive party's columns, by weights that it does not know, output by output.
+
+    Its columns stay the same, as the weights do; what is new in every step are its columns times its residuals.
+    """
     (passive,), (left, right) = side.team.passive, stacked_bounds(side.weighing)
     call = Call(
         terms=((passive, side.team.active),),
@@ -249,7 +250,10 @@ def _stacked(side: Side, part: slice, number: int, residuals: Ints) -> list[tupl
         left=Dense(side.widths[passive], left),
         columns=1,
         bound=right,
+        x=side.columns_name(passive, number),
+        y=side.columns_name(side.team.active, number),
         digest=f"{side.team.digest} batch {number}",
+        fixed=len(residuals),
     )
     if side.weighing.known is None:
         return [(call, Inputs(x=stacked_columns(side.columns[part], column))) for column in residuals.T]

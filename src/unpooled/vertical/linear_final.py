@@ -41,6 +41,7 @@ _FACTOR_BITS, _RATE_BITS = 20, 30
 _MOST_ROWS = 2**17
 _TOP, _LIFT = np.uint64(63), np.uint64(2**62)
 _AT_ONCE = 32
+_TURNED, _UPRIGHT = " turned", " upright"
 
 Shares = dict[str, Ring]
 """By owner this party's share of something of that owner's; it has shares of its own, and as a partner."""
@@ -78,7 +79,8 @@ def descend_unseen(sides: Sequence[Side]) -> None:
             moving = [each for each in descents if number < len(each.batches)]
             _step(moving, _gradients(moving, number, _residuals(moving, number)))
             team.session.progress(epoch * steps + number + 1, parameters.epochs * steps)
-    forget(team.products, [name for each in descents for batch in each.batches for name in _names(each.side, batch)])
+    own = [name for side in sides for name in side.own_names()]
+    forget(team.products, [f"{name}{form}" for name in own for form in (_TURNED, _UPRIGHT)])
     for side, weights in zip(sides, _opened(descents), strict=True):
         side.state = begin_at(weights)
 
@@ -139,11 +141,6 @@ def _signed(numbers: Ring) -> Ints:
     return np.ascontiguousarray(numbers).view(np.int64)
 
 
-def _names(side: Side, batch: Batch) -> tuple[str, str]:
-    """What the batch's columns are called, turned (for scores) and as they are."""
-    return f"{side.name} turned {batch.number}", f"{side.name} batch {batch.number}"
-
-
 def _residuals(moving: Sequence[Descent], number: int) -> list[Ring]:
     """1 and 2: this party's shares of the residuals, rows × outputs."""
     asked = [_scores_asked(each, each.batches[number]) for each in moving]
@@ -164,7 +161,8 @@ def _scores_asked(descent: Descent, batch: Batch) -> list[tuple[Call, Inputs]]:
     (_, rows), outputs, me = batch.turned.shape, outputs_of(side.parameters), side.party
     for owner in _with_columns(side):
         partner, width = _partner(side.team, owner), side.widths[owner]
-        call = Call(((owner, partner),), owner, width, Dense(rows, _RING), outputs, _RING, x=_names(side, batch)[0])
+        name = f"{side.columns_name(owner, batch.number, weighted=False)}{_TURNED}"
+        call = Call(((owner, partner),), owner, width, Dense(rows, _RING), outputs, _RING, x=name)
         held = Inputs(x=_signed(batch.turned)) if me == owner else Inputs()
         asked.append((call, Inputs(y=_signed(descent.weights[owner])) if me == partner else held))
     return asked
@@ -195,7 +193,7 @@ def _slopes_asked(side: Side, batch: Batch, residuals: Ring) -> list[tuple[Call,
             left=Dense(side.widths[owner], _RING),
             columns=residuals.shape[1],
             bound=_RING,
-            x=_names(side, batch)[1],
+            x=f"{side.columns_name(owner, batch.number)}{_UPRIGHT}",
         )
         held = Inputs(x=_signed(batch.multiplied)) if owner == side.party else Inputs(y=_signed(residuals))
         asked.append((call, held))

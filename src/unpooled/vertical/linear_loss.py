@@ -18,20 +18,23 @@ from unpooled.secure.calls import Call, Dense, Inputs
 from unpooled.secure.fixedpoint import FixedPoint
 from unpooled.secure.product import product
 from unpooled.vertical.linear_parameters import outputs_of
-from unpooled.vertical.linear_side import Side, own_residuals
+from unpooled.vertical.linear_side import Side, about, own_residuals
 from unpooled.vertical.linear_weighted import MOST_POWERS
 from unpooled.vertical.numbers import exact_sum
 from unpooled.vertical.residuals import RESIDUALS, curvature
 
+LOSS = "loss"
 _LOSS_BITS, _LEAST_LOSS_BITS = 10, 4
 _HIDDEN_BITS, _LEAST_HIDDEN_BITS = 16, MOST_POWERS + 1
 
 
 def losses(sides: Sequence[Side]) -> list[float]:
     """At the active party each model's loss, at the others none."""
-    team, asked = sides[0].team, [_asked(side) for side in sides]
+    team, asked = sides[0].team, [loss_of(side) for side in sides]
     if team.passive:
-        totals = product(team.products, [(call, inputs) for _, call, inputs in asked])
+        each = zip(sides, asked, strict=True)
+        batch = [one for side, (_, call, held) in each for one in about(side, LOSS, 0, [(call, held)])]
+        totals = product(team.products, batch)
     else:
         totals = [inputs.added for _, _, inputs in asked]
     return [
@@ -41,7 +44,7 @@ def losses(sides: Sequence[Side]) -> list[float]:
     ]
 
 
-def _asked(side: Side) -> tuple[int, Call, Inputs]:
+def loss_of(side: Side) -> tuple[int, Call, Inputs]:
     """The sum's fraction bits, the product, and what this party holds of it."""
     part, team = side.judged, side.team
     own = RESIDUALS.decode(own_residuals(side, part))

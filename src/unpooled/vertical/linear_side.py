@@ -5,15 +5,16 @@ Several descents go in step: what all of them need at a time is asked in one go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from unpooled.codec import Floats, Ints
 from unpooled.secure.calls import Call, Inputs
+from unpooled.secure.evidence import OWN
 from unpooled.secure.fixedpoint import FixedPoint
 from unpooled.vertical.linear_parameters import LinearParameters
 from unpooled.vertical.linear_weighted import Weighing
@@ -42,7 +43,8 @@ class Side:
     """One party's side of one model: its columns as whole numbers, in the order of the batches, and its descent.
 
     `multiplied` are the columns times the rows' weights, where this party knows them. `cut` are the batches, `judged`
-    the rows that the loss is of. Names of matrices begin with that of the model, so that no mask serves two models.
+    the rows that the loss is of. `rows` names all rows, as all fits of a job have them; it is empty where some are out.
+    `about` is what all parties know of the model, for evidence.
     `best` is where the loss was lowest, and `fell` the step after which it last fell.
     """
 
@@ -58,6 +60,8 @@ class Side:
     judged: slice
     state: State
     constant: Floats | None = None
+    rows: str = ""
+    about: Mapping[str, Any] = field(default_factory=dict)
     best: State | None = None
     losses: list[float] = field(default_factory=list)
     fell: int = 0
@@ -71,11 +75,35 @@ class Side:
         """The weights without the intercept."""
         return slice(len(self.state.weights) - self.active)
 
+    def knows_weights(self, owner: str) -> bool:
+        """Whether an owner multiplies its columns by weights."""
+        return self.weighing.weighted and (self.weighing.shown or owner == self.team.active)
+
+    def columns_name(self, owner: str, number: int, *, weighted: bool = True) -> str:
+        """What an owner's columns of a batch are called: the same in all fits of a job, wherever they are the same.
+
+        Under one name there is one matrix: nobody's columns can be others from step to step or from model to model.
+        Where rows are left out, or columns are multiplied by weights that the owner knows, each model has its own.
+        """
+        own = not self.rows or (weighted and self.knows_weights(owner))
+        return f"{self.name if own else self.rows} batch {number} of {len(self.cut)}"
+
+    def own_names(self) -> list[str]:
+        """The names of columns that no other model uses, and that can be forgotten with this one."""
+        return [f"{self.name} batch {number} of {len(self.cut)}" for number in range(len(self.cut))]
+
     def scale_of(self, owner: str) -> FixedPoint:
         """Of the columns that an owner multiplies, among them the active party's column of ones."""
-        knows = self.weighing.shown or (self.weighing.weighted and owner == self.team.active)
-        scale = self.weighing.columns if knows else COLUMNS
+        scale = self.weighing.columns if self.knows_weights(owner) else COLUMNS
         return FixedPoint(scale.fraction_bits, scale.largest / COLUMNS.largest * max(self.parameters.limit, 1.0))
+
+
+def about(side: Side, what: str, batch: int, batch_of: Sequence[tuple[Call, Inputs]]) -> list[tuple[Call, Inputs]]:
+    """The same products with what they are about, where evidence is kept; the weights stay with whoever has them."""
+    if not (side.team.engine and side.team.engine.evidence):
+        return list(batch_of)
+    told = {**side.about, "what": what, "batch": batch, OWN: {"weights": side.state.weights.tolist()}}
+    return [(call, replace(held, about=told | {"place": place})) for place, (call, held) in enumerate(batch_of)]
 
 
 def own_residuals(side: Side, part: slice) -> Ints:

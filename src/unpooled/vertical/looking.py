@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from unpooled.vertical.lending import in_part, tree_call
 from unpooled.vertical.parameters import LgbParameters
 from unpooled.vertical.splitting import best_splits, splittable
 from unpooled.vertical.standing import OUTSIDE, Families, Look, bin_sums, look_at, packed, unpacked
+from unpooled.vertical.trail import about_nodes
 
 
 def look(
@@ -41,7 +43,16 @@ def look(
     parts = {ground.me: _own_sums(ground, growing, families, looks)}  # while the others are at work
     if ground.lenders:  # 2
         each = zip(calls, families, looks, strict=False)  # the first lender's calls; the others' are like them
-        inputs = [_inputs(call, growing[number].y, seen, part=part) for call, number, seen in each]
+        inputs = [
+            _inputs(
+                call,
+                growing[number].y,
+                seen,
+                about_nodes(team, number, families[number], seen, part=part),
+                part=part,
+            )
+            for call, number, seen in each
+        ]
         batch = list(zip(calls, inputs * len(ground.lenders), strict=True))
         sums = [of for of in product(team.products, batch) if of is not None]
         for order, (place, _) in enumerate(ground.lenders):
@@ -92,10 +103,10 @@ def _own_sums(
     return np.concatenate(sums)
 
 
-def _inputs(call: Call, y: Ints, seen: Look, *, part: bool) -> Inputs:
+def _inputs(call: Call, y: Ints, seen: Look, about: dict[str, Any] | None, *, part: bool) -> Inputs:
     """The gradients of a product, and which family asks about each of its rows."""
     y = seen.laid_out(y.take(seen.rows, axis=0), call.rows, part=True) if part else y
-    return Inputs(y=y, nodes=seen.nodes_in(call.rows, part=part))
+    return Inputs(y=y, nodes=seen.nodes_in(call.rows, part=part), about=about)
 
 
 def _keep_groups(ground: Ground, growing: Sequence[Growing], families: Mapping[int, Families]) -> None:

@@ -80,7 +80,7 @@ def open_splits(ground: Ground, growing: Sequence[Growing], chosen: Mapping[int,
         )
     if not ground.parameters.hide_nodes:
         for lender, theirs in asked:
-            _take(ground.team.session.recv(lender, messages.Opened), lender, theirs, growing, parts)
+            _take(ground, ground.team.session.recv(lender, messages.Opened), lender, theirs, growing, parts)
     return opened
 
 
@@ -113,6 +113,7 @@ def _open_own(ground: Ground, tree: Growing, splits: Sequence[_Split], parts: Se
 
 
 def _take(
+    ground: Ground,
     answer: messages.Opened,
     lender: str,
     splits: Sequence[_Split],
@@ -120,14 +121,25 @@ def _take(
     parts: Mapping[int, Sequence[Bools]],
 ) -> None:
     """A passive party's sides of the rows of its nodes."""
-    if answer.numbers.shape != (len(splits),) or (answer.numbers < 0).any():
-        raise ProtocolError(f"{lender} Opened other splits than were asked for")
+    _check_numbers(ground, answer, splits[0].owner, len(splits), lender)
     lengths = [len(parts[split.tree][split.place]) for split in splits]
     right = unpacked(answer.sides, sum(lengths), lender)
     numbers = answer.numbers.tolist()
     for split, number, sides in zip(splits, numbers, cut(right, lengths), strict=True):
         parts[split.tree][split.place][:] = sides
         growing[split.tree].nodes[split.node].split = number
+
+
+def _check_numbers(
+    ground: Ground, answer: messages.Opened | messages.OpenedForAll, owner: int, asked: int, lender: str
+) -> None:
+    """Refuse numbers of splits beyond those asked for so far: a model has room for as many as the largest says."""
+    kind, most = type(answer).__name__, ground.numbered.get(owner, 0) + asked
+    if answer.numbers.shape != (asked,):
+        raise ProtocolError(f"invalid {kind} from {lender}: another number of splits than the {asked} asked for")
+    if int(answer.numbers.min()) < 0 or int(answer.numbers.max()) >= most:
+        raise ProtocolError(f"invalid {kind} from {lender}: a split's number is out of range")
+    ground.numbered[owner] = max(ground.numbered.get(owner, 0), int(answer.numbers.max()) + 1)
 
 
 def _ask_for_all(ground: Ground, lender: str, splits: Sequence[_Split]) -> None:
@@ -138,8 +150,7 @@ def _ask_for_all(ground: Ground, lender: str, splits: Sequence[_Split]) -> None:
     session, rows = ground.team.session, len(ground.own.columns)
     session.send(lender, messages.OpenForAll(*np.array([key[1:] for key in new], np.int32).T.copy()))
     answer = session.recv(lender, messages.OpenedForAll)
-    if answer.numbers.shape != (len(new),) or (answer.numbers < 0).any():
-        raise ProtocolError(f"{lender} OpenedForAll other splits than were asked for")
+    _check_numbers(ground, answer, new[0][0], len(new), lender)
     right = unpacked(answer.sides, rows * len(new), lender).reshape(len(new), rows)
     for key, number, sides in zip(new, answer.numbers.tolist(), right, strict=True):
         ground.opened[key] = number, sides

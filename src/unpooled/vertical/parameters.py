@@ -114,6 +114,11 @@ def sums_of(parameters: AnyTrees) -> int:
     return parameters.classes + 1 if several else 2
 
 
+def serve_again(parameters: AnyTrees) -> bool:
+    """Whether the gradients of a model's trees are the same ones, so that they keep their name."""
+    return isinstance(parameters, ForestParameters) and not parameters.bootstrap and not parameters.hide_bags
+
+
 def questions_of(parameters: AnyTrees, models: int = 1) -> int:
     """The most columns that so many models ask about the same rows; see `secure.engine.Rules`."""
     by_level = int(2 ** (parameters.depth - 1))

@@ -7,13 +7,14 @@ The active party says which rows reach which splits of a passive one, and is tol
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.codec import Bools, Floats, Ints
+from unpooled.codec import Bools, Bytes, Floats, Ints
 from unpooled.errors import InputError, ProtocolError
+from unpooled.secure.engine import count_bits
 from unpooled.vertical import messages
 from unpooled.vertical.binning import apply_bins
 from unpooled.vertical.boosting import probabilities
@@ -69,8 +70,12 @@ def scores(team: Team, model: Model, matrix: Floats) -> list[Floats]:
     return list(_scores(model, nodes, leaves))
 
 
-def help_predict(team: Team, part: Part, matrix: Floats) -> None:
-    """At a passive party: say on which side of its splits the rows fall, as they are asked about."""
+def help_predict(team: Team, part: Part, matrix: Floats, *, same_rows: bool = False) -> None:
+    """At a passive party: say on which side of its splits the rows fall, as they are asked about.
+
+    What it answers counts with what it answered in training if these are the `same_rows`.
+    """
+    digest = team.digest if same_rows else f"{team.digest} predicted"
     session, active = team.session, team.active
     features, layout, table = apply_bins(part.binning, matrix, session.party), part.binning.layout, part.table
     begin = session.recv(active, messages.Sort)
@@ -78,26 +83,59 @@ def help_predict(team: Team, part: Part, matrix: Floats) -> None:
         raise ProtocolError(f"{active} predicts with another model than {session.party} has a part of")
     if begin.rows != len(features):
         raise ProtocolError(f"{active} has {begin.rows} rows and {session.party} {len(features)}: align first")
-    while True:
-        request = session.recv(active, messages.Reached, messages.Needed, messages.Sorted)
-        if isinstance(request, messages.Sorted):
-            return
+    run = _Run()
+    while not isinstance(
+        request := session.recv(active, messages.Reached, messages.Needed, messages.Sorted), messages.Sorted
+    ):
         if isinstance(request, messages.Needed) != part.hide_nodes:
             raise ProtocolError(f"{active} asks for sides in another way than the model was grown with (hide_nodes)")
-        known = 0 <= request.begin <= request.begin + request.count <= len(features) and request.numbers.size > 0
-        known = known and request.numbers.min() >= 0 and request.numbers.max() < len(table.splits)
-        if not known or request.numbers.ndim != 1 or len(np.unique(request.numbers)) < request.numbers.size:
-            raise ProtocolError(f"{active} asks about rows or splits that are not there, or twice")
-        shape = len(request.numbers), request.count
-        if isinstance(request, messages.Reached):
-            reach = unpacked(request.reach, shape[0] * shape[1], active).reshape(shape)
-        else:
-            reach = np.ones(shape, bool)
-        split, row = np.nonzero(reach)
-        sides = packed(right_of(table, layout, features, row + request.begin, request.numbers[split].astype(np.int64)))
-        whole = isinstance(request, messages.Needed)
-        session.send(active, messages.AllSides(sides) if whole else messages.Sides(sides))
+        reach = run.asked(request, len(features), len(table.splits), active)
+        count_bits(team.products, digest, len(features), int(np.bitwise_count(reach).sum()))
+        sides = []
+        for number, bits in zip(request.numbers.tolist(), reach, strict=True):
+            rows = request.begin + np.flatnonzero(np.unpackbits(bits, count=request.count))
+            sides.append(right_of(table, layout, features, rows, np.full(len(rows), number)))
+        answer = packed(np.concatenate(sides))
+        session.send(active, messages.AllSides(answer) if part.hide_nodes else messages.Sides(answer))
         session.progress(request.begin + request.count, len(features))
+
+
+@dataclass(eq=False)
+class _Run:
+    """The run of rows that is asked about now, and by split a bit for each of its rows that has been."""
+
+    begin: int = 0
+    end: int = 0
+    known: dict[int, Bytes] = field(default_factory=dict)
+
+    def asked(self, request: messages.Reached | messages.Needed, rows: int, splits: int, sender: str) -> Bytes:
+        """For each split that is asked about a bit for each row; refused if any was asked about before.
+
+        Runs of rows come one after the other, so whoever answers need not remember more than one.
+        """
+        kind, numbers, begin, count = type(request).__name__, request.numbers, request.begin, request.count
+        if count < 1 or (begin, begin + count) != (self.begin, self.end):
+            if not (self.end <= begin < begin + count <= rows):
+                raise ProtocolError(f"invalid {kind} from {sender}: rows that are not there, or not in order")
+            self.begin, self.end = begin, begin + count
+            self.known.clear()
+        if numbers.ndim != 1 or not numbers.size or len(set(numbers.tolist())) < numbers.size:
+            raise ProtocolError(f"invalid {kind} from {sender}: no splits, or repeated ones")
+        if numbers.min() < 0 or numbers.max() >= splits:
+            raise ProtocolError(f"invalid {kind} from {sender}: splits that are not there")
+        if isinstance(request, messages.Reached):
+            flat = unpacked(request.reach, len(numbers) * count, sender)
+            reach = np.packbits(flat.reshape(len(numbers), count), axis=1)
+        else:
+            reach = np.tile(np.packbits(np.ones(count, bool)), (len(numbers), 1))
+        if not reach.any(axis=1).all():
+            raise ProtocolError(f"invalid {kind} from {sender}: a split that no row reaches")
+        for number, bits in zip(numbers.tolist(), reach, strict=True):
+            before = self.known.get(number)
+            if before is not None and (before & bits).any():
+                raise ProtocolError(f"invalid {kind} from {sender}: a row and split that were asked about before")
+            self.known[number] = bits if before is None else before | bits
+        return reach
 
 
 @dataclass(frozen=True, eq=False)

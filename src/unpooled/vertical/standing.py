@@ -25,7 +25,9 @@ ROOT = 0
 class Standing:
     """One tree: its rows' bins, each row's node, and by node the groups of bins and how many rows each bin has.
 
-    `min_rows` is the rule for bins that are shown; 1 shows them as they are. `opened` are nodes that were split.
+    `min_rows` is the rule for bins that are shown; 1 shows them as they are. `opened` are nodes whose split this party
+    has opened, `split` all that it knows to be split; `depths` are those of the nodes that were looked at, and `looked`
+    counts for how many of them sums were shown.
     """
 
     own: Binned
@@ -34,6 +36,9 @@ class Standing:
     groups: dict[int, tuple[Bools, Bools]] = field(default_factory=dict)
     counts: dict[int, Ints] = field(default_factory=dict)
     opened: set[int] = field(default_factory=set)
+    split: set[int] = field(default_factory=set)
+    depths: dict[int, int] = field(default_factory=dict)
+    looked: int = 0
 
     @property
     def layout(self) -> Layout:
@@ -161,16 +166,15 @@ def bin_sums(layout: Layout, places: Ints32, count: int, y: Ints | None) -> Ints
 
 def check_open(standing: Standing, node: int, feature: int, place: int, missing_left: bool, sender: str) -> None:
     """Refuse a split of a node of which nothing was shown, or one that goes through a group of bins."""
-    known = standing.groups if standing.min_rows > 1 else range(int(standing.where.max(initial=0)) + 1)
-    if node not in known:
-        raise ProtocolError(f"{sender} asks to Open a node that it was shown nothing of")
+    if node not in standing.depths:
+        raise ProtocolError(f"invalid Open from {sender}: a node that it was shown nothing of")
     if node in standing.opened:
-        raise ProtocolError(f"{sender} asks to Open a node that was opened before")
+        raise ProtocolError(f"invalid Open from {sender}: a node that was opened before")
     if standing.min_rows > 1:
         ends, joined = standing.groups[node]
         parts_missing = missing_left or place == standing.layout.features[feature].values - 1
         if not ends[standing.layout.starts[feature] + place] or (joined[feature] and parts_missing):
-            raise ProtocolError(f"{sender} asks for a split that goes through a group of bins that were shown as one")
+            raise ProtocolError(f"invalid Open from {sender}: a split through a group of bins that were shown as one")
 
 
 def packed(sides: Bools) -> Bytes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,29 @@ class Target:
     values: Floats
     weights: Floats | None = None
     seed: int = 0
+
+
+def inputs_of(targets: Sequence[Target]) -> dict[str, NDArray[Any]]:
+    """All that is secret in targets of the same rows, models × rows."""
+    weights = [np.ones(len(one.values)) if one.weights is None else one.weights for one in targets]
+    return {
+        "values": np.stack([one.values for one in targets]).astype(np.float64),
+        "weights": np.stack(weights).astype(np.float64),
+        "seeds": np.array([one.seed for one in targets], np.uint64),
+    }
+
+
+def targets_from(inputs: Mapping[str, NDArray[Any]]) -> list[Target]:
+    """The targets that `inputs_of` was given; InputError if it was given none."""
+    try:
+        values, weights, seeds = (inputs[name] for name in ("values", "weights", "seeds"))
+        fits = values.shape == weights.shape == (*seeds.shape, values.shape[1]) and len(seeds) > 0
+        kinds = values.dtype.kind + weights.dtype.kind + seeds.dtype.kind
+    except (KeyError, IndexError):
+        raise InputError("targets: labels, weights or seeds are missing") from None
+    if not fits or kinds != "ffu":
+        raise InputError("targets: labels, weights and seeds do not fit together")
+    return [Target(*each) for each in zip(values, weights, seeds.tolist(), strict=True)]
 
 
 def numbered(labels: Sequence[object] | NDArray[np.generic]) -> tuple[Floats, tuple[str, ...]]:

@@ -26,8 +26,6 @@ class Team:
     def __post_init__(self) -> None:
         if self.active not in self.owners or len(set(self.owners)) < len(self.owners):
             raise PlanError("parties: the owners of columns are listed once each, the active party among them")
-        if len(self.owners) > 1 and self.engine is None:
-            raise PlanError("engine: several parties need one to learn together")
 
     @property
     def passive(self) -> tuple[str, ...]:
@@ -37,7 +35,7 @@ class Team:
     def products(self) -> Engine:
         """The engine, where there is somebody to talk to."""
         if self.engine is None:
-            raise PlanError("engine: a party alone makes no secure products")
+            raise PlanError("engine: without one no secure products are made")
         return self.engine
 
     @property

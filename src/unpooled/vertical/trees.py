@@ -17,7 +17,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from functools import partial
 
 import numpy as np
 
@@ -28,15 +28,18 @@ from unpooled.session import Session
 from unpooled.vertical import messages
 from unpooled.vertical.binning import Binning, binned, fit_bins
 from unpooled.vertical.boosting import boost, probabilities
+from unpooled.vertical.budget import groups_of
 from unpooled.vertical.forest import plant
 from unpooled.vertical.ground import Ground, Grown
+from unpooled.vertical.growing import grow
 from unpooled.vertical.layout import Layout
 from unpooled.vertical.lending import NAME_BYTES, layout_of, lend
 from unpooled.vertical.model import Ensemble, Model, Part, gains_of, part_of, tree_of
-from unpooled.vertical.parameters import AnyTrees, ForestParameters, XgbParameters, outputs_of
+from unpooled.vertical.parameters import AnyTrees, ForestParameters, XgbParameters
 from unpooled.vertical.splitting import Space
-from unpooled.vertical.targets import Target, checked_weights
+from unpooled.vertical.targets import Target, checked_weights, inputs_of
 from unpooled.vertical.team import Team
+from unpooled.vertical.trail import TARGETS, evidence_of
 
 _EXACT = 2**53
 
@@ -93,23 +96,25 @@ def fit(
     ]
     binning = binning or own_binning(team, parameters, columns)
     own = binned(binning, columns.matrix, party)
-    space = Space(tuple(own.layout if owner == party else _lent(team, owner, rows) for owner in team.owners))
+    space = Space(
+        tuple(own.layout if owner == party else _lent(team, owner, rows, parameters.bins) for owner in team.owners)
+    )
     if not space.features:
         raise InputError("columns: no party has any, so there is nothing to learn from")
     name = secrets.token_bytes(NAME_BYTES)
     ground = Ground(team, parameters, space, own, name.hex(), notebook=notebook, known=len(notebook or ()))
-    groups = ceil(len(targets) * outputs_of(parameters) / parameters.lockstep) * parameters.trees
-    if isinstance(parameters, ForestParameters):
-        groups = ceil(len(targets) * parameters.trees / parameters.lockstep)
+    groups = groups_of(parameters, len(targets))
     for owner in team.passive:
         team.session.send(owner, messages.Begin(name, rows, groups))
+    if evidence := evidence_of(team):
+        evidence.commit(team.session, team.passive, TARGETS, inputs_of(targets))
     progress = _Progress(team, groups)
     if isinstance(parameters, ForestParameters):
-        forests = plant(ground, parameters, weighed, progress.step)
+        forests = plant(partial(grow, ground), space.features, parameters, weighed, progress.step)
         fitted = [(forest.base, forest.trees) for forest in forests]
         scores = [forest.base + _means(forest.scores, forest.seen) for forest in forests]
     else:
-        boosters = boost(ground, parameters, weighed, progress.step)
+        boosters = boost(partial(grow, ground), space.features, parameters, weighed, progress.step)
         fitted = [(booster.base, booster.trees) for booster in boosters]
         scores = [_of_part(probabilities(parameters, b.scores), b.taking_part) for b in boosters]
     for owner in team.passive:
@@ -180,11 +185,13 @@ class _Progress:
         self._done += 1
 
 
-def _lent(team: Team, owner: str, rows: int) -> Layout:
+def _lent(team: Team, owner: str, rows: int, bins: int) -> Layout:
     lent = team.session.recv(owner, messages.LentColumns)
     if lent.rows != rows:
         raise ProtocolError(f"{owner} has {lent.rows} rows and {team.active} {rows}: align first")
-    return layout_of(lent, owner)
+    if evidence := evidence_of(team):
+        evidence.take_commitment(team.session, owner)
+    return layout_of(lent, owner, bins)
 
 
 def _means(sums: Floats, seen: Floats) -> Floats:

@@ -1,0 +1,228 @@
+"""An audit after a run: one party asks, another opens what it put in, and the first, or a third party, checks.
+
+1. the checker draws products at random from what it was sent, when the run is over, and asks about these (`ask`)
+2. the opener looks at what that would disclose, agrees, and opens them (`answer`)
+3. the checker computes what an honest party would have sent, and compares (`check`)
+
+All of it goes by files; nothing runs over a network. Whoever is given the checker's folder (plan, evidence, request)
+and the answer can do the third step in its place, and then the checker need not see what was opened.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from unpooled.errors import InputError
+from unpooled.jobs import lookalike, train
+from unpooled.jobs.files import load_plan
+from unpooled.jobs.kinds import parameters_of
+from unpooled.jobs.plan import Plan, digest_of, fields_of
+from unpooled.jobs.work import WORKING
+from unpooled.pu.bags import is_bag
+from unpooled.run.audit_files import Answer, Opening, Request, Salt, read_answer, read_request
+from unpooled.run.folder import PLAN, STATUS, read_json
+from unpooled.secure.evidence import (
+    RECEIVED,
+    SECRETS,
+    Arrays,
+    Line,
+    digest_of_inputs,
+    has_page,
+    openings_in,
+    page_in,
+    received_in,
+)
+from unpooled.secure.reopening import opening_of
+from unpooled.vertical.checking import ColumnsCheck, GradientsCheck
+from unpooled.vertical.checking import pages_needed as trees_pages
+from unpooled.vertical.linear_checking import LinearCheck
+from unpooled.vertical.linear_checking import pages_needed as linear_pages
+from unpooled.vertical.linear_parameters import LinearParameters
+from unpooled.vertical.parameters import AnyTrees
+from unpooled.vertical.team import Team
+from unpooled.vertical.trail import COLUMNS, TARGETS
+
+Check = GradientsCheck | ColumnsCheck | LinearCheck
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a check: how many products were opened, of how many, and by product what is wrong with it."""
+
+    checker: str
+    opener: str
+    opened: int
+    of: int
+    wrong: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def ask(home: Path, opener: str, sample: int | None) -> Request:
+    """At the checker: draw so many of the products that another party put something into, or take all."""
+    plan, checker = _plan_of(home)
+    sent = list(_products(received_in(home), opener))
+    if not sent:
+        raise InputError(f"{home}: {checker} was sent nothing by {opener} that could be opened")
+    drawn = sent if sample is None else secrets.SystemRandom().sample(sent, min(sample, len(sent)))
+    return Request(plan=_digest(plan), checker=checker, opener=opener, products=tuple(drawn))
+
+
+def answer(home: Path, request: Request) -> Answer:
+    """At the opener: what opens the products that are asked about."""
+    plan, opener = _plan_of(home)
+    if request.opener != opener or request.plan != _digest(plan):
+        raise InputError(f"the request is not one to {opener} under the plan of {home}")
+    shelf = home / WORKING / SECRETS
+    kept = openings_in(shelf)
+    sent = {line["product"]: line for line in kept if line.get("to") == request.checker}
+    if never := [product for product in request.products if product not in sent]:
+        raise InputError(
+            f"the request asks about {len(never)} products that {opener} never sent {request.checker}, such as "
+            f"{never[0][:16]}: nothing is opened"
+        )
+    openings = [sent[product] for product in request.products]
+    fits = {line["about"]["fit"] for line in openings}
+    commitments = [line for line in kept if "commitment" in line and line["fit"] in fits]
+    names = [line["page"] for line in commitments]
+    if isinstance(_model_of(plan), LinearParameters):
+        names += linear_pages(openings)
+    elif opener == plan.active:
+        names += [name for name in trees_pages(openings) if has_page(shelf, name)]
+    pages, told = {name: page_in(shelf, name) for name in dict.fromkeys(names)}, dict[str, Opening]()
+    for line in openings:
+        seed, page = opening_of(line)
+        told[line["product"]] = Opening(about=line["about"], seed=seed)
+        pages |= {line["product"]: page} if page else {}
+    salts = tuple(Salt(fit=line["fit"], salt=line["salt"], page=line["page"]) for line in commitments)
+    return Answer(request, told, salts, pages)
+
+
+def check(home: Path, request: Request, answered: Answer) -> Verdict:
+    """Compare what was opened with what the checker was sent, and with what an honest party would have sent."""
+    plan, checker = _plan_of(home)
+    if request.checker != checker or request.plan != _digest(plan):
+        raise InputError(f"the request is not one by {checker} under the plan of {home}")
+    if answered.request != request:
+        raise InputError(f"the answer is one to another request than the one that {checker} made")
+    lines = received_in(home)
+    received = _products(lines, request.opener)
+    fits = dict[int, Check | str]()
+    wrong, notes = dict[str, str](), list[str]()
+    for product in request.products:
+        if product not in received or product not in answered.openings:
+            wrong[product] = "it was not opened, or is not in the checker's evidence"
+            continue
+        fit = received[product]["about"]["fit"]
+        if fit not in fits:
+            fits[fit] = found = _check_of(home, plan, lines, fit, answered)
+            notes += [] if isinstance(found, str) else [f"fit {fit}, {note}" for note in found.notes]
+        found = fits[fit]
+        problem = found if isinstance(found, str) else _problem(found, received[product], answered.openings[product])
+        if problem:
+            wrong[product] = problem
+    return Verdict(checker, request.opener, len(request.products), len(received), wrong, tuple(notes))
+
+
+def trial(checker: Path, opener: Path, sample: int | None) -> Verdict:
+    """Ask, open and check, where the folders of both parties are at hand."""
+    request = ask(checker, _plan_of(opener)[1], sample)
+    return check(checker, request, answer(opener, request))
+
+
+def has_sent(checker: Path, opener: Path) -> bool:
+    """Whether a party was sent anything by another that could be opened."""
+    return (checker / RECEIVED).exists() and bool(_products(received_in(checker), _plan_of(opener)[1]))
+
+
+def request_path(home: Path, opener: str) -> Path:
+    return home / f"audit-request-{_known(home, opener)}.json"
+
+
+def answer_path(home: Path, request: Request) -> Path:
+    return home / f"audit-answer-{_known(home, request.checker)}.npz"
+
+
+def read_both(home: Path, path: Path) -> tuple[Request, Answer]:
+    """An answer, and the request in the checker's folder that it is one to."""
+    answered = read_answer(path)
+    return read_request(request_path(home, answered.request.opener)), answered
+
+
+def _known(home: Path, party: str) -> str:
+    if party not in (parties := _plan_of(home)[0].parties):
+        raise InputError(f"{party} is not in the plan of {home}; its parties are {', '.join(parties)}")
+    return party
+
+
+def _problem(found: Check, line: Line, opening: Opening) -> str:
+    """An opening that cannot be, whatever is wrong with it, is a deviation, and does not end the audit."""
+    try:
+        return found.problem_of(line, opening.seed, opening.about)
+    except (InputError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        return f"what was opened cannot be: {error}"
+
+
+def _check_of(home: Path, plan: Plan, lines: list[Line], fit: int, answered: Answer) -> Check | str:
+    """How one fit is checked with the inputs that were opened, or what is wrong with these."""
+    opener = answered.request.opener
+    committed = {line["commitment"] for line in lines if _is_of(line, "commitment", opener) and line["fit"] == fit}
+    opened, used = set(), set()
+    for told in answered.salts:
+        if told.fit == fit and (page := answered.pages.get(told.page)):
+            opened.add(digest_of_inputs(bytes.fromhex(told.salt), page).hex())
+            used.add(told.page)
+    if not committed or opened != committed:
+        return "the inputs that were opened are not those that were committed to"
+    inputs = {name.partition("-")[0]: answered.pages[name] for name in used}
+    if len(inputs) < len(used):
+        return "after an interruption other inputs were committed to than before"
+    received = [line for line in lines if _is_of(line, "about", opener) and line["about"]["fit"] == fit]
+    try:
+        return _check_by(home, plan, inputs, answered, fit, received)
+    except (InputError, KeyError, ValueError, TypeError, IndexError) as error:
+        return f"the inputs that were opened cannot be: {error}"
+
+
+def _check_by(
+    home: Path, plan: Plan, inputs: Mapping[str, Arrays], answered: Answer, fit: int, received: list[Line]
+) -> Check | str:
+    model, opener, shelf = _model_of(plan), answered.request.opener, home / WORKING / SECRETS
+    targets = inputs.get(TARGETS)
+    if targets and plan.kind == "lookalike" and not all(map(is_bag, targets["values"], targets["weights"])):
+        return "labels and weights are not those of bags that were drawn"
+    if isinstance(model, LinearParameters):
+        return LinearCheck(model, Team(plan.active, plan.owners), opener, inputs, answered.pages)
+    if opener == plan.active:
+        return GradientsCheck(model, inputs[TARGETS], answered.pages, fit, received)
+    own = {name: page_in(shelf, name) for name in trees_pages(received) if has_page(shelf, name)}
+    return ColumnsCheck(model, inputs[COLUMNS], own, fit, received)
+
+
+def _model_of(plan: Plan) -> AnyTrees | LinearParameters:
+    parameters = parameters_of(plan)
+    if not isinstance(parameters, train.Parameters | lookalike.Parameters):
+        raise InputError(f"a job of the kind {plan.kind} puts nothing in that could be audited")
+    return parameters.model
+
+
+def _products(lines: Iterable[Line], sender: str) -> dict[str, Line]:
+    return {line["product"]: line for line in lines if _is_of(line, "product", sender)}
+
+
+def _is_of(line: Line, what: str, sender: str) -> bool:
+    return what in line and line.get("from") == sender
+
+
+def _plan_of(home: Path) -> tuple[Plan, str]:
+    """A run's plan, and whose folder it is."""
+    party = read_json(home / STATUS).get("party")
+    if not isinstance(party, str):
+        raise InputError(f"{home}: is not the folder of a party in a run: it has no {STATUS}")
+    return load_plan(home / PLAN), party
+
+
+def _digest(plan: Plan) -> str:
+    return digest_of(fields_of(plan, parameters_of(plan)))

@@ -1,0 +1,189 @@
+"""What a party keeps of what it hid and of what it was sent, so that parties who agree to it can check each other.
+
+Whoever was sent a hidden matrix keeps a digest of it, and whoever hid it keeps the seed of its mask. To *open* it is to
+tell that seed. A checker who knows what the matrix should have been hides it anew with the seed, and compares digests:
+they are equal only if it was that matrix. For another one, F = Y - V, a seed is needed whose mask V' makes F = Y' - V'
+with the Y' that was prescribed. F settles V' in every one of its bits, many more than a seed has, so as good as always
+there is no such seed, and finding one is finding a key of AES. So that nobody opens another seed than the one that the
+coordinator reckoned with, each side is dealt a digest of the other's (`dealer.Part`).
+
+Inputs that matrices follow from (labels, weights, columns) are bound by a commitment: a digest with a random salt, sent
+before they are used, and opened by telling salt and inputs.
+
+Digests of what arrived are in `audit.jsonl`, beside the ledger: they are of random numbers, or salted, and tell
+nothing. Seeds, salts and inputs are secrets, among the working files, and `unpooled purge` removes them: after that
+nothing can be opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unpooled import atomic
+from unpooled.checkpoint import naming
+from unpooled.errors import InputError, ProtocolError
+from unpooled.ledger import mend
+from unpooled.secure.randomness import new_seed
+from unpooled.session import Session
+from unpooled.wire import message
+
+RECEIVED, SECRETS, OWN = "audit.jsonl", "audit", "own"
+_OPENINGS = "openings.jsonl"
+
+Line = dict[str, Any]
+Arrays = dict[str, NDArray[Any]]
+
+
+@message(discloses="nothing: a digest, with a random salt, of labels, weights and draws, or of columns")
+class Commitment:
+    """What the sender computes on from now on; it can be opened later, if parties agree to that."""
+
+    digest: bytes
+
+
+class Evidence:
+    """One party's evidence: `received` is a file beside the ledger, `secrets` a folder among the working files.
+
+    `fit` and `group` say where in the job we are, for whoever says what a product is about.
+    """
+
+    def __init__(self, received: Path, secrets: Path) -> None:
+        self.fit = self.group = 0
+        self._received, self._secrets = received, secrets
+        with naming(secrets, "made"):
+            secrets.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mend(received)
+        mend(secrets / _OPENINGS)
+
+    def keep_received(self, side: str, tag: bytes, sender: str, about: Line, **said: Any) -> None:
+        """A hidden matrix, that side of a product, has arrived."""
+        line = {"product": f"{side}-{tag.hex()}", "from": sender, "about": _without_own(about), **said}
+        _append(self._received, line)
+
+    def keep_asked(self, sender: str, about: Line) -> None:
+        """A product was made of a matrix that had arrived before."""
+        _append(self._received, {"asked": True, "from": sender, "about": _without_own(about)})
+
+    def keep_opening(self, side: str, tag: bytes, receiver: str, about: Line, **opening: Any) -> None:
+        """A hidden matrix leaves."""
+        line = {"product": f"{side}-{tag.hex()}", "to": receiver, "about": about, **opening}
+        _append(self._secrets / _OPENINGS, line)
+
+    def commit(self, session: Session, receivers: Iterable[str], what: str, inputs: Mapping[str, NDArray[Any]]) -> None:
+        """Bind inputs to what they are now; the same ones are kept once, however often they are committed to."""
+        salt, page = new_seed(), f"{what}-{digest_of_inputs(b'', inputs).hex()[:32]}"
+        digest = digest_of_inputs(salt, inputs)
+        self._keep(page, np.savez_compressed, inputs)
+        opening = {"commitment": digest.hex(), "fit": self.fit, "salt": salt.hex(), "page": page}
+        _append(self._secrets / _OPENINGS, opening)
+        for receiver in receivers:
+            session.send(receiver, Commitment(digest))
+
+    def take_commitment(self, session: Session, sender: str) -> None:
+        """Keep what a peer binds its inputs with."""
+        digest = session.recv(sender, Commitment).digest
+        if len(digest) != hashlib.sha256().digest_size:
+            raise ProtocolError(f"{sender} sent a Commitment that is none")
+        _append(self._received, {"commitment": digest.hex(), "from": sender, "fit": self.fit})
+
+    def keep_page(self, name: str, **arrays: NDArray[Any]) -> None:
+        """Keep arrays under a name, if they have not been kept before an interruption."""
+        self._keep(name, np.savez, arrays)
+
+    def _keep(self, name: str, save: Callable[..., None], arrays: Mapping[str, NDArray[Any]]) -> None:
+        path = self._secrets / f"{name}.npz"
+        if path.exists():
+            return
+        with (
+            naming(path, "written"),
+            atomic.replacing(path, atomic.OWNER_ONLY, lasting=False) as temporary,
+            temporary.open("wb") as file,
+        ):
+            save(file, allow_pickle=False, **arrays)
+
+
+def digest_of_inputs(salt: bytes, inputs: Mapping[str, NDArray[Any]]) -> bytes:
+    """What binds inputs and, as long as the salt is not known, tells nothing of them."""
+    found = hashlib.sha256(b"unpooled commitment v1" + salt)
+    for name, values in sorted(inputs.items()):
+        found.update(f"{name} {values.dtype.str} {values.shape}\n".encode())
+        found.update(np.ascontiguousarray(values).data)
+    return found.digest()
+
+
+def digest_of(*arrays: NDArray[Any]) -> str:
+    """Of numbers that arrived, or of which rows there were."""
+    found = hashlib.sha256()
+    for values in arrays:
+        found.update(np.ascontiguousarray(values).data)
+    return found.hexdigest()
+
+
+def digest_of_seed(seed: bytes) -> bytes:
+    """What the coordinator tells one side of the other's seed."""
+    return hashlib.sha256(b"unpooled seed v1" + seed).digest()
+
+
+def received_in(folder: Path) -> list[Line]:
+    """What a party was sent."""
+    return _lines(folder / RECEIVED)
+
+
+def openings_in(secrets: Path) -> list[Line]:
+    """What a party can open."""
+    return _lines(secrets / _OPENINGS)
+
+
+def has_page(secrets: Path, name: str) -> bool:
+    return (secrets / f"{name}.npz").exists()
+
+
+def page_in(secrets: Path, name: str) -> Arrays:
+    """Arrays that were kept under a name."""
+    path = secrets / f"{name}.npz"
+    try:
+        with np.load(path, allow_pickle=False) as page:
+            return dict(page)
+    except FileNotFoundError:
+        raise InputError(f"{path}: is not there: it was purged, or never written, so it cannot be opened") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+
+
+def _without_own(about: Line) -> Line:
+    """What of a product's description is not this party's secret."""
+    return {name: value for name, value in about.items() if name != OWN}
+
+
+def _append(path: Path, line: Line) -> None:
+    with naming(path, "written"):
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, atomic.OWNER_ONLY)
+        with os.fdopen(handle, "ab", buffering=0) as file:
+            file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+
+
+def _lines(path: Path) -> list[Line]:
+    try:
+        written = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path}: is not there: the plan says audit = false, or it was removed") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    lines = []
+    for number, text in enumerate(written.split("\n")[:-1], start=1):
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
+            line = None
+        if not isinstance(line, dict):
+            raise InputError(f"{path} line {number}: is damaged or was changed")
+        lines.append(line)
+    return lines

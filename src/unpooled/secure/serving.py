@@ -1,0 +1,34 @@
+"""What a coordinator serves, whoever asks: so much at once, and products of no more rows than it knows of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unpooled.errors import RefusedError
+
+MEGABYTE = 2**20
+MOST_PRODUCTS = 2**16
+"""Of one request. Of those that learners make, a descent of many models in shares has most: some thousand."""
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A coordinator's limits: megabytes of one request, and rows of a product where it knows how many there are.
+
+    The default is enough for ten trees in step on 200,000 rows of 200 columns.
+    """
+
+    megabytes: float = 4096
+    rows: int | None = None
+
+    def check(self, party: str, driver: str, size: int, products: int, rows: int) -> None:
+        """Refuse a request, before any of it is made."""
+        if products > MOST_PRODUCTS:
+            raise RefusedError(f"{driver} asks for {products} products at once, and {party} serves {MOST_PRODUCTS}")
+        if self.rows is not None and rows > self.rows:
+            raise RefusedError(f"{driver} asks for a product of {rows} rows, and {party} knows of {self.rows} at most")
+        if size > self.megabytes * MEGABYTE:
+            raise RefusedError(
+                f"{driver} asks for {size // MEGABYTE} MB at once, and {party} serves at most {self.megabytes:g} "
+                "(policy.maximum_served_megabytes)"
+            )
