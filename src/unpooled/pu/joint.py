@@ -109,7 +109,7 @@ def find(
         last[:] = [model]
         return found
 
-    with memory.counting(team) if memory else nullcontext():
+    with memory.counting(team, _between_pages(base)) if memory else nullcontext():
         scored = held_out(known, learn, seed, ESTIMATING) if estimate else None
         ranking = rank(known, settings, learn, seed, keep_going)
     _tell(team, NoMoreBags())
@@ -142,7 +142,7 @@ def help_find(
             part = model_in(page, _PARTS, linear=isinstance(base, LinearParameters))
         if memory.begun:
             _allow_again(team, base)
-    with memory.counting(team) if memory else nullcontext():
+    with memory.counting(team, _between_pages(base)) if memory else nullcontext():
         while bags := _next_bags(team, left):
             left -= bags
             if memory and memory.begun + bags > most:
@@ -151,10 +151,9 @@ def help_find(
                     f"{team.active} wants more: begin a new run"
                 )
             group = next(number)
-            if memory:
-                memory.count(team, bags)
+            notebook = memory.begin(team, group, bags) if memory else None
             with _scope(team, base, steps, group, bags):
-                part = helper(bags, memory.trees_of(group) if memory else None)
+                part = helper(bags, notebook)
             if memory:
                 memory.keep(part, models=np.array(bags))
     if part is None:
@@ -176,10 +175,14 @@ def _next_bags(team: Team, left: int) -> int:
 
 def _allow_again(team: Team, base: AnyBase) -> None:
     """What is asked twice counts twice; linear models, which have no limit beforehand, are counted as models."""
-    rules = team.products.rules
-    if rules.questions is not None and not isinstance(base, LinearParameters):
-        again = AGAIN * base.lockstep * questions_of(base) // base.trees
-        team.products.rules = replace(rules, questions=rules.questions + again)
+    rules, again = team.products.rules, _between_pages(base)
+    if rules.questions is not None and again is not None:
+        team.products.rules = replace(rules, questions=rules.questions + AGAIN * again)
+
+
+def _between_pages(base: AnyBase) -> int | None:
+    """The most columns that are asked for trees that grow together; None for linear models, which keep no such pages."""
+    return None if isinstance(base, LinearParameters) else base.lockstep * questions_of(base) // base.trees
 
 
 def models_of(settings: AnyMethod, *, estimate: bool = False) -> int:

@@ -2,7 +2,9 @@
 
 Each party keeps every group of models that is whole, and of the group that is not the trees that have grown. When a
 search goes on, all go back to what all of them have: one may have been stopped before it could keep what another has.
-What a party has ever begun and answered is kept beside that, and does not fall when it goes back.
+What a party has ever begun and answered is kept beside that, and does not fall when it goes back. It is counted ahead:
+before the first answer about a group of trees, or of linear models, all that may be asked for the group counts, and at
+the end what was; so a party that is killed has counted too much rather than too little.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -44,9 +47,7 @@ class Memory:
         self._folder = folder
         self.groups = Notebook(folder / "groups")
         self.begun, self.answered = _asked(folder / _ASKED)
-        for group in (len(self.groups) - 1, len(self.groups)):
-            if trees := self.trees_of(group):  # whoever was killed while they grew could not write down the count
-                self.answered |= Counter({"": int(trees.read(len(trees) - 1).get("answered", np.zeros(())))})
+        self._growing, self._pages, self._ahead = self.trees_of(len(self.groups)), 0, Counter[str]()
 
     def trees_of(self, group: int) -> Notebook:
         return Notebook(self._trees(group))
@@ -59,20 +60,53 @@ class Memory:
         self.groups.write(model=np.frombuffer(model.model_dump_json().encode(), np.uint8), **arrays)
         shutil.rmtree(self._trees(len(self.groups) - 2), ignore_errors=True)
 
+    def begin(self, team: Team, group: int, models: int) -> Notebook:
+        """Count the models of a group that begins now, or goes on; the notebook for its trees."""
+        self.begun += models
+        self._growing = self.trees_of(group)
+        self.count(team)
+        return self._growing
+
     @contextmanager
-    def counting(self, team: Team) -> Iterator[None]:
-        """Let what was answered before an interruption count, and keep what has been by the end, whatever it is."""
-        _answered(team).update({team.digest + name: count for name, count in self.answered.items()})
+    def counting(self, team: Team, at_once: int | None) -> Iterator[None]:
+        """Let what was answered before an interruption count, and count on; by the end what has been is kept.
+
+        `at_once` is how many columns are asked at most between two pages of trees, for which is counted ahead; without
+        it, as for linear models, all that may be asked is.
+        """
+        if not team.passive:
+            yield
+            return
+        team.products.answered.update({team.digest + name: count for name, count in self.answered.items()})
+        team.products.count_ahead = partial(self._count_ahead, team, at_once)
         try:
             yield
         finally:
+            team.products.count_ahead = None
             self.count(team)
 
-    def count(self, team: Team, models: int = 0) -> None:
-        """Keep how much was ever answered, and count models that begin now."""
-        self.begun += models
-        self.answered |= Counter({name.removeprefix(team.digest): count for name, count in _answered(team).items()})
-        path, text = self._folder / _ASKED, json.dumps({"begun": self.begun, "answered": self.answered})
+    def count(self, team: Team) -> None:
+        """Keep how much was ever answered, and no more."""
+        self._ahead.clear()
+        self._write(team)
+
+    def _count_ahead(self, team: Team, at_once: int | None, rows: str, asked: int, most: int) -> None:
+        """Keep as answered what may be asked about some rows until the next page, before the first of it is."""
+        name, answered = rows.removeprefix(team.digest), team.products.answered[rows]
+        if len(self._growing) != self._pages:
+            self._pages = len(self._growing)
+            self._ahead.clear()
+        if answered + asked > self._ahead[name]:
+            ahead = most if at_once is None else min(answered + at_once, most)
+            self._ahead[name] = max(ahead, answered + asked)
+            self._write(team)
+
+    def _write(self, team: Team) -> None:
+        if team.passive:
+            answered = team.products.answered
+            self.answered |= Counter({name.removeprefix(team.digest): count for name, count in answered.items()})
+        counted = {"begun": self.begun, "answered": self.answered | self._ahead}
+        path, text = self._folder / _ASKED, json.dumps(counted)
         with naming(path, "written"):
             atomic.write_text(path, text + "\n", atomic.OWNER_ONLY)
 
@@ -112,10 +146,6 @@ def _asked(path: Path) -> tuple[int, Counter[str]]:
         return int(kept["begun"]), Counter({name: int(count) for name, count in kept["answered"].items()})
     except (OSError, KeyError, ValueError, AttributeError, TypeError):
         raise InputError(f"{path}: does not say what was answered, so the run cannot be resumed") from None
-
-
-def _answered(team: Team) -> Counter[str]:
-    return team.products.answered if team.passive else Counter()
 
 
 def go_on(team: Team, memory: Memory, *, lends: bool = True) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Literal, Protocol
@@ -41,7 +41,11 @@ class Rules:
 
 @dataclass
 class Engine:
-    """One party's side; `parties` hold data, the `driver` is the one of them who tells the coordinator what comes."""
+    """One party's side; `parties` hold data, the `driver` is the one of them who tells the coordinator what comes.
+
+    `count_ahead` is told before each answer about which rows (their digest) how many columns are asked, and how many
+    may be in all: whoever keeps count on its disk has it there before the answer leaves.
+    """
 
     session: Session
     rules: Rules
@@ -54,6 +58,7 @@ class Engine:
     mask_seeds: dict[str, bytes] = field(default_factory=dict, repr=False)
     prepared: dict[Any, Any] = field(default_factory=dict, repr=False)
     answered: Counter[str] = field(default_factory=Counter)
+    count_ahead: Callable[[str, int, int], None] | None = None
     announced: deque[Sequence[Call]] = field(default_factory=deque)
     chosen: deque[bytes] = field(default_factory=deque, repr=False)
     stock: Stock = field(default_factory=Stock, repr=False)
@@ -211,4 +216,6 @@ def count_questions(engine: Engine, call: Call) -> None:
             f"{me} answers at most {most} columns about the same {rows} rows, and would have been asked "
             f"{engine.answered[call.digest] + asked}"
         )
+    if engine.count_ahead:
+        engine.count_ahead(call.digest, asked, most)
     engine.answered[call.digest] += asked

@@ -292,7 +292,8 @@ def _open_for_all(team: Team, own: Binned, table: SplitTable, request: messages.
     for feature, place, missing_left in _columns(team, request.features, request.places, request.missing_left):
         _check_split(team, own.layout, feature, place)
         number = table.number(feature, place, bool(missing_left))
-        table.used(number, 0)
+        if not table.uses[number]:  # a run that was resumed asks again what it has not kept
+            table.used(number, 0)
         numbers.append(number)
         sides.append(right_of(table, own.layout, own.feature_bins, rows, np.full(len(rows), number)))
     team.session.send(team.active, messages.OpenedForAll(np.array(numbers, np.int32), packed(np.concatenate(sides))))
