@@ -1,14 +1,15 @@
-"""Parties as threads that run what `unpooled join` and `unpooled resume` run, and one of them cut off at a chosen point.
+"""Parties as threads that run what `unpooled join` and `unpooled resume` run, one of them cut off at a chosen point.
 
-A cut is the end of a process by `kill -9` or a power cut: from there on the party sends nothing and writes nothing,
-whatever its `except` and `finally` clauses try, and its peers see a lost connection. Everything that a party does to the
-world outside is an event, numbered for each party: changes of files below the run's folder (an audit hook sees them),
-lines of its ledger, and messages. What its own thread does is counted apart from the lines that arriving messages of a
-peer add to its ledger, in that peer's thread here as in a thread of the transport elsewhere, so that a number means the
-same in each run.
+A cut is the end of a process by `kill -9`: from there on the party sends nothing and writes nothing, whatever its
+`except` and `finally` clauses try, and its peers see a lost connection. Everything that a party does to the world
+outside is an event, numbered for each party: changes of files below the run's folder (an audit hook sees them), lines
+of its ledger, and messages. What its own thread does is counted apart from the lines that arriving messages of a peer
+add to its ledger, in that peer's thread here as in a thread of the transport elsewhere, so that a number means the same
+in each run.
 
-A point is an event and how far it gets: the cut comes before it; or a line, or a new file before it gets its name, is
-left torn; or it comes after a message. After any other event is before the next one.
+A point is where a cut comes: before an event, and after a message. After any other event is before the next one. A
+line of a ledger is not cut off before it but in its midst, and a file that is about to get its name is left half
+written: whoever mends that stands where it would stand had the cut come before.
 """
 
 from __future__ import annotations
@@ -16,18 +17,23 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from unpooled import atomic
+from unpooled.data.sources import TableSettings
 from unpooled.errors import PeerLost
+from unpooled.jobs import rehearsal, work
 from unpooled.jobs.kinds import Result
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
-from unpooled.jobs.rehearsal import rehearse
 from unpooled.ledger import Ledger
 from unpooled.pu import joint
 from unpooled.run import folder as run_folder
@@ -50,7 +56,6 @@ class Point(NamedTuple):
     party: str
     thread: str
     number: int
-    how: str
     what: str
 
 
@@ -113,27 +118,26 @@ class Attempt:
             run_folder.keep_private(home, home.parent / f"{party}.toml")
 
         def ready() -> Linked:
-            rehearse(self.plan, party, private)
+            rehearsal.rehearse(self.plan, party, private)
             return lambda mailbox: Line(self, mailbox)
 
         return take_part(self.plan, party, private, home, ready, resume=resume)
 
     # Events
 
-    def event(self, party: str, what: str, *ways: str, thread: str = "") -> str:
-        """Count an event of a party; Cut if that is dead, or to be cut off now. The way, if it is to do half of it."""
+    def event(self, party: str, what: str, thread: str = "", half: Callable[[], None] | None = None) -> None:
+        """Count an event of a party; Cut if that is dead, or to be cut off now, when it has perhaps done `half`."""
         with self._changed:
             if party in self._dead:
                 raise Cut
             key = party, thread or party
             number, self._numbers[key] = self._numbers[key], self._numbers[key] + 1
             if self.cut is None:
-                self.points += [Point(*key, number, how, what) for how in ("before", *ways)]
-                return ""
-            if (*key, number) != self.cut[:3]:
-                return ""
-        if self.cut.how != "before":
-            return self.cut.how
+                self.points.append(Point(*key, number, what))
+            if self.cut is None or (*key, number) != self.cut[:3]:
+                return
+        if half:
+            half()
         self.die(party)
         raise Cut
 
@@ -142,7 +146,7 @@ class Attempt:
             self._dead.add(party)
             box = self._boxes.get(party)
         if box is not None:
-            box._note(lambda _: Cut())  # type: ignore[arg-type, return-value]
+            box._note(lambda _: Cut())
         self.leave(party, "the connection was lost")
 
     def alive(self, party: str) -> bool:
@@ -240,30 +244,14 @@ def _see_files(event: str, args: tuple[Any, ...]) -> None:
     name = path.name
     if name.endswith(atomic._UNFINISHED):
         name = name[1:].rsplit(".", 2)[0]  # without what is random in it
-    if event == "os.rename" and attempt.event(party, f"{event} {name}", "torn") == "torn":
-        source = Path(args[0])
-        content = source.read_bytes()
-        del _AT_WORK[threading.current_thread()]  # this is not the party's doing
-        try:
-            source.write_bytes(content[: len(content) // 2])
-        finally:
-            _AT_WORK[threading.current_thread()] = attempt
-        attempt.die(party)
-        raise Cut
-    if event != "os.rename":
-        attempt.event(party, f"{event} {name}")
+    attempt.event(party, f"{event} {name}", half=partial(_tear, Path(args[0])) if event == "os.rename" else None)
 
 
-class _Torn:
-    """A file that takes half of what is written to it."""
-
-    def __init__(self, file: Any, cut: Callable[[], None]) -> None:
-        self._file, self._cut = file, cut
-
-    def write(self, line: bytes) -> int:
-        self._file.write(line[: len(line) // 2])
-        self._cut()
-        raise Cut
+def _tear(path: Path) -> None:
+    """Leave half of a file; this is not the party's doing, so it is no event."""
+    attempt, content = _AT_WORK.pop(threading.current_thread()), path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    _AT_WORK[threading.current_thread()] = attempt
 
 
 def _see_lines(self: Ledger, members: str) -> None:
@@ -273,15 +261,10 @@ def _see_lines(self: Ledger, members: str) -> None:
         return _append(self, members)
     attempt, thread = found
     party = self.path.parent.name
-    what = "line " + members.partition(', "discloses"')[0]
-    if attempt.event(party, what, "torn", thread=thread) != "torn":
-        return _append(self, members)
-    file = self._file
-    self._file = _Torn(file, lambda: attempt.die(party))  # type: ignore[assignment]
-    try:
-        return _append(self, members)
-    finally:
-        self._file = file
+    line = f'{{"at": {time.time():.3f}, {members}'.encode()
+    half = partial(self._file.write, line[: len(line) // 2])
+    attempt.event(party, "line " + members.partition(', "discloses"')[0], thread, half)
+    return _append(self, members)
 
 
 def _see_counts(engine: Any, call: Any) -> None:
@@ -298,15 +281,42 @@ def _see_models(team: Any, left: int) -> int:
     return bags
 
 
+@lru_cache(maxsize=16)
+def _schema(settings: str, party: str) -> Any:
+    return _read_schema(TableSettings.model_validate_json(settings), party)
+
+
+@lru_cache(maxsize=16)
+def _table(settings: str, party: str) -> Any:
+    return _read_table(TableSettings.model_validate_json(settings), party)
+
+
 _append, _count_questions, _next_bags = Ledger._append, product.count_questions, joint._next_bags
+_read_schema, _read_table = rehearsal.schema, work.load
 
 
-def watch() -> None:
-    """Let this process simulate from now on; files are not waited for until they are on the disk, for none is lost."""
-    os.environ["LOKY_MAX_CPU_COUNT"] = "1"  # no worker processes, which would escape
-    if Ledger._append is not _see_lines:
-        sys.addaudithook(_see_files)
-        Ledger._append = _see_lines  # type: ignore[method-assign]
-        product.count_questions = _see_counts
-        joint._next_bags = _see_models
-        atomic._flush = lambda *_: None
+@lru_cache(maxsize=1)
+def _see_files_from_now_on() -> None:
+    sys.addaudithook(_see_files)  # which stays, and lets all threads pass but those at work
+
+
+@contextmanager
+def watching() -> Iterator[None]:
+    """Let this process simulate: it sees what parties do, has no worker processes, which would escape, and is fast.
+
+    Tables are read once, for they do not change, and files are not waited for until they are on the disk.
+    """
+    _see_files_from_now_on()
+    replaced = (
+        (Ledger, "_append", _see_lines),
+        (product, "count_questions", _see_counts),
+        (joint, "_next_bags", _see_models),
+        (rehearsal, "schema", lambda settings, party: _schema(settings.model_dump_json(), party)),
+        (work, "load", lambda settings, party: _table(settings.model_dump_json(), party)),
+        (atomic, "_flush", lambda *_: None),
+    )
+    with ExitStack() as stack:
+        stack.enter_context(patch.dict(os.environ, LOKY_MAX_CPU_COUNT="1"))
+        for owner, name, instead in replaced:
+            stack.enter_context(patch.object(owner, name, instead))
+        yield

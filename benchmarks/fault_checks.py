@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cuts import Attempt, Cut, Point
 
+from cuts import Attempt, Cut, Point
 from unpooled.errors import InputError, LedgerError, UnpooledError, origin_of
 from unpooled.jobs.kinds import outline_of, parameters_of
 from unpooled.jobs.lookalike import Parameters as Search

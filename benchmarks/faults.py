@@ -1,7 +1,7 @@
 """Jobs of every kind with small tables, each party cut off at every point, resumed, and compared with the whole run.
 
-The points are those of `cuts`: before and after every message, before every change of a file and every line of a
-ledger, with lines and new files torn as well. The parties run the code of `unpooled join` and `unpooled resume`, and
+The points are those of `cuts`: before and after every message, before every change of a file, in the midst of every
+line of a ledger and of every new file. The parties run the code of `unpooled join` and `unpooled resume`, and
 talk in memory. What is compared is in `fault_checks`: lists, rankings, predictions, models, ledgers, counts of what was
 answered, and that nothing is left over. For every tenth point the resumed run is cut off as well, elsewhere.
 
@@ -13,23 +13,25 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import random
 import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 for threads in ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(threads, "1")  # there is a process for each core
 
-from cuts import Attempt, Point, watch  # noqa: E402
+from rich.console import Console  # noqa: E402
+
+from cuts import Attempt, Point, watching  # noqa: E402
 from fault_checks import Undisturbed, after_a_cut, after_resuming, told_in, undisturbed  # noqa: E402
 from fault_jobs import JOBS, plan_of, privates_of, write_tables  # noqa: E402
-from rich.console import Console  # noqa: E402
 
 LEAST_POINTS = 5_000
 TWICE = 10
@@ -55,7 +57,6 @@ class Bench:
     """A folder with tables, undisturbed runs, and the run that is tried now."""
 
     def __init__(self, folder: Path) -> None:
-        watch()
         self.folder = folder
         write_tables(folder / "tables")
         self.whole = lru_cache(maxsize=None)(self._whole)
@@ -102,18 +103,15 @@ class Bench:
         return Tried(fault, cuts, tuple(found))
 
 
-_bench: Bench | None = None
+@lru_cache(maxsize=1)
+def _bench(folder: str) -> Bench:
+    """This process's own."""
+    return Bench(Path(folder) / f"process-{os.getpid()}")
 
 
-def _begin(folder: str) -> None:
-    global _bench  # noqa: PLW0603
-    _bench = Bench(Path(folder) / f"process-{os.getpid()}")
-
-
-def _try(fault: Fault) -> Tried:
-    if _bench is None:
-        raise RuntimeError("the process has not begun")
-    return _bench.try_one(fault)
+def _try(folder: str, fault: Fault) -> Tried:
+    with watching():
+        return _bench(folder).try_one(fault)
 
 
 def main() -> None:
@@ -122,10 +120,12 @@ def main() -> None:
     tried: dict[str, list[Tried]] = {job: [] for job in JOBS}
     memory = Path("/dev/shm")  # noqa: S108
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        bench = Bench(Path(folder) / "first")
-        faults = [fault for job in JOBS for fault in bench.faults(job)][::every]
-        with multiprocessing.get_context("spawn").Pool(cores, _begin, (folder,)) as pool:
-            for number, one in enumerate(pool.imap_unordered(_try, faults, chunksize=8), start=1):
+        with watching():
+            faults = [fault for job in JOBS for fault in _bench(folder).faults(job)][::every]
+        random.Random(1).shuffle(faults)  # so that whatever is wrong shows soon
+        with multiprocessing.get_context("spawn").Pool(cores) as pool:
+            results = pool.imap_unordered(partial(_try, folder), faults, chunksize=8)
+            for number, one in enumerate(results, start=1):
                 tried[one.fault.job].append(one)
                 for difference in one.differences:
                     console.print(f"{one.fault.job}: {one.fault.points}: {difference}", markup=False, soft_wrap=True)
@@ -151,7 +151,12 @@ def report(tried: dict[str, list[Tried]], seconds: float, *, full: bool) -> None
         "cut_twice": total["cut_twice"],
     }
     bars = [
-        {"name": "fault_points", "value": total["points"], "bar": LEAST_POINTS, "holds": total["points"] >= LEAST_POINTS},
+        {
+            "name": "fault_points",
+            "value": total["points"],
+            "bar": LEAST_POINTS,
+            "holds": total["points"] >= LEAST_POINTS,
+        },
         {"name": "fault_points_differ", "value": total["differ"], "bar": 0, "holds": total["differ"] == 0},
     ]
     print(json.dumps(figures | {"bars": bars if full else []}))

@@ -181,7 +181,7 @@ def _allow_again(team: Team, base: AnyBase) -> None:
 
 
 def _between_pages(base: AnyBase) -> int | None:
-    """The most columns that are asked for trees that grow together; None for linear models, which keep no such pages."""
+    """The most columns that are asked for trees that grow together; None for linear models, which have no such pages."""
     return None if isinstance(base, LinearParameters) else base.lockstep * questions_of(base) // base.trees
 
 

@@ -115,13 +115,13 @@ class Memory:
         return len(self.groups), len(self.trees_of(len(self.groups)))
 
     def go_back_to(self, groups: int, trees: int) -> None:
-        """Forget what lies behind a point that all parties have reached."""
+        """Forget what lies behind a point that all parties have reached, and trees that nobody needs any more."""
         if groups > len(self.groups) or trees > len(self.trees_of(groups)):
             raise InputError("the checkpoint does not go back far enough to resume the run: begin a new one")
-        for later in self._folder.glob(f"{_TREES}*"):
-            if int(later.name.removeprefix(_TREES)) > groups:
-                with naming(later, "removed"):
-                    shutil.rmtree(later)
+        for trees_of in self._folder.glob(f"{_TREES}*"):
+            if int(trees_of.name.removeprefix(_TREES)) not in (groups - 1, groups):
+                with naming(trees_of, "removed"):
+                    shutil.rmtree(trees_of)
         self.groups.keep_first(groups)
         self.trees_of(groups).keep_first(trees)
 
