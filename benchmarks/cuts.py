@@ -292,7 +292,18 @@ def _table(settings: str, party: str) -> Any:
 
 
 _append, _count_questions, _next_bags = Ledger._append, product.count_questions, joint._next_bags
-_read_schema, _read_table = rehearsal.schema, work.load
+_read_schema, _read_table, _clean_table = rehearsal.schema, work.load, work.clean
+
+
+def _clean(table: Any, settings: Any) -> Any:
+    """What cleaning made of the same table before."""
+    kept = _CLEANED.get(id(table))
+    if kept is None or kept[0] is not table:
+        kept = _CLEANED[id(table)] = table, _clean_table(table, settings)
+    return kept[1]
+
+
+_CLEANED: dict[int, Any] = {}
 
 
 @lru_cache(maxsize=1)
@@ -304,7 +315,7 @@ def _see_files_from_now_on() -> None:
 def watching() -> Iterator[None]:
     """Let this process simulate: it sees what parties do, has no worker processes, which would escape, and is fast.
 
-    Tables are read once, for they do not change, and files are not waited for until they are on the disk.
+    Tables are read and cleaned once, for they do not change, and files are not waited for until they are on the disk.
     """
     _see_files_from_now_on()
     replaced = (
@@ -313,6 +324,7 @@ def watching() -> Iterator[None]:
         (joint, "_next_bags", _see_models),
         (rehearsal, "schema", lambda settings, party: _schema(settings.model_dump_json(), party)),
         (work, "load", lambda settings, party: _table(settings.model_dump_json(), party)),
+        (work, "clean", _clean),
         (atomic, "_flush", lambda *_: None),
     )
     with ExitStack() as stack:

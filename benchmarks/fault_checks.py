@@ -14,19 +14,20 @@ from typing import Any
 import numpy as np
 
 from cuts import Attempt, Cut, Point
+from fault_jobs import COLUMNS
 from unpooled.errors import InputError, LedgerError, UnpooledError, origin_of
 from unpooled.jobs.kinds import outline_of, parameters_of
 from unpooled.jobs.lookalike import Parameters as Search
 from unpooled.jobs.plan import Plan
+from unpooled.jobs.train import Parameters as Train
+from unpooled.jobs.work import WORKING
 from unpooled.ledger import Entry, Record, read_ledger, reconcile_all
 from unpooled.pu import joint
-from unpooled.pu.memory import Memory
 from unpooled.run import folder as run_folder
+from unpooled.secure.asked import ASKED, Asked
 from unpooled.vertical.linear_parameters import LinearParameters
 from unpooled.vertical.parameters import questions_of
 
-CHECKPOINT = Path(".working") / "checkpoint"
-_ASKED = "asked.json"
 _NAME = re.compile(rb'"name":"[0-9a-f]{32}"')
 _WHEN_WRONG = {"control.Abort", "control.Waiting", "control.Working"}
 _EACH_TIME_ANOTHER = {
@@ -60,7 +61,7 @@ def files_of(root: Path, plan: Plan) -> Iterator[tuple[str, object]]:
     """All files of a run with what is to be the same in each of them; ledgers and counts are looked at elsewhere."""
     for path in sorted(root.rglob("*")):
         name = str(path.relative_to(root))
-        if path.is_dir() or path.name in (run_folder.LEDGER, _ASKED):
+        if path.is_dir() or path.name in (run_folder.LEDGER, ASKED):
             yield name, None
         elif path.suffix == ".npz":
             yield name, _page(path)
@@ -95,21 +96,19 @@ def after_a_cut(attempt: Attempt, told: Counter[str]) -> Iterator[str]:
 
 
 def counts(attempt: Attempt, told: Counter[str]) -> Iterator[str]:
-    """What a search has counted on the disk is no less than what was answered and begun in all attempts so far."""
-    if attempt.plan.kind != "lookalike":
-        return
+    """What is counted on the disk is no less than what was answered and begun in all attempts so far."""
     for party in attempt.plan.owners:
-        home = attempt.root / party / CHECKPOINT
+        working = attempt.root / party / WORKING
         try:
-            memory = Memory(home)
+            asked = Asked(working / "checkpoint" if attempt.plan.kind == "lookalike" else working)
         except InputError as error:
             yield f"{party}: {error}"
             continue
-        answered = sum(memory.answered.values())
+        answered = sum(asked.answered.values())
         if answered < told[f"{party} answered"]:
             yield f"{party} has answered {told[f'{party} answered']} columns, and counts {answered}"
-        if memory.begun < told[f"{party} begun"]:
-            yield f"{party} has begun {told[f'{party} begun']} models, and counts {memory.begun}"
+        if asked.begun < told[f"{party} begun"]:
+            yield f"{party} has begun {told[f'{party} begun']} models, and counts {asked.begun}"
 
 
 def after_resuming(attempt: Attempt, whole: Undisturbed, told: Counter[str], cuts: int) -> Iterator[str]:
@@ -186,20 +185,20 @@ def _sequences(entries: tuple[Entry, ...]) -> dict[tuple[str, str], list[tuple[s
 
 
 def _allowed(attempt: Attempt, whole: Undisturbed, cuts: int) -> Iterator[str]:
-    """Nobody counts more than an interruption explains, so that ten of them fit the allowance."""
-    parameters = parameters_of(attempt.plan)
-    unit = 0
-    if isinstance(parameters, Search):
+    """Nobody counts more than interruptions explain: in a search so much that ten of them fit the allowance."""
+    parameters, again = parameters_of(attempt.plan), 0
+    if isinstance(parameters, Train | Search):
         base = parameters.model
-        if isinstance(base, LinearParameters):
-            unit = max(whole.questions.values())
+        if isinstance(base, LinearParameters):  # all that may be asked about a batch, and for losses
+            again = 2 * base.epochs * (COLUMNS + 2 + len(attempt.plan.owners))
+        elif isinstance(parameters, Search):
+            again = joint.AGAIN // 10 * base.lockstep * questions_of(base) // base.trees
         else:
-            unit = base.lockstep * questions_of(base) // base.trees
-    most = joint.AGAIN // 10 * cuts * unit
+            again = questions_of(base)
     for party, questions in whole.questions.items():
-        counted = attempt.results[party].get("questions", 0)
-        if not questions <= counted <= questions + most:
-            yield f"{party} counts {counted} columns, where {questions} to {questions + most} explain themselves"
+        counted, most = attempt.results[party].get("questions", 0), questions + cuts * again
+        if not questions <= counted <= most:
+            yield f"{party} counts {counted} columns, where {questions} to {most} explain themselves"
 
 
 def told_in(attempt: Attempt) -> Counter[str]:

@@ -13,11 +13,11 @@ import polars as pl
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 
-ROWS, OTHERS = 44, 4
+ROWS, OTHERS, COLUMNS = 44, 4, 4
 ROLES = {"shop": "seeker", "telco": "passive", "bank": "active", "coordinator": "coordinator"}
 OWNERS = ("telco", "bank", "coordinator")
 PAILLIER: dict[str, Any] = {"engine": "paillier", "key_bits": 512, "insecure": True}
-SMALL: dict[str, Any] = {"trees": 2, "depth": 2, "min_rows": 3, "bins": 4}
+SMALL: dict[str, Any] = {"trees": 2, "depth": 2, "min_rows": 3, "bins": 4, "lockstep": 1}
 LINEAR: dict[str, Any] = {"learner": "linear", "epochs": 2, "insecure_batch": True}
 SEARCH: dict[str, Any] = {"estimate": False, "top": 6, "method": {"iterations": 2, "bags": 1}}
 
@@ -57,7 +57,7 @@ JOBS: dict[str, Job] = {
 def write_tables(folder: Path) -> None:
     """What each party knows of its customers, most of whom are everybody's."""
     rng = np.random.default_rng(3)
-    x = rng.normal(size=(ROWS, 4)).round(3)
+    x = rng.normal(size=(ROWS, COLUMNS)).round(3)
     buys = x.sum(axis=1) > 0
     ids = pl.Series("id", [f"person-{number:02}" for number in range(ROWS)])
     bank = pl.DataFrame({"id": ids, "age": x[:, 0], "income": x[:, 1], "buys": np.where(buys, "yes", "no")})

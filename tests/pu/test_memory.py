@@ -200,7 +200,7 @@ def test_what_was_answered_is_counted_on_under_the_rows_new_digest(tmp_path: Pat
         with Memory(home).counting(Team("bank", OWNERS, after, "new"), None):
             assert after.answered == {"new": 7, "new batch 2": 9}
             after.answered.update({"new": 3})
-        assert Memory(home).answered == {"": 10, " batch 2": 9}
+        assert Memory(home).asked.answered == {"": 10, " batch 2": 9}
 
     simulate_roles(dict.fromkeys(OWNERS, role))
 
@@ -214,10 +214,10 @@ def test_going_back_lowers_no_count(tmp_path: Path) -> None:
         kept.begin(team, 1, models=3)
         kept.go_back_to(0, 0)
         again = Memory(tmp_path / session.party)
-        assert (again.begun, again.answered) == (7, {"": 20})
+        assert (again.asked.begun, again.asked.answered) == (7, {"": 20})
         engine.answered["rows"] = 5
-        again.count(team)
-        assert Memory(tmp_path / session.party).answered == {"": 20}
+        again.begin(team, 0, models=0)
+        assert Memory(tmp_path / session.party).asked.answered == {"": 20}
 
     simulate_roles(dict.fromkeys(OWNERS, role))
 
@@ -234,7 +234,7 @@ def test_what_is_answered_is_counted_before_it_is(tmp_path: Path) -> None:
         def ask(columns: int) -> None:
             assert engine.count_ahead
             engine.count_ahead("rows", columns, 25)
-            counted.append(Memory(home).answered[""])
+            counted.append(Memory(home).asked.answered[""])
             engine.answered["rows"] += columns
 
         with kept.counting(team, 10):
@@ -247,7 +247,7 @@ def test_what_is_answered_is_counted_before_it_is(tmp_path: Path) -> None:
             notebook.write(tree=np.array(0))
             ask(8)
         assert counted == [10, 10, 16, 16, 25]
-        assert Memory(home).answered == {"": 24}, "in the end it is what was answered"
+        assert Memory(home).asked.answered == {"": 24}, "in the end it is what was answered"
         assert engine.count_ahead is None
 
     simulate_roles(dict.fromkeys(OWNERS, role))
@@ -261,7 +261,7 @@ def test_of_linear_models_all_that_may_be_asked_is_counted_ahead(tmp_path: Path)
             assert engine.count_ahead
             engine.count_ahead("rows batch 1", 3, 40)
             engine.count_ahead("rows loss", 1, 40)
-            assert Memory(home).answered == {" batch 1": 40, " loss": 40}
+            assert Memory(home).asked.answered == {" batch 1": 40, " loss": 40}
 
     simulate_roles(dict.fromkeys(OWNERS, role))
 
@@ -274,8 +274,11 @@ def test_a_count_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> N
 
 
 def test_a_count_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"asked\.json: this part of a checkpoint cannot be written: No such file"):
-        Memory(tmp_path / "gone").begin(alone(), 0, models=1)
+    def role(session: Session) -> None:
+        with pytest.raises(InputError, match=r"asked\.json: this part of a checkpoint cannot be written: No such file"):
+            Memory(tmp_path / "gone").begin(Team("bank", OWNERS, engine_of(session), "rows"), 0, models=1)
+
+    simulate_roles(dict.fromkeys(OWNERS, role))
 
 
 def test_nobody_goes_back_further_than_a_group_of_models(tmp_path: Path) -> None:

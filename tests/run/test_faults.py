@@ -1,4 +1,4 @@
-"""Parties are cut off anywhere, and the run that goes on ends like an undisturbed one; `make bench-faults` tries all."""
+"""Parties are cut off anywhere, and the run that goes on ends like an undisturbed one (`bench-faults` tries all)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fault_jobs import JOBS
 from faults import Bench, Fault
 from unpooled import atomic
 from unpooled.ledger import read_ledger
-from unpooled.pu.memory import Memory
+from unpooled.secure.asked import Asked
 
 EVERY = 47
 
@@ -61,7 +61,7 @@ def test_a_dead_party_does_nothing_more(bench: Bench) -> None:
 
 def test_what_is_answered_and_not_counted_is_noticed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     fault = fault_at(bench, "lookalike, trees", "telco", "message sent", -12)
-    monkeypatch.setattr(Memory, "_count_ahead", lambda *_: None)
+    monkeypatch.setattr(Asked, "_count_ahead", lambda *_: None)
     assert any("telco has answered" in difference for difference in bench.try_one(fault).differences)
 
 

@@ -140,12 +140,12 @@ def help_find(
         if memory.groups:
             page = memory.groups.read(len(memory.groups) - 1)
             part = model_in(page, _PARTS, linear=isinstance(base, LinearParameters))
-        if memory.begun:
+        if memory.asked.begun:
             _allow_again(team, base)
     with memory.counting(team, _between_pages(base)) if memory else nullcontext():
         while bags := _next_bags(team, left):
             left -= bags
-            if memory and memory.begun + bags > most:
+            if memory and memory.asked.begun + bags > most:
                 raise RefusedError(
                     f"{team.session.party} begins at most {most} models in a run, however often that is resumed, and "
                     f"{team.active} wants more: begin a new run"
@@ -181,7 +181,7 @@ def _allow_again(team: Team, base: AnyBase) -> None:
 
 
 def _between_pages(base: AnyBase) -> int | None:
-    """The most columns that are asked for trees that grow together; None for linear models, which have no such pages."""
+    """The most columns that are asked for trees that grow together; None for linear models, which have no such page."""
     return None if isinstance(base, LinearParameters) else base.lockstep * questions_of(base) // base.trees
 
 

@@ -2,19 +2,14 @@
 
 Each party keeps every group of models that is whole, and of the group that is not the trees that have grown. When a
 search goes on, all go back to what all of them have: one may have been stopped before it could keep what another has.
-What a party has ever begun and answered is kept beside that, and does not fall when it goes back. It is counted ahead:
-before the first answer about a group of trees, or of linear models, all that may be asked for the group counts, and at
-the end what was; so a party that is killed has counted too much rather than too little.
+What a party has ever begun and answered (`secure.asked`) is kept beside that, and does not fall when it goes back.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,15 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
-from unpooled import atomic
 from unpooled.checkpoint import Notebook, Page, naming
 from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.pu.messages import GoOnFrom, StandsAt
+from unpooled.secure.asked import Asked
 from unpooled.vertical.team import Team
 
 ANY_TREES = 2**31 - 1
 """How many pages of trees a party says that it has which lends no columns, and so keeps none: it goes on from any."""
-_ASKED = "asked.json"
 _TREES = "trees-"
 
 M = TypeVar("M", bound=BaseModel)
@@ -39,15 +33,14 @@ M = TypeVar("M", bound=BaseModel)
 class Memory:
     """A page for each group of models, and while one is learned a notebook for its trees.
 
-    `begun` is how many models this party has ever begun, and `answered` how many columns it was ever asked, by what is
-    added to the digest of the rows, which has a new salt each time. Neither falls when a search goes back.
+    `asked` is what this party has ever begun and answered, which does not fall when a search goes back.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.groups = Notebook(folder / "groups")
-        self.begun, self.answered = _asked(folder / _ASKED)
-        self._growing, self._pages, self._ahead = self.trees_of(len(self.groups)), 0, Counter[str]()
+        self.asked = Asked(folder)
+        self._growing = self.trees_of(len(self.groups))
 
     def trees_of(self, group: int) -> Notebook:
         return Notebook(self._trees(group))
@@ -62,53 +55,15 @@ class Memory:
 
     def begin(self, team: Team, group: int, models: int) -> Notebook:
         """Count the models of a group that begins now, or goes on; the notebook for its trees."""
-        self.begun += models
+        self.asked.count(team.products, team.digest, models)
         self._growing = self.trees_of(group)
-        self.count(team)
         return self._growing
 
-    @contextmanager
-    def counting(self, team: Team, at_once: int | None) -> Iterator[None]:
-        """Let what was answered before an interruption count, and count on; by the end what has been is kept.
-
-        `at_once` is how many columns are asked at most between two pages of trees, for which is counted ahead; without
-        it, as for linear models, all that may be asked is.
-        """
+    def counting(self, team: Team, at_once: int | None) -> AbstractContextManager[None]:
+        """Count what this party is asked; `at_once` is the most for trees that grow together, of which is a page."""
         if not team.passive:
-            yield
-            return
-        team.products.answered.update({team.digest + name: count for name, count in self.answered.items()})
-        team.products.count_ahead = partial(self._count_ahead, team, at_once)
-        try:
-            yield
-        finally:
-            team.products.count_ahead = None
-            self.count(team)
-
-    def count(self, team: Team) -> None:
-        """Keep how much was ever answered, and no more."""
-        self._ahead.clear()
-        self._write(team)
-
-    def _count_ahead(self, team: Team, at_once: int | None, rows: str, asked: int, most: int) -> None:
-        """Keep as answered what may be asked about some rows until the next page, before the first of it is."""
-        name, answered = rows.removeprefix(team.digest), team.products.answered[rows]
-        if len(self._growing) != self._pages:
-            self._pages = len(self._growing)
-            self._ahead.clear()
-        if answered + asked > self._ahead[name]:
-            ahead = most if at_once is None else min(answered + at_once, most)
-            self._ahead[name] = max(ahead, answered + asked)
-            self._write(team)
-
-    def _write(self, team: Team) -> None:
-        if team.passive:
-            answered = team.products.answered
-            self.answered |= Counter({name.removeprefix(team.digest): count for name, count in answered.items()})
-        counted = {"begun": self.begun, "answered": self.answered | self._ahead}
-        path, text = self._folder / _ASKED, json.dumps(counted)
-        with naming(path, "written"):
-            atomic.write_text(path, text + "\n", atomic.OWNER_ONLY)
+            return nullcontext()
+        return self.asked.counting(team.products, team.digest, at_once, lambda: len(self._growing))
 
     def stands_at(self) -> tuple[int, int]:
         """How many groups are whole, and how many pages of trees the next one has."""
@@ -135,17 +90,6 @@ def model_in(page: Page, kinds: Mapping[bool, type[M]], *, linear: bool) -> M:
         return kinds[linear].model_validate_json(page["model"].tobytes())
     except (KeyError, ValidationError):
         raise InputError("a page of a checkpoint has no model, so the run cannot be resumed") from None
-
-
-def _asked(path: Path) -> tuple[int, Counter[str]]:
-    """How many models were ever begun, and what was answered, if anything was."""
-    if not path.exists():
-        return 0, Counter()
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        return int(kept["begun"]), Counter({name: int(count) for name, count in kept["answered"].items()})
-    except (OSError, KeyError, ValueError, AttributeError, TypeError):
-        raise InputError(f"{path}: does not say what was answered, so the run cannot be resumed") from None
 
 
 def go_on(team: Team, memory: Memory, *, lends: bool = True) -> int:
