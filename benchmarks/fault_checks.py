@@ -189,8 +189,8 @@ def _allowed(attempt: Attempt, whole: Undisturbed, cuts: int) -> Iterator[str]:
     parameters, again = parameters_of(attempt.plan), 0
     if isinstance(parameters, Train | Search):
         base = parameters.model
-        if isinstance(base, LinearParameters):  # all that may be asked about a batch, and for losses
-            again = 2 * base.epochs * (COLUMNS + 2 + len(attempt.plan.owners))
+        if isinstance(base, LinearParameters):  # all that may be asked about a batch, and for losses, after the rest
+            again = 2 * base.epochs * (COLUMNS + 2 + len(attempt.plan.owners)) + max(whole.questions.values())
         elif isinstance(parameters, Search):
             again = joint.AGAIN // 10 * base.lockstep * questions_of(base) // base.trees
         else:

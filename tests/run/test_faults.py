@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from cuts import Cut, watching
-from fault_jobs import JOBS
+from cuts import Attempt, Cut, watching
+from fault_jobs import JOBS, plan_of, privates_of
 from faults import Bench, Fault
 from unpooled import atomic
 from unpooled.ledger import read_ledger
 from unpooled.secure.asked import Asked
 
-EVERY = 47
+EVERY = 59
 
 # A process that is killed does not close its files.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -54,6 +54,57 @@ def test_a_dead_party_does_nothing_more(bench: Bench) -> None:
     assert {str(error).partition(" (")[0] for party, error in attempt.errors.items() if party != "bank"} == {
         "bank: the connection was lost"
     }
+
+
+# What a party answers
+
+
+class KilledWhenItHasAnswered(Attempt):
+    """The telco is, once, and has kept nothing of it."""
+
+    answering = False
+
+    def event(self, party: str, what: str, thread: str = "", half: Callable[[], None] | None = None) -> None:
+        super().event(party, what, thread, half)
+        if what == 'line "way": "sent", "peer": "bank", "kind": "secure.product.Contribution"':
+            self.answering = True
+        elif self.answering and (party, what) == ("telco", "message sent"):
+            self.die(party)
+            raise Cut
+
+
+def test_a_party_may_be_killed_ten_times(bench: Bench) -> None:
+    job, root = "lookalike, trees", bench.folder / "ten"
+    root.mkdir()
+    for _ in range(10):
+        killed = KilledWhenItHasAnswered(
+            plan_of(JOBS[job]), privates_of(JOBS[job], bench.folder / "tables", None), root
+        )
+        killed.go()
+        assert isinstance(killed.errors["telco"], Cut)
+    again = bench.attempt(job, root)
+    assert again.errors == {}
+    assert (root / "shop" / "reliable.csv").read_bytes() == bench.whole(job).files["shop/reliable.csv"]
+    assert again.results["telco"]["questions"] > bench.whole(job).questions["telco"], "what it was asked in vain counts"
+
+
+@pytest.mark.parametrize("spare", [0, 8])
+def test_its_own_limit_holds_for_a_training_that_is_resumed(bench: Bench, spare: int) -> None:
+    """It begins anew, and all is asked twice."""
+    job, root = "train, trees", bench.folder / f"limit-{spare}"
+    limit = bench.whole(job).questions["telco"] + spare
+    privates = privates_of(JOBS[job], bench.folder / "tables", None)
+    policy = privates["telco"].policy.model_copy(update={"maximum_questions": limit})
+    privates["telco"] = privates["telco"].model_copy(update={"policy": policy})
+    (point,) = fault_at(bench, job, "bank", "os.rename model.json").points
+    root.mkdir()
+    for cut in (point, None):
+        attempt = Attempt(plan_of(JOBS[job]), privates, root, cut)
+        attempt.go()
+    if spare:
+        assert attempt.errors == {}
+    else:
+        assert f"telco answers at most {limit} columns about the same" in str(attempt.errors["telco"])
 
 
 # It would be noticed
