@@ -20,7 +20,8 @@ from unpooled.jobs.learned import Learned, Lent
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.rules import answered_in, answering_limits, check_engine, rules_of, waiting_for_end, waiting_outline
-from unpooled.jobs.work import Work
+from unpooled.jobs.work import WORKING, Work
+from unpooled.secure.asked import Asked
 from unpooled.secure.engine import open_engine
 from unpooled.secure.product import serve
 from unpooled.session import Session
@@ -83,17 +84,27 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     if work.table is not None and session.party == plan.active:
         check_columns(work.private, work.table.kinds, work.party, work.table.origin, parameters.classes)
     common = align.common_rows(session, work, places)
+    asked = None if common is None else _asked(work)
     with session.scope("fit"):
-        rules = rules_of(plan, _questions(work.parameters))
+        questions = _questions(work.parameters)
+        if asked and questions is not None:  # a run that is resumed begins anew, and what it had asked counts
+            questions += max(asked.counts["answered"].values(), default=0)
         engine = open_engine(
-            session, rules, plan.owners, plan.active, places.coordinator, *answering_limits(work.private.policy)
+            session,
+            rules_of(plan, questions),
+            plan.owners,
+            plan.active,
+            places.coordinator,
+            *answering_limits(work.private.policy),
         )
-        if common is None:
+        if common is None or asked is None:
             serve(engine)
             return {}
     team = Team(plan.active, plan.owners, engine, common.digest, waiting_for_end(plan))
     keep = _keep_model if session.party == plan.active else _keep_part
-    return common.counts | keep(team, work, common.table) | answered_in(engine)
+    with asked.counting(engine, common.digest):
+        kept = keep(team, work, common.table)
+    return common.counts | kept | answered_in(engine)
 
 
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
@@ -133,6 +144,13 @@ def notes_of(parameters: Parameters) -> list[str]:
             "rows among them; the labels of these have had no part in anything."
         )
     return notes
+
+
+def _asked(work: Work[Parameters]) -> Asked:
+    """What this party was asked in the run so far."""
+    folder = work.folder / WORKING
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return Asked(folder)
 
 
 def _questions(parameters: Parameters) -> int | None:
