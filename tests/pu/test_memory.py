@@ -194,17 +194,17 @@ def test_what_was_answered_is_counted_on_under_the_rows_new_digest(tmp_path: Pat
     def role(session: Session) -> None:
         home, before, after = tmp_path / session.party, engine_of(session), engine_of(session)
         home.mkdir()
-        with suppress(KeyError), Memory(home).counting(Team("bank", OWNERS, before, "old")):
+        with suppress(KeyError), Memory(home).counting(Team("bank", OWNERS, before, "old"), None):
             before.answered.update({"old": 7, "old batch 2": 9})
             before.bits.update({"old": 640})
             before.opened.update({"old": 4})
             raise KeyError  # it is kept, however it ends
-        with Memory(home).counting(Team("bank", OWNERS, after, "new")):
+        with Memory(home).counting(Team("bank", OWNERS, after, "new"), None):
             assert after.answered == {"new": 7, "new batch 2": 9}
             assert (after.bits, after.opened) == ({"new": 640}, {"new": 4})
             after.answered.update({"new": 3})
         kept = {"answered": {"": 10, " batch 2": 9}, "bits": {"": 640}, "opened": {"": 4}}
-        assert Memory(home).counts == kept
+        assert Memory(home).asked.counts == kept
 
     simulate_roles(dict.fromkeys(OWNERS, role))
 
@@ -213,31 +213,64 @@ def test_going_back_lowers_no_count(tmp_path: Path) -> None:
     def role(session: Session) -> None:
         kept, engine = memory(tmp_path / session.party, 2, 2), engine_of(session)
         team = Team("bank", OWNERS, engine, "rows")
-        kept.count(team, models=4)
+        kept.begin(team, 0, models=4)
         for counted in engine.counted.values():
             counted["rows"] += 20
-        kept.count(team, models=3)
+        kept.begin(team, 1, models=3)
         kept.go_back_to(0, 0)
         again = Memory(tmp_path / session.party)
-        assert (again.begun, again.counts) == (7, {key: {"": 20} for key in COUNTED})
+        assert (again.asked.begun, again.asked.counts) == (7, {key: {"": 20} for key in COUNTED})
         engine.answered["rows"] = 5
-        again.count(team)
-        assert Memory(tmp_path / session.party).counts == {key: {"": 20} for key in COUNTED}
+        again.begin(team, 0, models=0)
+        assert Memory(tmp_path / session.party).asked.counts == {key: {"": 20} for key in COUNTED}
 
     simulate_roles(dict.fromkeys(OWNERS, role))
 
 
-@pytest.mark.parametrize(("groups", "pages", "counted"), [(0, [3, 8], 8), (1, [], 6), (1, [9], 9)])
-def test_a_party_that_was_killed_has_the_count_of_its_last_page(
-    tmp_path: Path, groups: int, pages: list[int], counted: int
-) -> None:
-    kept = Memory(tmp_path)
-    for group in range(groups):
-        kept.trees_of(group).write(tree=np.array(0), **dict.fromkeys(COUNTED, np.array(6)))
-        kept.keep(Kept(number=group))
-    for answered in pages:
-        kept.trees_of(groups).write(tree=np.array(0), **dict.fromkeys(COUNTED, np.array(answered)))
-    assert Memory(tmp_path).counts == {key: {"": counted} for key in COUNTED}
+def test_what_is_answered_is_counted_before_it_is(tmp_path: Path) -> None:
+    """A group of trees asks 10 columns at the most, and 25 may be asked in all."""
+
+    def role(session: Session) -> None:
+        home, engine = tmp_path / session.party, engine_of(session)
+        home.mkdir()
+        kept, team = Memory(home), Team("bank", OWNERS, engine, "rows")
+        counted = []
+
+        def ask(columns: int) -> None:
+            assert engine.count_ahead
+            engine.count_ahead("answered", "rows", columns, 25)
+            counted.append(Memory(home).asked.counts["answered"][""])
+            engine.answered["rows"] += columns
+
+        with kept.counting(team, {"answered": 10}):
+            notebook = kept.begin(team, 0, models=1)
+            ask(2)
+            ask(4)
+            notebook.write(tree=np.array(0))
+            ask(1)
+            ask(9)
+            notebook.write(tree=np.array(0))
+            ask(8)
+        assert counted == [10, 10, 16, 16, 25]
+        assert Memory(home).asked.counts["answered"] == {"": 24}, "in the end it is what was answered"
+        assert engine.count_ahead is None
+
+    simulate_roles(dict.fromkeys(OWNERS, role))
+
+
+def test_of_linear_models_as_much_again_is_counted_ahead(tmp_path: Path) -> None:
+    def role(session: Session) -> None:
+        home, engine = tmp_path / session.party, engine_of(session)
+        home.mkdir()
+        with Memory(home).counting(Team("bank", OWNERS, engine, "rows"), None):
+            assert engine.count_ahead
+            engine.count_ahead("answered", "rows batch 1", 30, 40)
+            engine.count_ahead("answered", "rows loss", 1, 40)
+            engine.count_ahead("bits", "rows", 640, None)
+            counts = Memory(home).asked.counts
+            assert counts == {"answered": {" batch 1": 40, " loss": 2}, "bits": {"": 1280}, "opened": {}}
+
+    simulate_roles(dict.fromkeys(OWNERS, role))
 
 
 @pytest.mark.parametrize(
@@ -250,8 +283,11 @@ def test_a_count_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> N
 
 
 def test_a_count_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"asked\.json: this part of a checkpoint cannot be written: No such file"):
-        Memory(tmp_path / "gone").count(alone(), models=1)
+    def role(session: Session) -> None:
+        with pytest.raises(InputError, match=r"asked\.json: this part of a checkpoint cannot be written: No such file"):
+            Memory(tmp_path / "gone").begin(Team("bank", OWNERS, engine_of(session), "rows"), 0, models=1)
+
+    simulate_roles(dict.fromkeys(OWNERS, role))
 
 
 def test_nobody_goes_back_further_than_a_group_of_models(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from unpooled import atomic
 from unpooled.align.rows import Places
 from unpooled.codec import Bools, Floats
 from unpooled.data.prepare import Preparation, transform
@@ -28,7 +29,8 @@ from unpooled.jobs.rules import (
     waiting_for_end,
     waiting_outline,
 )
-from unpooled.jobs.work import Work, evidence_for
+from unpooled.jobs.work import WORKING, Work, evidence_for
+from unpooled.secure.asked import Asked
 from unpooled.secure.engine import open_engine
 from unpooled.session import Session
 from unpooled.settings import tag_by
@@ -90,14 +92,20 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     if work.table is not None and session.party == plan.active:
         check_columns(work.private, work.table.kinds, work.party, work.table.origin, parameters.classes)
     common = align.common_rows(session, work, places)
+    asked = _asked(work)
     with session.scope("fit"):
-        rules, limits = rules_of(plan, _questions(work.parameters)), answering_limits(work.private.policy)
+        questions, limits = _questions(work.parameters), answering_limits(work.private.policy)
+        if questions is not None:  # a run that is resumed begins anew, and what it had asked counts
+            questions += max(asked.counts["answered"].values(), default=0)
+        rules = rules_of(plan, questions)
         engine = open_engine(session, rules, plan.owners, plan.active, places.coordinator, *limits, evidence_for(work))
         if not isinstance(common, align.Common):
             return served(engine, work.private.policy, common, parameters.classes)
     team = Team(plan.active, plan.owners, engine, common.digest, waiting_for_end(plan))
     keep = _keep_model if session.party == plan.active else _keep_part
-    return common.counts | keep(team, work, common.table) | answered_in(engine)
+    with asked.counting(engine, common.digest):
+        kept = keep(team, work, common.table)
+    return common.counts | kept | answered_in(engine)
 
 
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
@@ -137,6 +145,13 @@ def notes_of(parameters: Parameters) -> list[str]:
             "rows among them; the labels of these have had no part in anything."
         )
     return notes
+
+
+def _asked(work: Work[Parameters]) -> Asked:
+    """What this party was asked in the run so far."""
+    folder = work.folder / WORKING
+    atomic.make_folder(folder)
+    return Asked(folder)
 
 
 def _questions(parameters: Parameters) -> int | None:

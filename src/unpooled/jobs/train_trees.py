@@ -110,7 +110,8 @@ def lend(team: Team, parameters: AnyTrees, columns: Columns, maximum_thresholds:
     with session.scope("fit"):
         binning, rows = trees.lent_binning(session, parameters, columns, maximum_thresholds), len(columns.matrix)
         needed = bits_needed(team.products.rules, parameters, binning.layout, rows, models=1)
-        limit_bits(team.products, team.digest, rows, needed)
+        before = team.products.bits[team.digest]  # a run that is resumed begins anew, and what it had asked counts
+        limit_bits(team.products, team.digest, rows, before + needed)
         part = trees.help_fit(team, parameters, columns, binning=binning)
         finish(team.products)
     if not parameters.hide_bags:

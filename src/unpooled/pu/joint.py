@@ -39,7 +39,7 @@ from unpooled.pu.ranking import Ranking
 from unpooled.pu.settings import AnyMethod, BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
 from unpooled.secure.engine import Rules, limit_bits
 from unpooled.vertical import trees
-from unpooled.vertical.budget import bits_needed, sorting_bits, tree_bits
+from unpooled.vertical.budget import bits_needed, leaves_of, sorting_bits, tree_bits
 from unpooled.vertical.layout import Layout
 from unpooled.vertical.linear_model import LinearModels, LinearParts
 from unpooled.vertical.linear_parameters import LinearParameters
@@ -112,7 +112,7 @@ def find(
         last[:] = [model]
         return found
 
-    with memory.counting(team) if memory else nullcontext():
+    with memory.counting(team, None) if memory else nullcontext():
         scored = held_out(known, learn, seed, ESTIMATING) if estimate else None
         ranking = rank(known, settings, learn, seed, keep_going)
     _tell(team, NoMoreBags())
@@ -135,7 +135,7 @@ def help_find(
     """
     _check(base)
     steps, part = steps_of(settings, estimate=estimate), None
-    helper = _helper(team, base, columns, most_thresholds, steps, again=bool(memory and memory.begun))
+    helper, at_once = _helper(team, base, columns, most_thresholds, steps, again=bool(memory and memory.asked.begun))
     number, left = count(), models_of(settings, estimate=estimate)
     most = left + AGAIN * max(models for _, models in steps)
     if memory:
@@ -144,21 +144,20 @@ def help_find(
         if memory.groups:
             page = memory.groups.read(len(memory.groups) - 1)
             part = model_in(page, _PARTS, linear=isinstance(base, LinearParameters))
-        if memory.begun:
-            _allow_again(team, base)
-    with memory.counting(team) if memory else nullcontext():
+        if memory.asked.begun and at_once:
+            _allow_again(team, at_once["answered"])
+    with memory.counting(team, at_once) if memory else nullcontext():
         while bags := _next_bags(team, left):
             left -= bags
-            if memory and memory.begun + bags > most:
+            if memory and memory.asked.begun + bags > most:
                 raise RefusedError(
                     f"{team.session.party} begins at most {most} models in a run, however often that is resumed, and "
                     f"{team.active} wants more: begin a new run"
                 )
             group = next(number)
-            if memory:
-                memory.count(team, bags)
+            notebook = memory.begin(team, group, bags) if memory else None
             with _scope(team, base, steps, group, bags):
-                part = helper(bags, memory.trees_of(group) if memory else None)
+                part = helper(bags, notebook)
             if memory:
                 memory.keep(part, models=np.array(bags))
     if part is None:
@@ -178,12 +177,11 @@ def _next_bags(team: Team, left: int) -> int:
     return said.count
 
 
-def _allow_again(team: Team, base: AnyBase) -> None:
+def _allow_again(team: Team, at_once: int) -> None:
     """What is asked twice counts twice; linear models, which have no limit beforehand, are counted as models."""
     rules = team.products.rules
-    if rules.questions is not None and not isinstance(base, LinearParameters):
-        again = AGAIN * base.lockstep * questions_of(base) // base.trees
-        team.products.rules = replace(rules, questions=rules.questions + again)
+    if rules.questions is not None:
+        team.products.rules = replace(rules, questions=rules.questions + AGAIN * at_once)
 
 
 def models_of(settings: AnyMethod, *, estimate: bool = False) -> int:
@@ -237,21 +235,25 @@ def _helper(
     steps: Sequence[tuple[str, int]],
     *,
     again: bool,
-) -> Callable[[int, Notebook | None], KeptPart]:
+) -> tuple[Callable[[int, Notebook | None], KeptPart], dict[str, int] | None]:
     """What a passive party does for so many models; its columns are binned once, so that limits are the same for all.
 
-    It answers the bits that all steps need, and so many more if it does some of it `again`.
+    It answers the bits that all steps need, and so many more if it does some of it `again`. Beside it stands how much
+    it answers at the most for trees that grow together, of which is a page; linear models have no such page.
     """
     if isinstance(base, LinearParameters):
-        return partial(linear_bags.help_learn, team, base, columns)
+        return partial(linear_bags.help_learn, team, base, columns), None
     binning = trees.lent_binning(team.session, base, columns, most_thresholds)
     products, layout, rows = team.products, binning.layout, len(columns.matrix)
-    needed = bits_of(products.rules, base, layout, rows, steps)
-    if again:
-        sorting = sorting_bits(base, layout, rows, max(models for _, models in steps))
-        needed += AGAIN * (base.lockstep * tree_bits(products.rules, base, layout, rows) + sorting)
+    sorting = sorting_bits(base, layout, rows, max(models for _, models in steps))
+    at_once = {
+        "answered": base.lockstep * questions_of(base) // base.trees,
+        "bits": base.lockstep * tree_bits(products.rules, base, layout, rows) + sorting,
+        "opened": base.lockstep * (leaves_of(base, rows) - 1),
+    }
+    needed = bits_of(products.rules, base, layout, rows, steps) + (AGAIN * at_once["bits"] if again else 0)
     limit_bits(products, team.digest, rows, needed)
-    return partial(tree_bags.help_learn, team, base, columns, binning)
+    return partial(tree_bags.help_learn, team, base, columns, binning), at_once
 
 
 def _scope(

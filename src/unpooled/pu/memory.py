@@ -2,16 +2,14 @@
 
 Each party keeps every group of models that is whole, and of the group that is not the trees that have grown. When a
 search goes on, all go back to what all of them have: one may have been stopped before it could keep what another has.
-What a party has ever begun and answered is kept beside that, and does not fall when it goes back.
+What a party has ever begun and answered (`secure.asked`) is kept beside that, and does not fall when it goes back.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,16 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
-from unpooled import atomic
 from unpooled.checkpoint import Notebook, Page, naming
 from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.pu.messages import GoOnFrom, StandsAt
-from unpooled.secure.engine import COUNTED
+from unpooled.secure.asked import Asked
 from unpooled.vertical.team import Team
 
 ANY_TREES = 2**31 - 1
 """How many pages of trees a party says that it has which lends no columns, and so keeps none: it goes on from any."""
-_ASKED = "asked.json"
 _TREES = "trees-"
 
 M = TypeVar("M", bound=BaseModel)
@@ -37,20 +33,14 @@ M = TypeVar("M", bound=BaseModel)
 class Memory:
     """A page for each group of models, and while one is learned a notebook for its trees.
 
-    `begun` is how many models this party has ever begun, and `counts` what it has ever answered, in all ways that an
-    engine counts it, by what is added to the digest of the rows, which has a new salt each time. Neither falls when a
-    search goes back.
+    `asked` is what this party has ever begun and answered, which does not fall when a search goes back.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.groups = Notebook(folder / "groups")
-        self.begun, self.counts = _asked(folder / _ASKED)
-        for group in (len(self.groups) - 1, len(self.groups)):
-            if trees := self.trees_of(group):  # whoever was killed while they grew could not write down the count
-                page = trees.read(len(trees) - 1)
-                for name in COUNTED:
-                    self.counts[name] |= Counter({"": int(page.get(name, np.zeros(())))})
+        self.asked = Asked(folder)
+        self._growing = self.trees_of(len(self.groups))
 
     def trees_of(self, group: int) -> Notebook:
         return Notebook(self._trees(group))
@@ -63,37 +53,30 @@ class Memory:
         self.groups.write(model=np.frombuffer(model.model_dump_json().encode(), np.uint8), **arrays)
         shutil.rmtree(self._trees(len(self.groups) - 2), ignore_errors=True)
 
-    @contextmanager
-    def counting(self, team: Team) -> Iterator[None]:
-        """Let what was answered before an interruption count, and keep what has been by the end, whatever it is."""
-        for name, counted in _counted(team).items():
-            counted.update({team.digest + rows: count for rows, count in self.counts[name].items()})
-        try:
-            yield
-        finally:
-            self.count(team)
+    def begin(self, team: Team, group: int, models: int) -> Notebook:
+        """Count the models of a group that begins now, or goes on; the notebook for its trees."""
+        self.asked.count(team.products, team.digest, models)
+        self._growing = self.trees_of(group)
+        return self._growing
 
-    def count(self, team: Team, models: int = 0) -> None:
-        """Keep how much was ever answered, and count models that begin now."""
-        self.begun += models
-        for name, counted in _counted(team).items():
-            self.counts[name] |= Counter({rows.removeprefix(team.digest): count for rows, count in counted.items()})
-        path, text = self._folder / _ASKED, json.dumps({"begun": self.begun, **self.counts})
-        with naming(path, "written"):
-            atomic.write_text(path, text + "\n")
+    def counting(self, team: Team, at_once: Mapping[str, int] | None) -> AbstractContextManager[None]:
+        """Count what this party is asked; `at_once` is the most for trees that grow together, of which is a page."""
+        if not team.passive:
+            return nullcontext()
+        return self.asked.counting(team.products, team.digest, at_once, lambda: len(self._growing))
 
     def stands_at(self) -> tuple[int, int]:
         """How many groups are whole, and how many pages of trees the next one has."""
         return len(self.groups), len(self.trees_of(len(self.groups)))
 
     def go_back_to(self, groups: int, trees: int) -> None:
-        """Forget what lies behind a point that all parties have reached."""
+        """Forget what lies behind a point that all parties have reached, and trees that nobody needs any more."""
         if groups > len(self.groups) or trees > len(self.trees_of(groups)):
             raise InputError("the checkpoint does not go back far enough to resume the run: begin a new one")
-        for later in self._folder.glob(f"{_TREES}*"):
-            if int(later.name.removeprefix(_TREES)) > groups:
-                with naming(later, "removed"):
-                    shutil.rmtree(later)
+        for trees_of in self._folder.glob(f"{_TREES}*"):
+            if int(trees_of.name.removeprefix(_TREES)) not in (groups - 1, groups):
+                with naming(trees_of, "removed"):
+                    shutil.rmtree(trees_of)
         self.groups.keep_first(groups)
         self.trees_of(groups).keep_first(trees)
 
@@ -107,22 +90,6 @@ def model_in(page: Page, kinds: Mapping[bool, type[M]], *, linear: bool) -> M:
         return kinds[linear].model_validate_json(page["model"].tobytes())
     except (KeyError, ValidationError):
         raise InputError("a page of a checkpoint has no model, so the run cannot be resumed") from None
-
-
-def _asked(path: Path) -> tuple[int, dict[str, Counter[str]]]:
-    """How many models were ever begun, and what was answered, if anything was."""
-    if not path.exists():
-        return 0, {name: Counter() for name in COUNTED}
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        counts = {name: Counter({rows: int(count) for rows, count in kept[name].items()}) for name in COUNTED}
-        return int(kept["begun"]), counts
-    except (OSError, KeyError, ValueError, AttributeError, TypeError):
-        raise InputError(f"{path}: does not say what was answered, so the run cannot be resumed") from None
-
-
-def _counted(team: Team) -> dict[str, Counter[str]]:
-    return team.products.counted if team.passive else {}
 
 
 def go_on(team: Team, memory: Memory, *, lends: bool = True) -> int:

@@ -82,7 +82,7 @@ class Answer:
 
 
 def write_request(path: Path, request: Request) -> None:
-    atomic.write_text(path, request.model_dump_json(indent=2) + "\n", atomic.OWNER_ONLY)
+    atomic.write_text(path, request.model_dump_json(indent=2) + "\n")
 
 
 def read_request(path: Path) -> Request:
@@ -99,7 +99,7 @@ def write_answer(path: Path, answer: Answer) -> None:
     words = _Words(request=answer.request, openings=answer.openings, salts=answer.salts)
     arrays = {f"{page}/{name}": values for page, named in answer.pages.items() for name, values in named.items()}
     arrays[_WORDS] = np.frombuffer(words.model_dump_json().encode(), np.uint8)
-    with atomic.replacing(path, atomic.OWNER_ONLY) as temporary, temporary.open("wb") as file:
+    with atomic.replacing(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
 

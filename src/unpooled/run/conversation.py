@@ -10,13 +10,54 @@ from typing import TypeVar
 from unpooled.data.table import Table
 from unpooled.errors import PlanError, RefusedError
 from unpooled.jobs.kinds import Result, check_policy, kind_of_job, parameters_of
-from unpooled.jobs.plan import Plan, agree
+from unpooled.jobs.plan import Plan, agree, digest_of, fields_of
 from unpooled.jobs.private import Policy, Private, check_fits
 from unpooled.jobs.work import begin
-from unpooled.session import Session
+from unpooled.ledger import Ledger, read_ledger
+from unpooled.run import folder as run_folder
+from unpooled.run.progress import Watcher, nested
+from unpooled.session import Session, Transport
+from unpooled.transport.mailbox import Mailbox
 from unpooled.wire import kind_of
 
 T = TypeVar("T")
+
+Linked = Callable[[Mailbox], Transport]
+"""How a party that has all it needs reaches the others; what arrives is to go into the mailbox."""
+
+
+def take_part(
+    plan: Plan,
+    party: str,
+    private: Private,
+    folder: Path,
+    ready: Callable[[], Linked],
+    watcher: Watcher | None = None,
+    *,
+    resume: bool = False,
+) -> Result:
+    """All that a party does in a job, whatever the transport; what it makes is in `folder`, which is there.
+
+    `ready` looks whether all is in place, and raises what is wrong. Who is to `resume` goes on with what is in the
+    folder.
+    """
+    with run_folder.taken(folder), run_folder.status_kept(folder, party, plan):
+        linked = ready()
+        fields = fields_of(plan, parameters_of(plan))
+        role = role_of(plan, party, private, folder, resume=resume)
+        peers = tuple(peer for peer in plan.parties if peer != party)
+        path = folder / run_folder.LEDGER
+        resumed = resume and path.exists()
+        sent = sum(entry.bytes for entry in read_ledger(path).entries if entry.way == "sent") if resumed else 0
+        with Ledger(path, party, digest_of(fields), resume=resumed) as ledger:
+            transport = linked(Mailbox(party, peers, ledger))
+            guard = guard_of(party, private.policy, sent)
+            seed = run_folder.kept_seed(folder, seed_of(private), resume=resume)
+            told = nested(watcher, lambda: session.sent) if watcher else None
+            session = Session(transport, ledger, seed=seed, timeout=plan.timeout, guard=guard, watcher=told)
+            result = converse(session, fields, role)
+        run_folder.write_result(folder, result)
+    return result
 
 
 def converse(session: Session, fields: Mapping[str, str], role: Callable[[Session], T]) -> T:

@@ -5,17 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from unpooled.errors import PlanError
-from unpooled.jobs.kinds import Result, parameters_of
-from unpooled.jobs.plan import Plan, digest_of, fields_of
+from unpooled.jobs.kinds import Result
+from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.jobs.rehearsal import identity_of, rehearse
-from unpooled.ledger import Ledger, read_ledger
-from unpooled.run import folder as run_folder
-from unpooled.run.conversation import converse, guard_of, role_of, seed_of
-from unpooled.run.progress import Watcher, nested
-from unpooled.session import Session
+from unpooled.run.conversation import Linked, take_part
+from unpooled.run.progress import Watcher
 from unpooled.transport.grpc import Addresses, GrpcTransport
-from unpooled.transport.mailbox import Mailbox
 
 
 def join(
@@ -26,25 +22,13 @@ def join(
     The folder is there already, made by `folder.create`, which refuses one that holds a run, unless that is what is
     to `resume`. `watcher` is told how far this party is.
     """
-    with run_folder.taken(folder), run_folder.status_kept(folder, party, plan):
+
+    def ready() -> Linked:
         rehearse(plan, party, private, joins=True)
-        identity = identity_of(party, private)
-        addresses = addresses_of(plan, party, private)
-        fields = fields_of(plan, parameters_of(plan))
-        role = role_of(plan, party, private, folder, resume=resume)
-        peers = tuple(peer for peer in plan.parties if peer != party)
-        path = folder / run_folder.LEDGER
-        resumed = resume and path.exists()
-        sent = sum(entry.bytes for entry in read_ledger(path).entries if entry.way == "sent") if resumed else 0
-        with Ledger(path, party, digest_of(fields), resume=resumed) as ledger:
-            transport = GrpcTransport(identity, Mailbox(party, peers, ledger), addresses, plan.timeout)
-            guard = guard_of(party, private.policy, sent)
-            seed = run_folder.kept_seed(folder, seed_of(private), resume=resume)
-            told = nested(watcher, lambda: session.sent) if watcher else None
-            session = Session(transport, ledger, seed=seed, timeout=plan.timeout, guard=guard, watcher=told)
-            result = converse(session, fields, role)
-        run_folder.write_result(folder, result)
-    return result
+        identity, addresses = identity_of(party, private), addresses_of(plan, party, private)
+        return lambda mailbox: GrpcTransport(identity, mailbox, addresses, plan.timeout)
+
+    return take_part(plan, party, private, folder, ready, watcher, resume=resume)
 
 
 def addresses_of(plan: Plan, party: str, private: Private) -> Addresses:

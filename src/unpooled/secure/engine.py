@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Literal, Protocol
@@ -49,7 +49,9 @@ class Engine:
 
     `most_answered`, `most_bits_per_row` and `most_splits` are this party's own limits. By the digest of the rows
     `answered` counts the columns that it was asked, `bits` what it has shown and `opened` the splits of trees that it
-    has opened; `most_bits` is what a learner needs at the most.
+    has opened; `most_bits` is what a learner needs at the most. `count_ahead` is told before each answer what is
+    counted (one of `COUNTED`), of which rows, how much, and how much may be in all: whoever keeps count on its disk has
+    it there before the answer leaves.
     """
 
     session: Session
@@ -68,6 +70,7 @@ class Engine:
     bits: Counter[str] = field(default_factory=Counter)
     opened: Counter[str] = field(default_factory=Counter)
     most_bits: dict[str, int] = field(default_factory=dict)
+    count_ahead: Callable[[str, str, int, int | None], None] | None = None
     announced: deque[Sequence[Call]] = field(default_factory=deque)
     chosen: deque[bytes] = field(default_factory=deque, repr=False)
     stock: Stock = field(default_factory=Stock, repr=False)
@@ -242,7 +245,7 @@ def count_questions(engine: Engine, call: Call, bits: int) -> None:
             f"{engine.answered[call.digest] + asked}"
         )
     count_bits(engine, call.digest, rows, bits)
-    engine.answered[call.digest] += asked
+    _count(engine, "answered", call.digest, asked, most)
 
 
 def limit_bits(engine: Engine, digest: str, rows: int, needed: int) -> None:
@@ -259,7 +262,7 @@ def count_bits(engine: Engine, digest: str, rows: int, bits: int) -> None:
         raise RefusedError(
             f"{engine.party} answers at most {most} bits about the same {rows} rows, and would have answered {total}"
         )
-    engine.bits[digest] = total
+    _count(engine, "bits", digest, bits, most)
 
 
 def count_splits(engine: Engine, digest: str, splits: int) -> None:
@@ -267,4 +270,10 @@ def count_splits(engine: Engine, digest: str, splits: int) -> None:
     total = engine.opened[digest] + splits
     if engine.most_splits is not None and total > engine.most_splits:
         raise RefusedError(f"{engine.party} opens at most {engine.most_splits} splits, and was asked for {total}")
-    engine.opened[digest] = total
+    _count(engine, "opened", digest, splits, engine.most_splits)
+
+
+def _count(engine: Engine, name: str, digest: str, amount: int, most: int | None) -> None:
+    if engine.count_ahead:
+        engine.count_ahead(name, digest, amount, most)
+    engine.counted[name][digest] += amount

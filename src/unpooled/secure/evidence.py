@@ -59,7 +59,7 @@ class Evidence:
         self.fit = self.group = 0
         self._received, self._secrets = received, secrets
         with naming(secrets, "made"):
-            secrets.mkdir(mode=0o700, parents=True, exist_ok=True)
+            atomic.make_folder(secrets)
         mend(received)
         mend(secrets / _OPENINGS)
 
@@ -104,7 +104,7 @@ class Evidence:
             return
         with (
             naming(path, "written"),
-            atomic.replacing(path, atomic.OWNER_ONLY, lasting=False) as temporary,
+            atomic.replacing(path, lasting=False) as temporary,
             temporary.open("wb") as file,
         ):
             save(file, allow_pickle=False, **arrays)

@@ -341,7 +341,8 @@ def _open_for_all(
     count_bits(team.products, team.digest, rows, rows * (len(table.splits) - known))
     every, sides = np.arange(rows), []
     for number in numbers:
-        table.used(number, 0)
+        if not table.uses[number]:  # a run that was resumed asks again what it has not kept
+            table.used(number, 0)
         sides.append(right_of(table, own.layout, own.feature_bins, every, np.full(rows, number)))
     team.session.send(team.active, messages.OpenedForAll(np.array(numbers, np.int32), packed(np.concatenate(sides))))
 

@@ -1,0 +1,207 @@
+"""What must hold after a cut and after the run that was resumed, beside a run that nothing disturbed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cuts import Attempt, Cut, Point
+from fault_jobs import COLUMNS
+from unpooled.errors import InputError, LedgerError, UnpooledError, origin_of
+from unpooled.jobs.kinds import outline_of, parameters_of
+from unpooled.jobs.lookalike import Parameters as Search
+from unpooled.jobs.plan import Plan
+from unpooled.jobs.train import Parameters as Train
+from unpooled.jobs.work import WORKING
+from unpooled.ledger import Entry, Record, read_ledger, reconcile_all
+from unpooled.pu import joint
+from unpooled.run import folder as run_folder
+from unpooled.secure.asked import ASKED, Asked
+from unpooled.vertical.linear_parameters import LinearParameters
+from unpooled.vertical.parameters import questions_of
+
+_NAME = re.compile(rb'"name":"[0-9a-f]{32}"')
+_WHEN_WRONG = {"control.Abort", "control.Waiting", "control.Working"}
+_EACH_TIME_ANOTHER = {
+    "result.json": ("digest", "questions", "links"),
+    "status.json": ("started", "ended", "cpu_seconds", "peak_memory_mb"),
+}
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """What a run left that nothing disturbed, and the points that it came by."""
+
+    plan: Plan
+    files: dict[str, object]
+    records: dict[str, Record]
+    points: list[Point]
+    questions: dict[str, int]
+
+
+def undisturbed(attempt: Attempt) -> Undisturbed:
+    """What to compare with; the first error of the run, if there is one."""
+    for error in attempt.errors.values():
+        raise error
+    plan, root = attempt.plan, attempt.root
+    records = {party: read_ledger(root / party / run_folder.LEDGER) for party in plan.parties}
+    questions = {party: result.get("questions", 0) for party, result in attempt.results.items()}
+    return Undisturbed(plan, dict(files_of(root, plan)), records, attempt.points, questions)
+
+
+def files_of(root: Path, plan: Plan) -> Iterator[tuple[str, object]]:
+    """All files of a run with what is to be the same in each of them; ledgers and counts are looked at elsewhere."""
+    for path in sorted(root.rglob("*")):
+        name = str(path.relative_to(root))
+        if path.is_dir() or path.name in (run_folder.LEDGER, ASKED):
+            yield name, None
+        elif path.suffix == ".npz":
+            yield name, _page(path)
+        elif path.name in _EACH_TIME_ANOTHER:
+            content: dict[str, Any] = json.loads(path.read_bytes())
+            yield name, {key: value for key, value in content.items() if key not in _EACH_TIME_ANOTHER[path.name]}
+        elif path.name == "aligned.csv" and plan.kind == "align":  # in an order of random tags
+            yield name, sorted(path.read_bytes().splitlines())
+        else:
+            yield name, _NAME.sub(b"", path.read_bytes().replace(str(root).encode(), b""))
+
+
+def _page(path: Path) -> dict[str, object]:
+    with np.load(path) as page:
+        content: dict[str, object] = {key: page[key].tolist() for key in page if key != "answered"}
+        if "model" in page:
+            content["model"] = _NAME.sub(b"", page["model"].tobytes())
+    return content
+
+
+def after_a_cut(attempt: Attempt, told: Counter[str]) -> Iterator[str]:
+    """The party that was cut off is the only one at fault, and nobody has forgotten what it answered."""
+    victim = attempt.cut.party if attempt.cut else ""
+    if not isinstance(attempt.errors.get(victim), Cut):
+        yield f"{victim} was not cut off: {attempt.errors.get(victim)!r}"
+    for party, error in attempt.errors.items():
+        if party != victim and not isinstance(error, UnpooledError):
+            yield f"{party} ended with {error!r}"
+        elif party != victim and origin_of(error, party) != victim:
+            yield f"{party} blames {origin_of(error, party)}: {error}"
+    yield from counts(attempt, told)
+
+
+def counts(attempt: Attempt, told: Counter[str]) -> Iterator[str]:
+    """What is counted on the disk is no less than what was answered and begun in all attempts so far."""
+    for party in attempt.plan.owners:
+        working = attempt.root / party / WORKING
+        try:
+            asked = Asked(working / "checkpoint" if attempt.plan.kind == "lookalike" else working)
+        except InputError as error:
+            yield f"{party}: {error}"
+            continue
+        answered = sum(asked.answered.values())
+        if answered < told[f"{party} answered"]:
+            yield f"{party} has answered {told[f'{party} answered']} columns, and counts {answered}"
+        if asked.begun < told[f"{party} begun"]:
+            yield f"{party} has begun {told[f'{party} begun']} models, and counts {asked.begun}"
+
+
+def after_resuming(attempt: Attempt, whole: Undisturbed, told: Counter[str], cuts: int) -> Iterator[str]:
+    """Everything is as in the undisturbed run."""
+    if attempt.errors:
+        yield from (f"{party} could not resume: {error!r}" for party, error in attempt.errors.items())
+        return
+    found = dict(files_of(attempt.root, attempt.plan))
+    for name in sorted({*found, *whole.files}):
+        if name not in whole.files or name not in found:
+            yield f"{name} is {'not there' if name in whole.files else 'left over'}"
+        elif found[name] != whole.files[name]:
+            yield f"{name} is different"
+    yield from _belong_together(attempt)
+    yield from _ledgers(attempt, whole)
+    yield from counts(attempt, told)
+    yield from _allowed(attempt, whole, cuts)
+
+
+def _belong_together(attempt: Attempt) -> Iterator[str]:
+    """Owners have the same rows, in the same order, and parts of the same model."""
+    owners = [attempt.root / party for party in attempt.plan.owners]
+    if attempt.plan.kind == "check":
+        return
+    if len({attempt.results[home.name]["digest"] for home in owners}) > 1:
+        yield "the digests of rows differ"
+    ids = [[line.split(b",")[0] for line in (home / "aligned.csv").read_bytes().splitlines()] for home in owners]
+    if any(each != ids[0] for each in ids):
+        yield "the rows differ"
+    if attempt.plan.kind in ("train", "lookalike"):
+        named = [set(_NAME.findall((home / "model.json").read_bytes())) for home in owners]
+        if not named[0] or any(names != named[0] for names in named):
+            yield "the parts of the model do not belong together"
+
+
+def _ledgers(attempt: Attempt, whole: Undisturbed) -> Iterator[str]:
+    plan, records = attempt.plan, dict[str, Record]()
+    for party in plan.parties:
+        try:
+            records[party] = read_ledger(attempt.root / party / run_folder.LEDGER)
+        except LedgerError as error:
+            yield f"{error}"
+            return
+    yield from (f"the ledger of {party} is not closed" for party, record in records.items() if not record.closed)
+    yield from (difference for pair in reconcile_all(records.values()) for difference in pair.differences)
+    for one, other in permutations(plan.parties, 2):
+        left = Counter((e.kind, e.scope) for e in records[one].entries if (e.way, e.peer) == ("sent", other))
+        came = Counter((e.kind, e.scope) for e in records[other].entries if (e.way, e.peer) == ("received", one))
+        yield from (f"{one} has no record of {kind} to {other}" for kind, _ in came - left)
+    said = {(exchange.sender, exchange.receiver, exchange.kind) for exchange in outline_of(plan)}
+    for party, record in records.items():
+        if unsaid := _kinds(record.entries) - {(to, kind) for sender, to, kind in said if sender == party}:
+            yield f"{party} sent what the outline does not say: {sorted(unsaid)}"
+        if missing := _kinds(whole.records[party].entries) ^ _kinds(record.entries):
+            yield f"{party} disclosed something else: {sorted(missing)}"
+        before, again = _sequences(whole.records[party].entries), _sequences(record.last)
+        if plan.kind != "lookalike" and before != again:
+            yield f"{party} said something else than in an undisturbed run"
+        for key, kinds in again.items():
+            if more := Counter(kind for kind, _ in kinds) - Counter(kind for kind, _ in before[key]):
+                yield f"{party} {key}: more than in an undisturbed run: {more}"
+
+
+def _kinds(entries: tuple[Entry, ...]) -> set[tuple[str, str]]:
+    return {(entry.peer, entry.kind) for entry in entries if entry.way == "sent" and entry.kind not in _WHEN_WRONG}
+
+
+def _sequences(entries: tuple[Entry, ...]) -> dict[tuple[str, str], list[tuple[str, str]]]:
+    """What went each way between a party and each peer, in order."""
+    found: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for entry in entries:
+        found.setdefault((entry.way, entry.peer), []).append((entry.kind, entry.scope))
+    return found
+
+
+def _allowed(attempt: Attempt, whole: Undisturbed, cuts: int) -> Iterator[str]:
+    """Nobody counts more than interruptions explain: in a search so much that ten of them fit the allowance."""
+    parameters, again = parameters_of(attempt.plan), 0
+    if isinstance(parameters, Train | Search):
+        base = parameters.model
+        if isinstance(base, LinearParameters):  # all that may be asked about a batch, and for losses, after the rest
+            again = 2 * base.epochs * (COLUMNS + 2 + len(attempt.plan.owners)) + max(whole.questions.values())
+        elif isinstance(parameters, Search):
+            again = joint.AGAIN // 10 * base.lockstep * questions_of(base) // base.trees
+        else:
+            again = questions_of(base)
+    for party, questions in whole.questions.items():
+        counted, most = attempt.results[party].get("questions", 0), questions + cuts * again
+        if not questions <= counted <= most:
+            yield f"{party} counts {counted} columns, where {questions} to {most} explain themselves"
+
+
+def told_in(attempt: Attempt) -> Counter[str]:
+    """What the parties have really answered and begun in an attempt."""
+    told: Mapping[str, Counter[str]] = {"answered": attempt.answered, "begun": attempt.begun}
+    return Counter({f"{party} {what}": count for what, by in told.items() for party, count in by.items()})

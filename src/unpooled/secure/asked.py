@@ -1,0 +1,102 @@
+"""What a party has ever been asked in a run, kept in a file, so that its limits hold however often the run is resumed.
+
+It is counted ahead: before the first answer all that may be asked in one go counts, and at the end what was. So a party
+that is killed has counted too much rather than too little. A count never falls.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from unpooled import atomic
+from unpooled.checkpoint import naming
+from unpooled.errors import InputError
+from unpooled.secure.engine import COUNTED, Engine
+
+ASKED = "asked.json"
+
+Counts = dict[str, Counter[str]]
+"""By what is counted (`COUNTED`), by which rows: what is added to their digest, which has a new salt each time."""
+
+
+class Asked:
+    """How many models this party has ever begun, and what it has ever answered."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / ASKED
+        self.begun, self.counts = _read(self._path)
+        self._ahead = _none()
+        self._pages = 0
+
+    @contextmanager
+    def counting(
+        self, engine: Engine, digest: str, at_once: Mapping[str, int] | None = None, pages: Callable[[], int] = int
+    ) -> Iterator[None]:
+        """Let what was answered before an interruption count, and count on; by the end what has been is kept.
+
+        `at_once` is how much is asked at most between two `pages`, for which is counted ahead; without it as much again
+        as there is.
+        """
+        for name, counted in engine.counted.items():
+            counted.update({digest + rows: count for rows, count in self.counts[name].items()})
+        engine.count_ahead = partial(self._count_ahead, engine, digest, at_once, pages)
+        try:
+            yield
+        finally:
+            engine.count_ahead = None
+            self.count(engine, digest)
+
+    def count(self, engine: Engine, digest: str, models: int = 0) -> None:
+        """Keep how much was ever answered, and no more, and count models that begin now."""
+        self.begun += models
+        self._ahead = _none()
+        self._write(engine, digest)
+
+    def _count_ahead(
+        self,
+        engine: Engine,
+        digest: str,
+        at_once: Mapping[str, int] | None,
+        pages: Callable[[], int],
+        name: str,
+        rows: str,
+        amount: int,
+        most: int | None,
+    ) -> None:
+        """Keep as answered what may be asked about some rows until the next page, before the first of it is."""
+        before = engine.counted[name][rows]
+        total, kept = before + amount, rows.removeprefix(digest)
+        if pages() != self._pages:
+            self._pages = pages()
+            self._ahead = _none()
+        if total > self._ahead[name][kept]:
+            ahead = 2 * total if at_once is None else before + at_once.get(name, 0)
+            self._ahead[name][kept] = max(total, ahead if most is None else min(ahead, most))
+            self._write(engine, digest)
+
+    def _write(self, engine: Engine, digest: str) -> None:
+        for name, counted in engine.counted.items():
+            self.counts[name] |= Counter({rows.removeprefix(digest): count for rows, count in counted.items()})
+        text = json.dumps({"begun": self.begun} | {name: self.counts[name] | self._ahead[name] for name in COUNTED})
+        with naming(self._path, "written"):
+            atomic.write_text(self._path, text + "\n")
+
+
+def _none() -> Counts:
+    return {name: Counter() for name in COUNTED}
+
+
+def _read(path: Path) -> tuple[int, Counts]:
+    if not path.exists():
+        return 0, _none()
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        counts = {name: Counter({rows: int(count) for rows, count in kept[name].items()}) for name in COUNTED}
+        return int(kept["begun"]), counts
+    except (OSError, KeyError, ValueError, AttributeError, TypeError):
+        raise InputError(f"{path}: does not say what was answered, so the run cannot be resumed") from None
