@@ -15,8 +15,8 @@ from unpooled.run import folder as run_folder
 from unpooled.run.conversation import converse, guard_of, role_of, seed_of
 from unpooled.run.progress import Watcher, nested
 from unpooled.session import Session
-from unpooled.transport.grpc import Addresses, GrpcTransport
 from unpooled.transport.mailbox import Mailbox
+from unpooled.transport.network import Addresses, NetworkTransport
 
 
 def join(
@@ -38,7 +38,7 @@ def join(
         resumed = resume and path.exists()
         sent = sum(entry.bytes for entry in read_ledger(path).entries if entry.way == "sent") if resumed else 0
         with closing(Ledger(path, party, digest_of(fields), resume=resumed)) as ledger:
-            transport = GrpcTransport(identity, Mailbox(party, peers, ledger), addresses, plan.timeout)
+            transport = NetworkTransport(identity, Mailbox(party, peers, ledger), addresses, plan.timeout)
             guard = guard_of(party, private.policy, sent)
             seed = run_folder.kept_seed(folder, seed_of(private), resume=resume)
             told = nested(watcher, lambda: session.sent) if watcher else None
