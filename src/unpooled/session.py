@@ -22,6 +22,9 @@ from unpooled.ledger import Ledger
 from unpooled.transport.mailbox import FREE_BYTES, SMALL_BYTES, Mailbox
 from unpooled.wire import Frame, Header, disclosure_of, encode, kind_of, read_body
 
+ITEM_BYTES = 128
+"""More than a short text takes, or what stands around an array: to be added for each where a message has many."""
+
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")

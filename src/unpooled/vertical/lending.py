@@ -14,6 +14,7 @@ from unpooled.codec import Bools, Ints, Ints32
 from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.secure.calls import Call, Inputs, OneHot
 from unpooled.secure.product import forget, product
+from unpooled.session import ITEM_BYTES
 from unpooled.vertical import messages
 from unpooled.vertical.binning import Binned
 from unpooled.vertical.layout import Feature, Layout
@@ -162,7 +163,8 @@ def _grow(team: Team, parameters: AnyTrees, own: Binned, table: SplitTable, tree
             else:
                 _open_for_all(team, own, table, hidden)
         else:
-            request = session.recv(active, messages.Level, messages.Open, messages.Grown)
+            most = len(trees.names) * (24 * len(own.columns) + 8 * ITEM_BYTES)  # there are no more nodes than rows
+            request = session.recv(active, messages.Level, messages.Open, messages.Grown, at_most=most)
             if isinstance(request, messages.Grown):
                 return forget(team.products, request.forget)
             if isinstance(request, messages.Level):
@@ -175,7 +177,7 @@ def _standings(team: Team, parameters: AnyTrees, own: Binned, trees: messages.Tr
     rows, min_rows = len(own.columns), 1 if parameters.hide_nodes else parameters.min_rows
     if parameters.hide_bags:
         return [standing_in_bag(own, None, min_rows, cut=False) for _ in trees.names]
-    bags = team.session.recv(team.active, messages.Bags)
+    bags = team.session.recv(team.active, messages.Bags, at_most=len(trees.names) * (rows // 8 + ITEM_BYTES))
     if len(bags.taking_part) != len(trees.names):
         raise ProtocolError(f"{team.active} sent Bags for another number of trees than grow")
     return [

@@ -80,7 +80,9 @@ def open_splits(ground: Ground, growing: Sequence[Growing], chosen: Mapping[int,
         )
     if not ground.parameters.hide_nodes:
         for lender, theirs in asked:
-            _take(ground.team.session.recv(lender, messages.Opened), lender, theirs, growing, parts)
+            most = sum(4 + len(parts[split.tree][split.place]) for split in theirs)
+            answer = ground.team.session.recv(lender, messages.Opened, at_most=most)
+            _take(answer, lender, theirs, growing, parts)
     return opened
 
 
@@ -137,7 +139,7 @@ def _ask_for_all(ground: Ground, lender: str, splits: Sequence[_Split]) -> None:
         return
     session, rows = ground.team.session, len(ground.own.columns)
     session.send(lender, messages.OpenForAll(*np.array([key[1:] for key in new], np.int32).T.copy()))
-    answer = session.recv(lender, messages.OpenedForAll)
+    answer = session.recv(lender, messages.OpenedForAll, at_most=len(new) * (4 + rows))
     if answer.numbers.shape != (len(new),) or (answer.numbers < 0).any():
         raise ProtocolError(f"{lender} OpenedForAll other splits than were asked for")
     right = unpacked(answer.sides, rows * len(new), lender).reshape(len(new), rows)
