@@ -30,7 +30,7 @@ CALLER_BYTES = 2**16
 BACKLOG = 128
 _PIECE_BYTES = 2**14
 _ACCEPTED_AT_ONCE = 32
-_HEARD_A_SECOND, _ANSWERED_A_SECOND = 20, 1000
+_HEARD_A_SECOND, _ANSWERED_A_SECOND = 20, 2000
 """When nobody more is awaited: how many callers are listened to, and how many are answered at all, mostly by hanging
 up; the system lets the others wait."""
 _REASONS_KEPT = 5
