@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar, overload
 
 import numpy as np
 
-from unpooled.control import Abort, Goodbye, Waiting, Working
+from unpooled.control import Abort, Goodbye, Waiting, Working, spoken
 from unpooled.errors import LedgerError, ProtocolError, UnpooledError, WireError, origin_of
 from unpooled.ledger import Ledger
 from unpooled.transport.mailbox import FREE_BYTES, SMALL_BYTES, Mailbox
@@ -176,7 +176,7 @@ class Session:
     def abort(self, error: BaseException) -> None:
         """Tell every peer that can be told without waiting that this party failed, and leave."""
         shareable = isinstance(error, UnpooledError) and error.shareable
-        notice = Abort(origin_of(error, self.party), str(error) if shareable else type(error).__name__)
+        notice = Abort(origin_of(error, self.party), spoken(str(error)) if shareable else type(error).__name__)
         for peer in self.peers:
             if self._transport.can_send(peer):
                 with suppress(UnpooledError):

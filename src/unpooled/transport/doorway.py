@@ -142,7 +142,11 @@ class Doorway:
             if key.data == self._accept:
                 self._accept()
             elif key.data in self._callers:  # it may have had to make way just now
-                self._hear(key.data)
+                try:
+                    self._hear(key.data)
+                except Exception as error:  # whatever a caller does, the others are served
+                    log.debug("a caller at %s led to %r", self._party, error)
+                    self._send_off(key.data, "its handshake failed")
         now = time.monotonic()
         for caller in [caller for caller in self._callers if now > caller.until]:
             self._send_off(caller, f"it did not prove who it is within {CALLER_SECONDS:g} s")
@@ -241,8 +245,12 @@ class Doorway:
             return
         self._selector.unregister(caller.connection)
         self._callers.remove(caller)
-        self._say(caller, secured.verdict())
-        self._welcome(peer, caller.connection, secured)
+        try:
+            self._say(caller, secured.verdict())
+            self._welcome(peer, caller.connection, secured)
+        except OSError:
+            self.refusals.note("it hung up when it was let in")
+            caller.connection.close()
 
     def _say(self, caller: _Caller, data: bytes) -> None:
         with suppress(OSError):  # it is little, and fits the system's buffer unless the caller is no party of ours
@@ -259,6 +267,8 @@ class Doorway:
     def _send_off(self, caller: _Caller, reason: str = "") -> None:
         if reason and not caller.leaving:
             self.refusals.note(reason)
+        if caller not in self._callers:
+            return
         self._selector.unregister(caller.connection)
         self._callers.remove(caller)
         caller.connection.close()

@@ -55,6 +55,7 @@ class Link:
         self._works = False
         self._ending = False
         self._threads: list[threading.Thread] = []
+        self._inbox = memoryview(bytearray(CHUNK_BYTES))
 
     def begin(self, connection: socket.socket, secured: Secured) -> None:
         """Take over a connection on which both sides have accepted each other."""
@@ -190,20 +191,20 @@ class Link:
                 return
             self._secured.receive(self._from_network())
 
-    def _from_network(self) -> bytes:
+    def _from_network(self) -> memoryview:
         while True:
             try:
-                data = self._connection.recv(CHUNK_BYTES)
+                count = self._connection.recv_into(self._inbox)
             except TimeoutError:
                 continue
-            if not data:
+            if not count:
                 raise EOFError
-            return data
+            return self._inbox[:count]
 
     def _drain(self) -> None:
         """Take what still comes: to close before that would take this party's last words away from the peer."""
         with suppress(OSError):
-            while self._connection.recv(CHUNK_BYTES):
+            while self._connection.recv_into(self._inbox):
                 pass
 
 

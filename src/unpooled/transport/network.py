@@ -12,6 +12,7 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from unpooled.errors import CertificateError, PeerLost, PeerSilent, PlanError, WireError
@@ -114,11 +115,9 @@ class NetworkTransport:
     # the accepting side
 
     def _listen(self, address: str, expected: set[str]) -> Doorway:
-        host, port = _host_and_port(address)
         context = context_of(self._identity, server=True)
         try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+            listener = _listener(*_host_and_port(address))
         except (OSError, UnicodeError, OverflowError) as error:
             raise PlanError(f"{self.mailbox.party} cannot listen on {address}: is it in use? ({error})") from None
 
@@ -194,7 +193,8 @@ class NetworkTransport:
                 if not self._more(peer, connection, secured, until):
                     raise _NotYetError(f"something answers at {address}, but not with TLS: no word from it")
         except ssl.SSLError as error:
-            connection.sendall(secured.to_send())  # says why, in the words of TLS
+            with suppress(OSError):
+                connection.sendall(secured.to_send())  # says why, in the words of TLS
             if fault := own_refusal(error, self.mailbox.party):
                 raise self._cannot(peer, f"the certificate shown by {peer} at {address} {fault}") from None
             raise self._refused(peer, address, error) from None
@@ -207,7 +207,8 @@ class NetworkTransport:
         try:
             check_peer(self._identity, secured.certificate(), expected=peer)
         except CertificateError as error:
-            connection.sendall(secured.to_send() + secured.verdict(str(error)))
+            with suppress(OSError):
+                connection.sendall(secured.to_send() + secured.verdict(str(error)))
             raise self._cannot(peer, f"{address} is refused: {error}") from None
         try:
             connection.sendall(secured.to_send() + secured.verdict())
@@ -253,6 +254,15 @@ class NetworkTransport:
 def _host_and_port(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """Listen at an address of either family; a name that stands for both is taken as the older one."""
+    families = {family for family, *_ in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+    if socket.AF_INET in families:
+        return socket.create_server((host, port), backlog=BACKLOG)
+    both = socket.has_dualstack_ipv6()
+    return socket.create_server((host, port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=both)
 
 
 def _raise_limit_of_descriptors() -> None:

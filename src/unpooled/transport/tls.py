@@ -74,7 +74,7 @@ class Secured:
         self._lock = threading.Lock()  # OpenSSL's objects are not made for two threads at once
         self._verdict = bytearray()
 
-    def receive(self, data: bytes) -> None:
+    def receive(self, data: bytes | memoryview) -> None:
         """Take in what came from the network."""
         with self._lock:
             self._incoming.write(data)
@@ -109,6 +109,8 @@ class Secured:
         """Read as much as has arrived, maybe nothing; EOFError if the farewell comes before all is read."""
         done = 0
         with self._lock:
+            if not self._incoming.pending and not self._tls.pending():
+                return 0  # as OpenSSL would say, only faster
             try:
                 while done < len(buffer):
                     got = self._tls.read(len(buffer) - done, buffer[done:])
