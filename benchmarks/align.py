@@ -1,6 +1,6 @@
 """How long two parties take to find the ids they have in common, beside what the arithmetic alone would take.
 
-Each party is a process of its own, linked by gRPC under mutual TLS, that reads its table as `unpooled join` would. Time
+Each party is a process of its own, linked by mutual TLS, that reads its table as `unpooled join` would. Time
 runs from the moment both are linked until the asker has its matches; it includes starting worker processes, which every
 run does anew. The matches of every run are compared with those of plain sets.
 
@@ -47,7 +47,7 @@ from unpooled.align.rsa import make_key
 from unpooled.data.prepare import PrepareSettings, clean
 from unpooled.data.sources import TableSettings, load
 from unpooled.transport.certificates import make_trial
-from unpooled.transport.grpc import Addresses
+from unpooled.transport.network import Addresses
 from unpooled.workers import cores
 
 ASKER, ANSWERER = "bank", "shop"
@@ -369,7 +369,7 @@ def main() -> None:
         "quick": options.quick,
         "cores": cores(),
         "python": sys.version.split()[0],
-        **{package: version(package) for package in ("gmpy2", "rbcl", "cryptography", "grpcio")},
+        **{package: version(package) for package in ("gmpy2", "rbcl", "cryptography")},
         "gmp": gmpy2.mp_version(),
         "load_before": round(os.getloadavg()[0], 2),
     }

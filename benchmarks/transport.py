@@ -1,11 +1,11 @@
 """How fast messages pass between two processes, beside a bare TLS socket between two processes in the same run.
 
-Ours is all that a protocol pays for: encoding, both ledgers, chunks, gRPC, decoding. The bare socket moves the same
+Ours is all that a protocol pays for: encoding, both ledgers, TLS, two threads, decoding. The bare socket moves the same
 bytes under the same mutual TLS and does nothing else. The two take turns, so that both see the same machine; each bar
 is the median of the turns' ratios.
 
 Round trips take turns one by one, as they come in a protocol: one, and then something else. In a tight loop of nothing
-but round trips the bare socket gains much more from warm caches and from its two processes sharing a core than gRPC's
+but round trips the bare socket gains much more from warm caches and from its two processes sharing a core than our
 threads do; that ratio is reported too, as `tight_loop_roundtrip_vs_tls`, without a bar. CPU seconds are of both
 processes, of ours and of the bare socket's.
 """
@@ -33,8 +33,8 @@ from unpooled.jobs.check import Echo, Probe
 from unpooled.ledger import Ledger
 from unpooled.session import Session
 from unpooled.transport.certificates import make_trial
-from unpooled.transport.grpc import Addresses, GrpcTransport
 from unpooled.transport.mailbox import Mailbox
+from unpooled.transport.network import Addresses, NetworkTransport
 from unpooled.transport.trust import load_identity
 
 SMALL, LARGE = 1_000, 10_000_000
@@ -133,7 +133,7 @@ def connected(port: int) -> socket.socket:
 
 def open_session(certs: Path, party: str, peer: str, addresses: Addresses) -> Session:
     ledger = Ledger(certs / f"{party}.jsonl", party, "benchmark")
-    transport = GrpcTransport(load_identity(certs / party, party), Mailbox(party, (peer,), ledger), addresses, 60)
+    transport = NetworkTransport(load_identity(certs / party, party), Mailbox(party, (peer,), ledger), addresses, 60)
     session = Session(transport, ledger, seed=0, timeout=60)
     session.open()
     return session

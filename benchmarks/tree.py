@@ -20,7 +20,7 @@ Threads of one Python process take turns on the interpreter, and being woken on 
 half as much again. So, where the system can, they are kept on one core, except with `paillier`, whose worker processes
 use all; `..._all_cores` are figures without that.
 
-Beside it: the same with the engine `plain`; pooled; with `min_rows` 1; with all roles as processes that talk over gRPC;
+Beside it: the same with the engine `plain`; pooled; with `min_rows` 1; with all roles as processes that talk over TLS;
 and a tree of LightGBM of that shape from the pooled columns, once its bins are made, on one thread.
 
 In lock-step ten models for ten targets grow together and share each round; what a tree takes is a tenth of it.
@@ -58,8 +58,8 @@ from unpooled.secure.engine import Engine, Name, Rules, open_engine
 from unpooled.secure.product import finish, serve
 from unpooled.session import Session
 from unpooled.transport.certificates import make_trial
-from unpooled.transport.grpc import Addresses, GrpcTransport
 from unpooled.transport.mailbox import Mailbox
+from unpooled.transport.network import Addresses, NetworkTransport
 from unpooled.transport.trust import load_identity
 from unpooled.vertical import trees
 from unpooled.vertical.ground import LEAF, Ground, Grown, Seedling
@@ -267,7 +267,7 @@ def of_other_trees(entries: Sequence[Entry]) -> Sequence[Entry]:
     return entries[begins[1] : begins[-1]]
 
 
-def run_over_grpc(work: Work) -> Run:
+def run_over_tls(work: Work) -> Run:
     """All roles as processes; the bank is this one."""
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
@@ -305,7 +305,7 @@ def conversation(party: str, root: Path, addresses: Mapping[str, str], role: Cal
     places = Addresses(addresses.get(party), {peer: addresses[peer] for peer in dialled})
     with closing(Ledger(root / f"{party}.jsonl", party, "benchmark")) as ledger:
         identity = load_identity(root / "certs" / party, party)
-        transport = GrpcTransport(identity, Mailbox(party, peers, ledger), places, TIMEOUT)
+        transport = NetworkTransport(identity, Mailbox(party, peers, ledger), places, TIMEOUT)
         return converse(Session(transport, ledger, seed=0, timeout=TIMEOUT), {}, role)
 
 
@@ -370,8 +370,8 @@ def measured(say: Callable[[str], None]) -> dict[str, list[Run]]:
     turns(3, {f"plain_{MIDDLE}": middle._replace(engine="plain"), f"shares_{MIDDLE}": middle})
     turns(1, {f"plain_{LARGE}": large._replace(engine="plain"), f"shares_{LARGE}": large})
     turns(1, {f"paillier_{SMALL}": Work(SMALL, 5, "paillier"), f"paillier_{MIDDLE}": Work(MIDDLE, 3, "paillier")})
-    say("gRPC")
-    runs[f"grpc_{SMALL}"] = [run_over_grpc(small)]
+    say("TLS")
+    runs[f"tls_{SMALL}"] = [run_over_tls(small)]
     return runs
 
 

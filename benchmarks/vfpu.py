@@ -1,4 +1,4 @@
-"""What finding look-alikes costs: the credit data, four parties as processes that talk over gRPC with mutual TLS.
+"""What finding look-alikes costs: the credit data, four parties as processes that talk over mutual TLS.
 
 Everything counts, from the start of the processes over the alignment to the list: wall time, each party's CPU seconds
 and most memory, messages, bytes, and rounds (how often the active party turns from telling somebody to hearing from

@@ -13,18 +13,19 @@ from hypothesis import strategies as st
 
 import unpooled
 from unpooled import wire
-from unpooled.codec import ALIGNMENT, Bools, Floats, Ints32, Ring
+from unpooled.codec import ALIGNMENT, MAX_INT_BYTES, Bools, Floats, Ints32, Ring
 from unpooled.errors import WireError
 from unpooled.wire import (
+    HEAD_BYTES,
     MAX_SCOPE_BYTES,
     WIRE_VERSION,
     Disclosure,
-    Frame,
     disclosure_named,
     disclosure_of,
     encode,
     is_message,
     kind_of,
+    largest_named,
     message,
     read_body,
     read_header,
@@ -254,17 +255,32 @@ def test_large_arrays_are_not_copied_by_encoding() -> None:
     assert any(np.shares_memory(np.frombuffer(part, np.uint8), array) for part in parts)
 
 
-@given(st.lists(st.binary(max_size=50)), st.integers(1, 60))
-def test_chunks_are_full_but_for_the_last_and_join_to_the_frame(parts: list[bytes], size: int) -> None:
-    frame = Frame(tuple(parts), sum(map(len, parts)))
-    chunks = list(frame.chunks(size))
-    assert b"".join(chunks) == frame.joined()
-    assert all(len(chunk) == size for chunk in chunks[:-1])
-    assert all(0 < len(chunk) <= size for chunk in chunks[-1:])
-
-
-@given(st.lists(st.integers(0, 40), max_size=5), st.integers(1, 500))
-def test_chunks_of_a_message_with_arrays_join_to_its_bytes(lengths: list[int], size: int) -> None:
-    frame = encode(Arrays(tuple(np.arange(length, dtype=float) for length in lengths)), "scope")
-    assert b"".join(frame.chunks(size)) == frame.joined()
+@given(st.lists(st.integers(0, 400), max_size=5), st.text(max_size=200).filter(str.isprintable))
+def test_the_head_of_a_frame_is_its_beginning_and_enough_to_know_the_message(lengths: list[int], scope: str) -> None:
+    frame = encode(Arrays(tuple(np.arange(length, dtype=float) for length in lengths)), scope)
     assert len(frame.joined()) == frame.size
+    assert frame.head() == frame.joined()[:HEAD_BYTES]
+    assert read_header(frame.head())[:2] == (kind_of(Arrays), scope)
+
+
+@message(discloses="nothing: made for this test")
+class Closed:
+    count: int
+    share: float | None
+    flag: bool
+
+
+@message(discloses="nothing: made for this test")
+class Open:
+    closed: Closed
+    text: str
+
+
+def test_the_largest_frame_of_a_kind_is_known_where_no_field_is_open() -> None:
+    largest = largest_named(kind_of(Closed))
+    most = 2 ** (8 * MAX_INT_BYTES - 1) - 1
+    assert largest == 4 + MAX_INT_BYTES + 9 + 1
+    assert encode(Closed(most, 0.5, True)).size == largest + len(encode(Closed(0, None, True)).joined()) - 7
+    assert largest_named(kind_of(Open)) is None
+    assert largest_named(kind_of(Arrays)) is None
+    assert largest_named("nobody.Knows") is None

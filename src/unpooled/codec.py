@@ -121,12 +121,14 @@ class Reader:
 
 @dataclass(frozen=True)
 class Codec:
-    """How one type is written and read; `smallest`: the fewest bytes a value takes, `depth`: how deep it nests."""
+    """How one type is written and read; `smallest`: the fewest bytes a value takes, `depth`: how deep it nests,
+    `largest`: the most bytes a value takes, None where its length is open."""
 
     write: Callable[[Writer, Any], None]
     read: Callable[[Reader], Any]
     smallest: int
     depth: int = 0
+    largest: int | None = None
 
 
 U8, U16, U32, U64, F64 = (struct.Struct(f"<{form}") for form in "BHIQd")
@@ -268,7 +270,7 @@ def _optional(item: Codec) -> Codec:
     def read(reader: Reader) -> Any:
         return item.read(reader) if reader.flag() else None
 
-    return Codec(write, read, 1, item.depth)
+    return Codec(write, read, 1, item.depth, None if item.largest is None else 1 + item.largest)
 
 
 _SHAPES = [struct.Struct(f"<{dimensions}Q") for dimensions in range(MAX_DIMENSIONS + 1)]
@@ -324,9 +326,9 @@ def _array_of(dtype: np.dtype[Any]) -> Codec:
 
 
 _SIMPLE = {
-    bool: Codec(_write_bool, lambda reader: reader.flag(), 1),
-    int: Codec(_write_int, _read_int, 5),
-    float: Codec(_write_float, _read_float, 8),
+    bool: Codec(_write_bool, lambda reader: reader.flag(), 1, largest=1),
+    int: Codec(_write_int, _read_int, 5, largest=4 + MAX_INT_BYTES),
+    float: Codec(_write_float, _read_float, 8, largest=8),
     str: Codec(_write_text, _read_text, 4),
     bytes: Codec(_write_bytes, _read_bytes, 4),
 }
@@ -375,4 +377,6 @@ def fields_codec(cls: type) -> Codec:
                 raise fault.inside(f".{name}") from None
         return cls(**values)
 
-    return Codec(write, read, sum(codec.smallest for _, codec in members), depth)
+    closed = [codec.largest for _, codec in members if codec.largest is not None]
+    largest = sum(closed) if len(closed) == len(members) else None
+    return Codec(write, read, sum(codec.smallest for _, codec in members), depth, largest)

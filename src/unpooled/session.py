@@ -16,11 +16,14 @@ from typing import Protocol, TypeVar, overload
 
 import numpy as np
 
-from unpooled.control import Abort, Goodbye, Waiting, Working
+from unpooled.control import Abort, Goodbye, Waiting, Working, spoken
 from unpooled.errors import LedgerError, ProtocolError, UnpooledError, WireError, origin_of
 from unpooled.ledger import Ledger
-from unpooled.transport.mailbox import Mailbox
-from unpooled.wire import Frame, disclosure_of, encode, kind_of, read_body
+from unpooled.transport.mailbox import FREE_BYTES, SMALL_BYTES, Mailbox
+from unpooled.wire import Frame, Header, disclosure_of, encode, kind_of, read_body
+
+ITEM_BYTES = 128
+"""More than a short text takes, or what stands around an array: to be added for each where a message has many."""
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -78,12 +81,17 @@ class Session:
         self._watcher = watcher
         self._last_word = time.monotonic()
         self._follows = False
+        transport.mailbox.tell_waiting = self._tell_waiting
         self.where = ""
         self.sent = 0
 
     def open(self) -> None:
         """Link up with every peer."""
         self._transport.open()
+
+    def agreed(self) -> None:
+        """The plan is agreed on with all; before that, peers are let in with little."""
+        self._transport.mailbox.agreed()
 
     @contextmanager
     def scope(self, name: str, index: int | None = None) -> Iterator[None]:
@@ -122,26 +130,40 @@ class Session:
         self._dispatch(peer, type(message), frame)
 
     @overload
-    def recv(self, peer: str, kind: type[A], /) -> A: ...
+    def recv(self, peer: str, kind: type[A], /, *, at_most: int = FREE_BYTES) -> A: ...
     @overload
-    def recv(self, peer: str, kind: type[A], kind2: type[B], /) -> A | B: ...
+    def recv(self, peer: str, kind: type[A], kind2: type[B], /, *, at_most: int = FREE_BYTES) -> A | B: ...
     @overload
-    def recv(self, peer: str, kind: type[A], kind2: type[B], kind3: type[C], /) -> A | B | C: ...
+    def recv(
+        self, peer: str, kind: type[A], kind2: type[B], kind3: type[C], /, *, at_most: int = FREE_BYTES
+    ) -> A | B | C: ...
     @overload
-    def recv(self, peer: str, kind: type[A], kind2: type[B], kind3: type[C], kind4: type[D], /) -> A | B | C | D: ...
+    def recv(
+        self, peer: str, kind: type[A], kind2: type[B], kind3: type[C], kind4: type[D], /, *, at_most: int = FREE_BYTES
+    ) -> A | B | C | D: ...
 
-    def recv(self, peer: str, *kinds: type) -> object:
-        """The next message of a peer, which must be of one of these kinds; arrays in it are read-only."""
+    def recv(self, peer: str, *kinds: type, at_most: int = FREE_BYTES) -> object:
+        """The next message of a peer, which must be of one of these kinds; arrays in it are read-only.
+
+        `at_most` is how many bytes its content may have, besides a little for lengths and names; a larger message is
+        refused before more than its head is taken in.
+        """
         awaited = _awaited(kinds, self.where)
-        header = self._transport.mailbox.take(peer, awaited, self._timeout, partial(self._tell_waiting, peer))
-        for kind in kinds:
-            if header.kind == kind_of(kind):
-                try:
-                    return read_body(header, kind)
-                except WireError as error:
-                    raise WireError(f"{peer} sent a damaged message (scope '{header.scope}'): {error}") from None
-        got = f"{header.kind} (scope '{header.scope}')"
-        raise ProtocolError(f"{self.party} expected {awaited} from {peer}, got {got}")
+        judge = partial(self._judge, peer, awaited, kinds, at_most)
+        header = self._transport.mailbox.take(peer, awaited, self._timeout, partial(self._tell_waiting, peer), judge)
+        kind = next(kind for kind in kinds if header.kind == kind_of(kind))
+        try:
+            return read_body(header, kind)
+        except WireError as error:
+            raise WireError(f"{peer} sent a damaged message (scope '{header.scope}'): {error}") from None
+
+    def _judge(self, peer: str, awaited: str, kinds: tuple[type, ...], at_most: int, header: Header, size: int) -> None:
+        if all(header.kind != kind_of(kind) for kind in kinds):
+            got = f"{header.kind} (scope '{header.scope}')"
+            raise ProtocolError(f"{self.party} expected {awaited} from {peer}, got {got}")
+        if size > at_most + SMALL_BYTES:
+            sent = f"{peer} sent {header.kind} (scope '{header.scope}') with {size} bytes"
+            raise ProtocolError(f"{sent}, at most {at_most + SMALL_BYTES} are allowed here")
 
     def finish(self) -> None:
         """Say goodbye to every peer and wait for theirs: who returns from this knows that all have done their part."""
@@ -157,7 +179,7 @@ class Session:
         That is told even if the ledger takes no more, and no error in telling it takes the place of the first one.
         """
         shareable = isinstance(error, UnpooledError) and error.shareable
-        notice = Abort(origin_of(error, self.party), str(error) if shareable else type(error).__name__)
+        notice = Abort(origin_of(error, self.party), spoken(str(error)) if shareable else type(error).__name__)
         for peer in self.peers:
             if self._transport.can_send(peer):
                 frame = encode(notice, self.where)

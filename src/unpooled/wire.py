@@ -19,7 +19,7 @@ the fields (`unpooled.codec`). Whatever bytes arrive, the answer is a message or
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
@@ -30,6 +30,8 @@ from unpooled.errors import WireError
 WIRE_VERSION = 1
 MAX_FRAME_BYTES = 2**32
 MAX_SCOPE_BYTES = 2**10
+HEAD_BYTES = 2**11
+"""More than what stands before a message's fields ever takes."""
 _MAGIC = b"UPL"
 _KIND_START = 5
 _KIND = re.compile(rb"[A-Za-z_][A-Za-z0-9_.<>]{0,199}")
@@ -111,6 +113,13 @@ def disclosure_named(kind: str) -> Disclosure:
     )
 
 
+def largest_named(kind: str) -> int | None:
+    """The most bytes that the fields of a kind take; None if their length is open, or the kind is not known."""
+    declared: Any = _declared.get(kind)
+    codec: Codec | None = declared.__codec__ if declared else None
+    return codec.largest if codec else None
+
+
 @dataclass(slots=True)
 class Frame:
     """An encoded message: parts that, one after the other, are the frame. Large arrays are views, not copies."""
@@ -121,25 +130,15 @@ class Frame:
     def joined(self) -> bytes:
         return b"".join(self.parts)
 
-    def chunks(self, size: int) -> Iterator[bytes]:
-        """The frame in copies of at most `size` bytes, made one at a time."""
-        pending = bytearray()
-        for part in self.parts:
-            view = memoryview(part)
-            start = 0
-            while start < len(view):
-                if not pending and len(view) - start >= size:
-                    yield bytes(view[start : start + size])
-                    start += size
-                    continue
-                taken = min(size - len(pending), len(view) - start)
-                pending += view[start : start + taken]
-                start += taken
-                if len(pending) == size:
-                    yield bytes(pending)
-                    pending.clear()
-        if pending:
-            yield bytes(pending)
+    def head(self) -> bytes:
+        """As much of the beginning as has the kind and the scope."""
+        return b"".join(self.parts if self.size <= HEAD_BYTES else _first(self.parts, HEAD_BYTES))
+
+
+def _first(parts: Iterable[Buffer], size: int) -> Iterator[Buffer]:
+    for part in parts:
+        yield part[:size]
+        size -= min(size, len(part))
 
 
 class Header(NamedTuple):

@@ -119,8 +119,8 @@ def ids_of(table: Table, aligned: Aligned) -> list[tuple[str, ...]]:
 def watch(session: Session, received: list[tuple[str, Any]]) -> None:
     take = session.recv
 
-    def recv(peer: str, *kinds: type) -> object:
-        message = take(peer, *kinds)
+    def recv(peer: str, *kinds: type, **limits: Any) -> object:
+        message = take(peer, *kinds, **limits)
         received.append((peer, message))
         return message
 

@@ -102,8 +102,8 @@ def received(
     def shop(session: Session) -> None:
         take = session.recv
 
-        def recv(peer: str, *kinds: type) -> Any:
-            message: Any = take(peer, *kinds)
+        def recv(peer: str, *kinds: type, **limits: Any) -> Any:
+            message: Any = take(peer, *kinds, **limits)
             if isinstance(message, kind):
                 got.append(message.values.tobytes())  # type: ignore[attr-defined]
             return message

@@ -145,8 +145,8 @@ def test_ids_are_asked_for_in_a_secret_order(monkeypatch: pytest.MonkeyPatch) ->
         def run(session: Session) -> None:
             take = session.recv
 
-            def recv(sender: str, *wanted: type) -> Any:
-                message: Any = take(sender, *wanted)
+            def recv(sender: str, *wanted: type, **limits: Any) -> Any:
+                message: Any = take(sender, *wanted, **limits)
                 if isinstance(message, HiddenIds):
                     got.setdefault(session.party, []).extend(row.tobytes() for row in message.values)
                 return message

@@ -49,8 +49,8 @@ def seen_by_the_telco(*, hide_bags: bool) -> tuple[list[Bools], int]:
     def telco(session: Session) -> None:
         team, take = Team("bank", OWNERS, opened(session), "rows"), session.recv
 
-        def recv(peer: str, *kinds: Any) -> Any:
-            received.append(take(peer, *kinds))
+        def recv(peer: str, *kinds: Any, **limits: Any) -> Any:
+            received.append(take(peer, *kinds, **limits))
             return received[-1]
 
         session.recv = recv  # type: ignore[method-assign]

@@ -98,8 +98,8 @@ def together(
         team, take = Team("bank", tuple(owners), opened(session), "rows"), session.recv
         received = run.received.setdefault(session.party, [])
 
-        def recv(peer: str, *kinds: Any) -> Any:
-            received.append(take(peer, *kinds))
+        def recv(peer: str, *kinds: Any, **limits: Any) -> Any:
+            received.append(take(peer, *kinds, **limits))
             return received[-1]
 
         session.recv = recv  # type: ignore[method-assign]

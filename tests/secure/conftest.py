@@ -122,8 +122,8 @@ def roles_of(
 def _watch(session: Session, received: list[tuple[str, Any]], tamper: Tamper | None) -> None:
     take, send = session.recv, session.send
 
-    def recv(peer: str, *kinds: Any) -> Any:
-        message = take(peer, *kinds)
+    def recv(peer: str, *kinds: Any, **limits: Any) -> Any:
+        message = take(peer, *kinds, **limits)
         received.append((peer, message))
         return message
 

@@ -1,4 +1,4 @@
-"""Products over real gRPC and TLS: the same integers as in memory, and no product without protection."""
+"""Products over real TLS: the same integers as in memory, and no product without protection."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from unpooled.secure.calls import LARGEST, Call, Dense, OneHot
 from unpooled.secure.engine import Rules
 from unpooled.session import Session
 from unpooled.transport.certificates import make_trial
-from unpooled.transport.grpc import Addresses, GrpcTransport
 from unpooled.transport.mailbox import Mailbox
+from unpooled.transport.network import Addresses, NetworkTransport
 from unpooled.transport.trust import load_identity
 
 ALL = ("telco", "shop", "bank")
@@ -43,7 +43,7 @@ def free_address(host: str = "127.0.0.1") -> str:
 
 
 def over_network(roles: Mapping[str, Callable[[Session], None]], certificates: Path, folder: Path) -> dict[str, Record]:
-    """Run one function per party, linked by gRPC; their ledgers, or the error that the others followed from."""
+    """Run one function per party, linked by TLS; their ledgers, or the error that the others followed from."""
     order = list(roles)
     addresses = {party: free_address() for party in order}
     errors: dict[str, BaseException] = {}
@@ -54,7 +54,7 @@ def over_network(roles: Mapping[str, Callable[[Session], None]], certificates: P
         with closing(Ledger(folder / f"{party}.jsonl", party, "plan")) as ledger:
             identity = load_identity(certificates / party, party)
             mailbox = Mailbox(party, peers, ledger)
-            transport = GrpcTransport(identity, mailbox, Addresses(addresses[party], dial), TIMEOUT)
+            transport = NetworkTransport(identity, mailbox, Addresses(addresses[party], dial), TIMEOUT)
             try:
                 converse(Session(transport, ledger, seed=1, timeout=TIMEOUT), {}, roles[party])
             except BaseException as error:

@@ -13,8 +13,8 @@ import numpy as np
 from unpooled.codec import Bytes
 from unpooled.ledger import Ledger
 from unpooled.session import Session
-from unpooled.transport.grpc import Addresses, GrpcTransport
 from unpooled.transport.mailbox import Mailbox
+from unpooled.transport.network import Addresses, NetworkTransport
 from unpooled.transport.trust import load_identity
 from unpooled.wire import message
 
@@ -33,7 +33,7 @@ def main(certs: Path, party: str, address: str) -> None:
     peer = "bank" if party == "telco" else "telco"
     ledger = Ledger(certs / f"{party}-gigabyte.jsonl", party, "plan")
     addresses = Addresses(address, {}) if party == "bank" else Addresses(None, {"bank": address})
-    transport = GrpcTransport(load_identity(certs / party, party), Mailbox(party, (peer,), ledger), addresses, 60)
+    transport = NetworkTransport(load_identity(certs / party, party), Mailbox(party, (peer,), ledger), addresses, 60)
     session = Session(transport, ledger, seed=1, timeout=60)
     session.open()
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -41,7 +41,7 @@ def main(certs: Path, party: str, address: str) -> None:
         session.send("bank", Load(np.ones(2**30, np.uint8)))
         length = session.recv("bank", Length).length
     else:
-        length = len(session.recv("telco", Load).content)
+        length = len(session.recv("telco", Load, at_most=2**30).content)
         session.send("telco", Length(length))
     session.finish()
     print(length, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base) * 1024)

@@ -1,11 +1,15 @@
-"""Frames travel as chunks: any size goes in and comes out, and whatever else comes in is refused."""
+"""Frames on a TLS connection: any size goes in and comes out, and whatever else comes in is refused."""
 
 from __future__ import annotations
 
+import io
 import random
+import socket
 import threading
+import time
 import tracemalloc
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +18,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.codec import ALIGNMENT, Bytes
-from unpooled.errors import PeerLost, PeerSilent, WireError
+from unpooled.control import Goodbye, Working
+from unpooled.errors import PeerFailed, PeerLost, PeerSilent, WireError
 from unpooled.ledger import Ledger
-from unpooled.transport import link as link_module
-from unpooled.transport.link import CHUNK_BYTES, QUEUED_CHUNKS, Link, from_chunks, to_chunks
-from unpooled.transport.mailbox import Mailbox
-from unpooled.wire import MAX_FRAME_BYTES, Frame, encode, message, read_body, read_header
+from unpooled.transport import certificates, link
+from unpooled.transport.link import CHUNK_BYTES, QUEUED_BYTES, Link, pieces
+from unpooled.transport.mailbox import EARLY_BYTES, FREE_BYTES, SMALL_BYTES, Mailbox
+from unpooled.transport.tls import Secured, context_of
+from unpooled.transport.trust import load_identity
+from unpooled.wire import MAX_FRAME_BYTES, Frame, encode, kind_of, message, read_body
 
 LONG = 20.0
 
@@ -29,141 +36,283 @@ class Blob:
     data: Bytes
 
 
+@message(discloses="nothing: made for this test")
+class Count:
+    value: int
+    share: float
+
+
 def blob(size: int) -> Frame:
     return encode(Blob(np.arange(size, dtype=np.uint64).astype(np.uint8)))
 
 
-def announce(size: int) -> bytes:
-    return size.to_bytes(8, "little") + b"\0"
+@given(st.lists(st.binary(max_size=40), min_size=1, max_size=4), st.integers(1, 50))
+def test_a_frame_is_cut_into_pieces_after_its_size(parts: list[bytes], size: int) -> None:
+    frame = Frame(tuple(parts), sum(map(len, parts)))
+    cut = list(pieces(frame, size))
+    assert all(len(piece) <= max(size, 8) + 8 for piece in cut)
+    assert b"".join(cut) == frame.size.to_bytes(8, "little") + frame.joined()
 
 
-def frames_in(chunks: Iterable[bytes]) -> list[bytes]:
-    return [bytes(frame) for frame in from_chunks(chunks)]
+class Peer:
+    """The other end of the bank's link, by hand."""
+
+    def __init__(self, connection: socket.socket, secured: Secured) -> None:
+        self.connection, self.secured = connection, secured
+
+    def say(self, data: bytes) -> None:
+        self.connection.sendall(self.secured.encrypt(data))
+
+    def announce(self, size: int, head: bytes = b"") -> None:
+        self.say(size.to_bytes(8, "little") + head)
+
+    def read(self, count: int) -> bytes:
+        data = bytearray(count)
+        done = 0
+        while (done := done + self.secured.decrypt_into(memoryview(data)[done:])) < count:
+            self.secured.receive(self.connection.recv(2**16))
+        return bytes(data)
 
 
-# chunks
-
-
-@given(st.lists(st.lists(st.binary(max_size=40), min_size=1, max_size=4), max_size=5), st.integers(2, 50))
-def test_frames_of_any_size_come_back_whatever_the_chunks(contents: list[list[bytes]], size: int) -> None:
-    frames = [Frame(tuple(parts), sum(map(len, parts))) for parts in contents]
-    chunks = [chunk for frame in frames for chunk in to_chunks(frame, size)]
-    assert all(len(chunk) <= max(size, 9) for chunk in chunks)
-    assert frames_in(chunks) == [frame.joined() for frame in frames]
-
-
-@pytest.mark.parametrize("size", [0, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 3 * CHUNK_BYTES])
-def test_arrays_stay_aligned_and_read_only_on_either_side_of_the_chunk_size(size: int) -> None:
-    [frame] = from_chunks(to_chunks(blob(size)))
-    data = read_body(read_header(frame), Blob).data
-    assert data.size == size
-    assert data.ctypes.data % ALIGNMENT == 0
-    assert not data.flags.writeable
-
-
-@pytest.mark.parametrize(
-    ("chunks", "complaint"),
-    [
-        ([b""], "neither is a frame nor announces one"),
-        ([b"\2"], "neither is a frame nor announces one"),
-        ([b"1234567\0"], "neither is a frame nor announces one"),
-        ([b"123456789\0"], "neither is a frame nor announces one"),
-        ([announce(0)], "a frame of 0 bytes was announced"),
-        ([announce(MAX_FRAME_BYTES + 1)], f"a frame of {MAX_FRAME_BYTES + 1} bytes was announced"),
-        ([b"\xff" * 8 + b"\0"], "a frame of 18446744073709551615 bytes was announced"),
-        ([announce(5), b""], "a chunk of 0 bytes where 1 to 5 were to come"),
-        ([announce(5), b"123456"], "a chunk of 6 bytes where 1 to 5 were to come"),
-        ([announce(5), b"123", b"456"], "a chunk of 3 bytes where 1 to 2 were to come"),
-        ([announce(5)], "the stream ended 5 bytes before the end of a frame"),
-        ([b"whole\1", announce(5), b"1234"], "the stream ended 1 bytes before the end of a frame"),
-    ],
-)
-def test_a_stream_that_is_not_of_frames_is_refused(chunks: list[bytes], complaint: str) -> None:
-    with pytest.raises(WireError, match=complaint):
-        frames_in(chunks)
-
-
-def test_streams_at_random_are_frames_or_refused() -> None:
-    r = random.Random(1)
-    frames = refused = 0
-    for _ in range(20_000):
-        pieces = [b"", b"\0", b"\1", announce(r.randrange(4)), b"ab", b"ab\1", r.randbytes(r.randrange(12))]
-        stream = r.choices(pieces, k=r.randrange(6))
-        try:
-            found = frames_in(stream)
-        except WireError:
-            refused += 1
-        else:
-            frames += len(found)
-            assert sum(map(len, found)) <= sum(map(len, stream))
-    assert min(frames, refused) > 2_000
-
-
-def test_memory_grows_with_what_arrives_not_with_what_is_announced() -> None:
-    def little() -> Iterator[bytes]:
-        yield announce(MAX_FRAME_BYTES)
-        for _ in range(100):
-            yield bytes(1000)
-
-    tracemalloc.start()
-    with pytest.raises(WireError, match="the stream ended"):
-        frames_in(little())
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 500_000
-
-
-# links
+@pytest.fixture(scope="module")
+def certs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("certs") / "certs"
+    certificates.make_trial(folder, ["bank", "telco"])
+    return folder
 
 
 @pytest.fixture
 def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
-    """The bank's."""
+    """The bank's, once the plan is agreed on."""
     ledger = Ledger(tmp_path / "ledger.jsonl", "bank", "abc")
-    yield Mailbox("bank", ("telco", "shop"), ledger)
+    box = Mailbox("bank", ("telco", "shop"), ledger)
+    box.agreed()
+    yield box
     ledger.close()
 
 
-def test_what_is_sent_on_one_link_is_delivered_by_the_other(mailbox: Mailbox) -> None:
-    sizes = [0, 10, 3 * CHUNK_BYTES, 20 * CHUNK_BYTES, 1]
-    sender, receiver = Link("bank", mailbox, LONG), Link("telco", mailbox, LONG)
-    reading = threading.Thread(target=receiver.incoming, args=(sender.outgoing(),))
-    reading.start()
-    for size in sizes:
-        sender.send(blob(size))
-    sender.end()
-    reading.join(LONG)
-    assert not reading.is_alive()
-    received = [read_body(mailbox.take("telco", "Blob", LONG), Blob).data.size for _ in sizes]
-    assert received == sizes
+@contextmanager
+def linked(certs: Path, mailbox: Mailbox, timeout: float = LONG) -> Iterator[tuple[Link, Peer]]:
+    """The bank's link to the telco, and the telco."""
+    here, there = socket.create_server(("127.0.0.1", 0)), socket.socket()
+    there.connect(here.getsockname())
+    accepted, _ = here.accept()
+    here.close()
+    bank = Secured(context_of(load_identity(certs / "bank", "bank"), server=True), server=True)
+    telco = Secured(context_of(load_identity(certs / "telco", "telco"), server=False), server=False)
+    done = [False, False]
+    while not all(done):
+        for number, (one, other) in enumerate(((bank, telco), (telco, bank))):
+            done[number] = one.shake_hands()
+            other.receive(one.to_send())
+    made = Link("telco", mailbox, timeout)
+    made.begin(accepted, bank)
+    there.settimeout(LONG)
+    try:
+        yield made, Peer(there, telco)
+    finally:
+        made.end()
+        mailbox.leave()
+        there.close()
+        made.close(time.monotonic() + LONG)
+        assert not any(thread.is_alive() for thread in made._threads)
 
 
-def test_a_link_hands_over_a_few_chunks_and_then_waits_for_the_stream_to_take_them(mailbox: Mailbox) -> None:
-    link = Link("telco", mailbox, timeout=0.05)
-    for _ in range(QUEUED_CHUNKS):
-        link.send(blob(1))
-    with pytest.raises(PeerSilent, match=r"bank waited 0\.05 s for telco to take a message, in vain") as caught:
-        link.send(blob(1))
-    assert caught.value.origin == "telco"
-    stream = link.outgoing()
-    next(stream)
-    link.send(blob(2))
-    link.end()
-    assert len(frames_in(stream)) == QUEUED_CHUNKS
+SIZES = [0, 10, SMALL_BYTES, CHUNK_BYTES, 20 * CHUNK_BYTES, 1]
 
 
-def test_a_link_that_waits_hears_that_another_peer_failed(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link_module, "_GLANCE_SECONDS", 0.01)
-    link = Link("telco", mailbox, LONG)
-    for _ in range(QUEUED_CHUNKS):
-        link.send(blob(1))
-    mailbox.lose("shop", "hung up")
-    with pytest.raises(PeerLost, match="shop: hung up"):
-        link.send(blob(1))
+def test_what_is_sent_arrives(certs: Path, mailbox: Mailbox) -> None:
+    with linked(certs, mailbox) as (link, peer):
+        sending = threading.Thread(target=lambda: [link.send(blob(size)) for size in SIZES])
+        sending.start()
+        for size in SIZES:
+            frame = blob(size)
+            assert peer.read(8) == frame.size.to_bytes(8, "little")
+            assert peer.read(frame.size) == frame.joined()
+        sending.join()
 
 
-def test_a_stream_that_is_not_of_frames_ends_the_conversation(mailbox: Mailbox) -> None:
-    link = Link("telco", mailbox, LONG)
-    link.incoming([*to_chunks(blob(1)), b"nonsense"])
-    with pytest.raises(PeerLost, match="telco: broke off: a chunk that neither is a frame nor announces one"):
-        mailbox.take("shop", "Blob", LONG)
+def test_what_arrives_is_delivered_whatever_the_records(certs: Path, mailbox: Mailbox) -> None:
+    stream = b"".join(piece for size in SIZES for piece in pieces(blob(size)))
+    r = random.Random(1)
+    with linked(certs, mailbox) as (_, peer):
+        while stream:
+            count = r.choice([1, 7, 100, 2**15, 2**19])
+            peer.say(stream[:count])
+            stream = stream[count:]
+        for size in SIZES:
+            data = read_body(mailbox.take("telco", "Blob", LONG), Blob).data
+            assert data.size == size
+            assert data.ctypes.data % ALIGNMENT == 0
+            assert not data.flags.writeable
+
+
+@pytest.mark.parametrize("size", [0, MAX_FRAME_BYTES + 1, 2**64 - 1])
+def test_a_size_that_cannot_be_ends_the_conversation(certs: Path, mailbox: Mailbox, size: int) -> None:
+    with linked(certs, mailbox) as (_, peer):
+        peer.announce(size)
+        with pytest.raises(PeerLost, match=f"telco: broke off: a frame of {size} bytes was announced"):
+            mailbox.take("shop", "Blob", LONG)
+
+
+@pytest.mark.parametrize("cut", [lambda frame: frame[:4], lambda frame: frame[:-1]])
+def test_a_connection_that_ends_within_a_frame_is_lost(
+    certs: Path, mailbox: Mailbox, cut: Callable[[bytes], bytes]
+) -> None:
+    with linked(certs, mailbox) as (_, peer):
+        peer.say(cut(b"".join(pieces(blob(10)))))
+        peer.connection.sendall(peer.secured.farewell())
+        with pytest.raises(PeerLost, match="telco: the connection was lost"):
+            mailbox.take("telco", "Blob", LONG)
+
+
+def test_bytes_that_are_not_tls_end_the_conversation(certs: Path, mailbox: Mailbox) -> None:
+    with linked(certs, mailbox) as (_, peer):
+        peer.connection.sendall(b"\x17\x03\x03\x00\x20" + bytes(32))
+        with pytest.raises(PeerLost, match="telco: the connection was lost"):
+            mailbox.take("telco", "Blob", LONG)
+
+
+def test_streams_at_random_are_frames_or_refused(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = random.Random(1)
+    whole = b"".join(pieces(encode(Count(1, 0.5))))
+    delivered: list[int] = []
+    monkeypatch.setattr(mailbox, "deliver", lambda peer, data: delivered.append(len(data)))
+    made, refused = Link("telco", mailbox, LONG), 0
+    for _ in range(5_000):
+        sizes = [r.choice([0, 1, 3, 2**20, 2**33, 2**63]).to_bytes(8, "little"), r.randbytes(r.randrange(12))]
+        stream = io.BytesIO(b"".join(r.choices([whole, *sizes], k=r.randrange(6))))
+
+        def fill(view: memoryview, stream: io.BytesIO = stream) -> None:
+            if stream.readinto(view) < len(view):
+                raise EOFError
+
+        monkeypatch.setattr(made, "_fill", fill)
+        try:
+            while True:
+                made._read_frame()
+        except WireError:
+            refused += 1
+        except EOFError:
+            pass
+    assert min(len(delivered), refused) > 500
+    assert max(delivered) <= SMALL_BYTES
+
+
+# what is judged by its head
+
+
+def refusal(certs: Path, mailbox: Mailbox, size: int, head: bytes) -> str:
+    """What the bank says to the head of a frame, of which no more ever comes."""
+    with linked(certs, mailbox) as (_, peer):
+        peer.announce(size, head.ljust(2048, b"\0"))
+        with pytest.raises((PeerFailed, PeerLost)) as caught:
+            mailbox.take("shop", "Blob", LONG)
+    return str(caught.value)
+
+
+def test_news_are_short_for_ever(certs: Path, mailbox: Mailbox) -> None:
+    said = refusal(certs, mailbox, 3 * 2**29, encode(Goodbye()).joined())
+    assert f"telco announced a control.Goodbye of {3 * 2**29} bytes, which never has more than {SMALL_BYTES}" in said
+
+
+def test_a_message_of_fixed_size_is_no_larger_than_declared(certs: Path, mailbox: Mailbox) -> None:
+    head = encode(Count(1, 0.5)).joined()
+    assert f"announced a {kind_of(Count)} of {2**20} bytes" in refusal(certs, mailbox, 2**20, head)
+
+
+def test_a_large_frame_that_is_no_message_is_refused_at_once(certs: Path, mailbox: Mailbox) -> None:
+    assert "telco sent bytes that are not a message" in refusal(certs, mailbox, 2**20, b"GET / HTTP/1.1")
+
+
+@pytest.mark.parametrize(("agreed", "size"), [(True, FREE_BYTES + 1), (False, EARLY_BYTES + 1)])
+def test_a_large_frame_takes_no_memory_until_it_is_awaited(
+    certs: Path, tmp_path: Path, agreed: bool, size: int
+) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl", "bank", "abc")
+    box = Mailbox("bank", ("telco",), ledger)
+    if agreed:
+        box.agreed()
+    frame = blob(size)
+    with linked(certs, box) as (_, peer):
+        tracemalloc.start()
+        sending = threading.Thread(target=lambda: [peer.say(bytes(piece)) for piece in pieces(frame)])
+        with box._changed:
+            sending.start()
+            while not box._doors:
+                assert box._changed.wait_for(lambda: box._doors, 0.01) or sending.is_alive() or box._doors
+        before = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, link.__file__)])
+        assert sum(trace.size for trace in before.traces) < EARLY_BYTES
+        tracemalloc.stop()
+        assert read_body(box.take("telco", "Blob", LONG), Blob).data.size == size
+        sending.join()
+    ledger.close()
+
+
+# sending
+
+
+def fill(link: Link) -> None:
+    """Send until a short frame cannot be sent without waiting: the system's buffers are full."""
+    while link.can_send():
+        link.send(blob(CHUNK_BYTES))
+
+
+def pour(link: Link) -> None:
+    while True:
+        link.send(blob(CHUNK_BYTES))
+
+
+def test_a_sender_waits_for_the_peer_to_take_what_was_sent(certs: Path, mailbox: Mailbox) -> None:
+    with linked(certs, mailbox, timeout=0.5) as (link, _):
+        with pytest.raises(PeerSilent, match=r"bank waited 0\.5 s for telco to take a message, in vain") as caught:
+            pour(link)
+        assert caught.value.origin == "telco"
+        assert not link.can_send()
+        assert link._unsent <= QUEUED_BYTES + 2 * CHUNK_BYTES
+
+
+def test_what_the_system_did_not_take_is_sent_later(certs: Path, mailbox: Mailbox) -> None:
+    with linked(certs, mailbox) as (link, peer):
+        fill(link)
+        last = encode(Working())
+        link.send(last)  # does not wait
+        size = 0
+        while size != last.size:
+            size = int.from_bytes(peer.read(8), "little")
+            content = peer.read(size)
+        assert content == last.joined()
+
+
+def test_the_timeout_of_a_sender_begins_anew_when_the_peer_is_at_work(
+    certs: Path, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    mailbox.tell_waiting = told.append
+    look = mailbox.patience("telco", 10)
+    now = time.monotonic()
+    monkeypatch.setattr("unpooled.transport.mailbox.time.monotonic", lambda: now + 9)
+    look()
+    assert told == ["telco"]
+    mailbox.deliver("telco", encode(Working()).joined())
+    monkeypatch.setattr("unpooled.transport.mailbox.time.monotonic", lambda: now + 18)
+    look()
+    monkeypatch.setattr("unpooled.transport.mailbox.time.monotonic", lambda: now + 20)
+    with pytest.raises(PeerSilent, match="bank waited 10 s for telco to take a message"):
+        look()
+
+
+def test_a_sender_that_waits_hears_that_another_peer_failed(certs: Path, mailbox: Mailbox) -> None:
+    with linked(certs, mailbox) as (link, _):
+        fill(link)
+        mailbox.lose("shop", "hung up")
+        with pytest.raises(PeerLost, match="shop: hung up"):
+            pour(link)
+
+
+def test_a_sender_hears_that_the_peer_is_gone(certs: Path, mailbox: Mailbox) -> None:
+    with linked(certs, mailbox) as (link, peer):
+        peer.connection.close()
+        with pytest.raises(PeerLost, match="telco: the connection was lost"):
+            pour(link)
+        assert not link.can_send()

@@ -1,26 +1,18 @@
-"""Checking keys and certificates: every refusal, the proof of the accepting side, and what is said when TLS fails."""
+"""Checking keys and certificates: every refusal."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import socket
-import ssl
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import grpc
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from hypothesis import given
-from hypothesis import strategies as st
 
 from unpooled.errors import CertificateError
 from unpooled.transport import certificates, trust
@@ -287,164 +279,3 @@ def test_a_certificate_must_be_for_both_ends_of_a_call(
 def test_something_that_is_no_certificate_is_refused(bank: trust.Identity) -> None:
     with pytest.raises(CertificateError, match="the peer showed something that is not a certificate"):
         trust.check_peer(bank, b"hello")
-
-
-def test_the_proof_convinces_the_dialler_it_was_made_for_and_nobody_else(trial: Path, bank: trust.Identity) -> None:
-    telco = trust.load_identity(trial / "telco", "telco")
-    proof = trust.prove(telco, b"nonce", dialler="bank")
-    trust.check_proof(bank, telco.certificate_pem, proof, b"nonce", acceptor="telco")
-
-    for_another = trust.prove(telco, b"nonce", dialler="shop")
-    for signature, nonce in ((for_another, b"nonce"), (proof, b"another"), (proof[:-1], b"nonce"), (b"", b"nonce")):
-        with pytest.raises(CertificateError, match="telco did not prove that it holds the key"):
-            trust.check_proof(bank, telco.certificate_pem, signature, nonce, acceptor="telco")
-
-
-def test_a_proof_made_with_another_key_does_not_convince(trial: Path, bank: trust.Identity) -> None:
-    proof = trust.prove(bank, b"nonce", dialler="bank")
-    with pytest.raises(CertificateError, match="telco did not prove"):
-        trust.check_proof(bank, certificate_of(trial, "telco"), proof, b"nonce", acceptor="telco")
-    with pytest.raises(CertificateError, match=r"telco was expected, but the certificate .* names bank"):
-        trust.check_proof(bank, bank.certificate_pem, proof, b"nonce", acceptor="telco")
-
-
-def test_a_proof_under_a_revoked_certificate_does_not_convince(trial: Path) -> None:
-    telco = trust.load_identity(trial / "telco", "telco")
-    revoke(trial, "telco", at="bank")
-    bank = trust.load_identity(trial / "bank", "bank")
-    with pytest.raises(CertificateError, match="was revoked on"):
-        trust.check_proof(bank, telco.certificate_pem, trust.prove(telco, b"n", "bank"), b"n", acceptor="telco")
-
-
-@given(st.binary(), st.text(), st.text(), st.binary(), st.text(), st.text())
-def test_different_calls_have_different_proofs(
-    nonce: bytes, dialler: str, acceptor: str, other_nonce: bytes, other_dialler: str, other_acceptor: str
-) -> None:
-    one = trust._proof_message(nonce, dialler=dialler, acceptor=acceptor)
-    other = trust._proof_message(other_nonce, dialler=other_dialler, acceptor=other_acceptor)
-    same = (nonce, dialler, acceptor) == (other_nonce, other_dialler, other_acceptor)
-    assert (one == other) == same
-
-
-@contextmanager
-def grpc_server(folder: Path) -> Iterator[int]:
-    """Serve with the key and certificate in a folder; the one method answers with the caller's certificate."""
-
-    def whoami(_: bytes, context: grpc.ServicerContext) -> bytes:
-        return bytes(context.auth_context()["x509_pem_cert"][0])
-
-    pair = ((folder / "key.pem").read_bytes(), (folder / "certificate.pem").read_bytes())
-    credentials = grpc.ssl_server_credentials([pair], (folder / "authority.pem").read_bytes(), require_client_auth=True)
-    server = grpc.server(ThreadPoolExecutor(2))
-    handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(whoami)
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test", {"whoami": handler}),))
-    port = server.add_secure_port("127.0.0.1:0", credentials)
-    server.start()
-    try:
-        yield port
-    finally:
-        server.stop(None).wait()
-
-
-def explain(folder: Path, port: int, peer: str = "telco", timeout: float = 5) -> str:
-    """Ask for an explanation as the party in a folder, which need not be in order."""
-    key, certificate, authority = (
-        (folder / name).read_bytes() for name in ("key.pem", "certificate.pem", "authority.pem")
-    )
-    identity = trust.Identity("bank", folder, key, certificate, authority, revoked=None)
-    return trust.explain_refusal(identity, "127.0.0.1", port, peer, timeout).text
-
-
-def test_two_trial_parties_shake_hands_over_grpc(trial: Path, bank: trust.Identity) -> None:
-    credentials = grpc.ssl_channel_credentials(bank.authority_pem, bank.key_pem, bank.certificate_pem)
-    with (
-        grpc_server(trial / "telco") as port,
-        grpc.secure_channel(
-            f"127.0.0.1:{port}", credentials, options=[("grpc.ssl_target_name_override", "telco")]
-        ) as channel,
-    ):
-        whoami: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/test/whoami")
-        seen = whoami(b"", timeout=10)
-    telco = trust.load_identity(trial / "telco", "telco")
-    assert trust.check_peer(telco, seen) == "bank"
-
-
-def test_explained_all_is_well_but_for_the_name(trial: Path) -> None:
-    with grpc_server(trial / "telco") as port:
-        assert "both sides accept each other's certificate" in explain(trial / "bank", port)
-        assert "shop was expected, but the certificate" in explain(trial / "bank", port, peer="shop")
-
-
-def test_explained_nobody_listens(trial: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    assert f"nobody listens at 127.0.0.1:{port}" in explain(trial / "bank", port)
-
-
-@pytest.mark.parametrize("host", ["no-such-host.invalid", "a..b"])
-def test_explained_impossible_address(bank: trust.Identity, host: str) -> None:
-    assert f"{host}:443 cannot be reached" in trust.explain_refusal(bank, host, 443, "telco", timeout=5).text
-
-
-def test_explained_not_tls(trial: Path) -> None:
-    server = grpc.server(ThreadPoolExecutor(1))
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    assert f"something answers at 127.0.0.1:{port}, but not with TLS" in explain(trial / "bank", port)
-    server.stop(None).wait()
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        assert "but not with TLS" in explain(trial / "bank", silent.getsockname()[1], timeout=0.2)
-
-
-@pytest.mark.parametrize(
-    ("begins", "ends", "fault"), [(-9 * DAY, -DAY, "has expired"), (DAY, 9 * DAY, "is not valid yet")]
-)
-def test_explained_peer_out_of_date(trial: Path, begins: timedelta, ends: timedelta, fault: str) -> None:
-    reissue(trial, "telco", begins, ends)
-    with grpc_server(trial / "telco") as port:
-        assert f"the certificate shown by telco at 127.0.0.1:{port} {fault}" in explain(trial / "bank", port)
-
-
-def test_explained_peer_of_another_authority(trial: Path, elsewhere: Path) -> None:
-    with grpc_server(elsewhere / "telco") as port:
-        assert "is not signed by the authority that bank trusts" in explain(trial / "bank", port)
-
-
-def test_explained_revoked_peer(trial: Path) -> None:
-    revoke(trial, "telco", at="bank")
-    bank = trust.load_identity(trial / "bank", "bank")
-    with grpc_server(trial / "telco") as port:
-        assert "was revoked on" in trust.explain_refusal(bank, "127.0.0.1", port, "telco", timeout=5).text
-
-
-@pytest.mark.parametrize("fault", ["expired", "another authority"])
-def test_explained_peer_refuses_us(trial: Path, elsewhere: Path, fault: str) -> None:
-    if fault == "expired":
-        reissue(trial, "bank", -9 * DAY, -DAY)
-    else:
-        shutil.copy(elsewhere / "bank" / "key.pem", trial / "bank" / "key.pem")
-        shutil.copy(elsewhere / "bank" / "certificate.pem", trial / "bank" / "certificate.pem")
-    with grpc_server(trial / "telco") as port:
-        said = explain(trial / "bank", port)
-    assert f"telco at 127.0.0.1:{port} hung up on seeing bank's certificate" in said
-
-
-def test_explained_alert_of_a_server_that_sends_one(trial: Path, elsewhere: Path) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.load_cert_chain(trial / "telco" / "certificate.pem", trial / "telco" / "key.pem")
-    context.load_verify_locations(elsewhere / "telco" / "authority.pem")
-    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
-        said = pool.submit(explain, trial / "bank", listener.getsockname()[1])
-        connection, _ = listener.accept()
-        with connection, pytest.raises(ssl.SSLError):
-            context.wrap_socket(connection, server_side=True)
-        assert "alert" in said.result()
-        assert "hung up on seeing bank's certificate" in said.result()
-
-
-def test_explained_own_files_gone(trial: Path, bank: trust.Identity) -> None:
-    (trial / "bank" / "key.pem").unlink()
-    with grpc_server(trial / "telco") as port:
-        said = trust.explain_refusal(bank, "127.0.0.1", port, "telco", timeout=5).text
-    assert "bank's own key and certificate" in said

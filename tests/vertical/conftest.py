@@ -211,8 +211,8 @@ def _watch(session: Session, run: Run, tamper: Tamper | None) -> None:
     take, send, carry = session.recv, session.send, session._transport.send
     received = run.received.setdefault(session.party, [])
 
-    def recv(peer: str, *kinds: Any) -> Any:
-        message = take(peer, *kinds)
+    def recv(peer: str, *kinds: Any, **limits: Any) -> Any:
+        message = take(peer, *kinds, **limits)
         received.append((peer, message))
         return message
 

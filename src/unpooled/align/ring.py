@@ -115,7 +115,7 @@ def compare(session: Session, ring: Sequence[str], exchange: Exchange) -> int | 
 
 def told_common(session: Session, teller: str, exchange: Exchange, order: Ints) -> Common | None:
     """The rows of this party that it is told are common to all, in the common order; None if there are too few."""
-    told = session.recv(teller, CommonRows, TooFew)
+    told = session.recv(teller, CommonRows, TooFew, at_most=order.nbytes)
     if isinstance(told, TooFew):
         return None
     if told.exchange != exchange.name:

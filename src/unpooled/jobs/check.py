@@ -131,4 +131,5 @@ def _measure(session: Session, peer: str, parameters: Parameters) -> dict[str, A
 
 def _answer(session: Session, peer: str, parameters: Parameters) -> None:
     for _ in range(parameters.round_trips + 1):
-        session.send(peer, Echo(len(session.recv(peer, Probe).content)))
+        probe = session.recv(peer, Probe, at_most=max(_SMALL, parameters.megabytes * 10**6))
+        session.send(peer, Echo(len(probe.content)))

@@ -56,6 +56,8 @@ from unpooled.vertical.trees import Columns
 _SEEDS = 2**63
 _CHECKPOINT = "checkpoint"
 _SPIES = 0.2
+_LISTED_BYTES = 2**10
+"""More than a row of the list takes, on average."""
 _ONCE = (MaskSeed, SharedKey, Stop)
 """What is said once, however often is learned."""
 
@@ -206,7 +208,9 @@ def _seek(session: Session, work: Work[Parameters], places: Places, table: Table
     with session.scope("align"):
         asked = rows.help_label(session, places, table, method, align.limits_of(work))
     with session.scope("deliver"):
-        while isinstance(told := session.recv(places.active, Lookalikes, HowFar), HowFar):
+        while isinstance(
+            told := session.recv(places.active, Lookalikes, HowFar, at_most=asked * _LISTED_BYTES), HowFar
+        ):
             follow(session, places.active, told)
         parameters = work.parameters
         last = parameters.method.iterations if isinstance(parameters.method, VfpuSettings) else 0

@@ -23,6 +23,7 @@ from unpooled.version import __version__
 from unpooled.wire import WIRE_VERSION
 
 SAFE_KEY_BITS = 2048
+_OFFER_BYTES = 2**20
 _FIELDS_NAMED = 20
 _ADDRESS = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
 
@@ -134,7 +135,7 @@ def agree(session: Session, fields: Mapping[str, str]) -> None:
         for peer in session.peers:
             session.send(peer, PlanOffer(tuple(mine), tuple(mine.values())))
         for peer in session.peers:
-            offer = session.recv(peer, PlanOffer)
+            offer = session.recv(peer, PlanOffer, at_most=_OFFER_BYTES)
             if len(offer.names) != len(offer.digests):
                 raise ProtocolError(f"{peer} offers {len(offer.names)} names of fields, {len(offer.digests)} digests")
             theirs = dict(zip(offer.names, offer.digests, strict=True))
@@ -142,3 +143,4 @@ def agree(session: Session, fields: Mapping[str, str]) -> None:
             if different:
                 named = ", ".join(different[:_FIELDS_NAMED]) + (", ..." if len(different) > _FIELDS_NAMED else "")
                 raise PlanMismatch(f"the plans of {session.party} and {peer} differ in: {spoken(named)}")
+    session.agreed()

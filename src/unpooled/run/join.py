@@ -11,7 +11,7 @@ from unpooled.jobs.private import Private
 from unpooled.jobs.rehearsal import identity_of, rehearse
 from unpooled.run.conversation import Linked, take_part
 from unpooled.run.progress import Watcher
-from unpooled.transport.grpc import Addresses, GrpcTransport
+from unpooled.transport.network import Addresses, NetworkTransport
 
 
 def join(
@@ -26,7 +26,7 @@ def join(
     def ready() -> Linked:
         rehearse(plan, party, private, joins=True)
         identity, addresses = identity_of(party, private), addresses_of(plan, party, private)
-        return lambda mailbox: GrpcTransport(identity, mailbox, addresses, plan.timeout)
+        return lambda mailbox: NetworkTransport(identity, mailbox, addresses, plan.timeout)
 
     return take_part(plan, party, private, folder, ready, watcher, resume=resume)
 

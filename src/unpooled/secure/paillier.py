@@ -41,6 +41,7 @@ from unpooled.secure.paillier_noise import NoiseStock, Span
 from unpooled.secure.paillier_sums import bin_sums, packed, weighted_sums
 from unpooled.secure.randomness import expand_bytes
 from unpooled.secure.serving import Serving
+from unpooled.session import ITEM_BYTES
 from unpooled.wire import message
 
 Kept = tuple[str, int, int, int]
@@ -210,7 +211,9 @@ def _take_rows(engine: Engine, lefts: Sequence[Task]) -> None:
                 _keep_received(engine, task, None)
         if not new:
             continue
-        sent = engine.session.recv(right, EncryptedRows)
+        cells = sum(task.call.rows * task.layout.words for task in new.values())
+        most = cells * public.width + 2 * ITEM_BYTES * len(new)
+        sent = engine.session.recv(right, EncryptedRows, at_most=most)
         if sent.tags != tuple(task.tag for task in new.values()) or len(sent.rows) != len(new):
             raise ProtocolError(f"{right} sent EncryptedRows for other products than {engine.party} works on")
         for (kept, task), rows in zip(new.items(), sent.rows, strict=True):
@@ -291,7 +294,9 @@ def _take_decrypted(engine: Engine, rights: Sequence[Task]) -> list[list[mpz]]:
     if not rights:
         return []
     coordinator = engine.coordinator or ""
-    decrypted = engine.session.recv(coordinator, Decrypted)
+    plaintexts = sum(task.layout.plaintexts for task in rights)
+    most = plaintexts * _public(engine).bits // 8 + 2 * ITEM_BYTES * len(rights)
+    decrypted = engine.session.recv(coordinator, Decrypted, at_most=most)
     if decrypted.tags != tuple(task.tag for task in rights) or len(decrypted.sums) != len(rights):
         raise ProtocolError(f"{coordinator} sent Decrypted for other products than {engine.party} works on")
     return [

@@ -19,7 +19,7 @@ from unpooled.secure.paillier_keys import PrivateKey, PublicKey
 from unpooled.secure.paillier_proof import check_proof, prove
 from unpooled.secure.paillier_sums import flat
 from unpooled.secure.serving import Serving
-from unpooled.session import Session
+from unpooled.session import ITEM_BYTES, Session
 from unpooled.wire import message
 from unpooled.workers import in_order
 
@@ -90,7 +90,8 @@ def _decrypt(session: Session, private: PrivateKey, items: Sequence[Item]) -> No
     lefts = {left: [item for item in items if item.left == left] for left in dict.fromkeys(item.left for item in items)}
     masked: list[mpz] = []
     for left, theirs in lefts.items():
-        arrived = session.recv(left, MaskedSums)
+        most = sum(item.plaintexts * private.public.width + 2 * ITEM_BYTES for item in theirs)
+        arrived = session.recv(left, MaskedSums, at_most=most)
         if arrived.tags != tuple(item.tag for item in theirs) or len(arrived.sums) != len(theirs):
             raise ProtocolError(f"{left} sent MaskedSums for other products than it was to")
         for item, values in zip(theirs, arrived.sums, strict=True):

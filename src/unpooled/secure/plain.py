@@ -13,6 +13,7 @@ from unpooled.secure import mod64
 from unpooled.secure.calls import Call, Dense, Inputs, given
 from unpooled.secure.engine import Engine, Rules
 from unpooled.secure.serving import Serving
+from unpooled.session import ITEM_BYTES
 from unpooled.wire import message
 
 _EXACT = 2**53
@@ -38,7 +39,9 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
         places = [place for place, left, right in terms if (left, right) == (peer, me)]
         if not places:
             continue
-        shown = session.recv(peer, Shown)
+        shapes = [(batch[place][0].rows, batch[place][0].left) for place in places]
+        most = [rows * (left.width if isinstance(left, Dense) else len(left.sizes)) for rows, left in shapes]
+        shown = session.recv(peer, Shown, at_most=sum(8 * cells + 2 * ITEM_BYTES for cells in most))
         if shown.tags != tuple(tags[place] for place in places) or len(shown.values) != len(places):
             raise ProtocolError(f"{peer} sent Shown for other products than {me} works on")
         for place, x in zip(places, shown.values, strict=True):

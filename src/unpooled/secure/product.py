@@ -19,6 +19,7 @@ from unpooled.secure import paillier, plain, shares
 from unpooled.secure.calls import Call, Inputs, check_call, check_inputs
 from unpooled.secure.engine import Engine, Protection, Rules, count_questions, next_tags, open_engine
 from unpooled.secure.serving import Serving
+from unpooled.session import ITEM_BYTES
 from unpooled.wire import message
 
 __all__ = [
@@ -128,7 +129,8 @@ def _show(
     for sender in engine.parties:  # 5
         theirs = [i for i in shown if sender != me and sender in calls[i].participants]
         if theirs:
-            contribution = session.recv(sender, Contribution)
+            most = sum(module.to_bytes(engine, held[i]).nbytes + 2 * ITEM_BYTES for i in theirs)  # as much as its own
+            contribution = session.recv(sender, Contribution, at_most=most)
             if contribution.tags != tuple(tags[i] for i in theirs) or len(contribution.values) != len(theirs):
                 raise ProtocolError(f"{sender} sent a Contribution to other products than {me} is to be shown")
             for i, values in zip(theirs, contribution.values, strict=True):

@@ -41,6 +41,7 @@ from unpooled.secure.packing import RING_BITS, pack, unpack
 from unpooled.secure.randomness import SEED_BYTES, expand
 from unpooled.secure.serving import Serving
 from unpooled.secure.supply import LAYOUT, ask_ahead, slots_of, supplied
+from unpooled.session import ITEM_BYTES
 from unpooled.wire import message
 
 
@@ -193,7 +194,8 @@ def _take_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
                 new.setdefault(("opened", peer, side, name), task)
     if not new:
         return
-    hidden = engine.session.recv(peer, Hidden)
+    cells = [task.item.rows * (task.item.words if task.is_left else task.item.width) for task in new.values()]
+    hidden = engine.session.recv(peer, Hidden, at_most=sum(8 * count + 2 * ITEM_BYTES for count in cells))
     if hidden.tags != tuple(task.tag for task in new.values()) or len(hidden.values) != len(new):
         raise ProtocolError(f"{peer} sent Hidden matrices for other products than {engine.party} works on")
     for (key, task), values in zip(new.items(), hidden.values, strict=True):
@@ -224,7 +226,9 @@ def _first_time(engine: Engine, *key: str) -> bool:
 def _take_orders(engine: Engine, left: str, tasks: Sequence[Task]) -> None:
     if not tasks:
         return
-    orders = engine.session.recv(left, Orders)
+    moves = sum(4 * task.item.width * task.item.rows + 3 * ITEM_BYTES for task in tasks)
+    runs = sum(8 * task.call.left.nodes * task.call.left.bins for task in tasks if isinstance(task.call.left, OneHot))
+    orders = engine.session.recv(left, Orders, at_most=moves + runs)
     if orders.tags != tuple(task.tag for task in tasks) or not len(tasks) == len(orders.places) == len(orders.lengths):
         raise ProtocolError(f"{left} sent Orders for other products than {engine.party} works on")
     for task, places, lengths in zip(tasks, orders.places, orders.lengths, strict=True):

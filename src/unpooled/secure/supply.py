@@ -18,6 +18,7 @@ from unpooled.secure.engine import Engine, next_tags
 from unpooled.secure.packing import RING_BITS, Slots, slots_for
 from unpooled.secure.randomness import new_seed
 from unpooled.secure.stock import Shape
+from unpooled.session import ITEM_BYTES
 
 LAYOUT = "\n"
 """Stands between a matrix's name and how it was packed."""
@@ -142,7 +143,9 @@ def _deal(engine: Engine, needs: Sequence[Need]) -> tuple[bytes, Iterator[Part]]
 def _receive(engine: Engine, items: Sequence[Item]) -> Iterator[Part]:
     if not items:
         return iter(())
-    dealt = engine.session.recv(engine.coordinator or "", Dealt)
+    cells = [item.width * item.words * (item.rows if item.method == "permute" else 1) for item in items]
+    most = sum(item.copies * (8 * count + 3 * ITEM_BYTES) for item, count in zip(items, cells, strict=True))
+    dealt = engine.session.recv(engine.coordinator or "", Dealt, at_most=most)
     if len(dealt.parts) != sum(item.copies for item in items) or dealt.digest != dealer.digest_of(items):
         raise ProtocolError(f"{engine.coordinator} dealt for other products than {engine.party} works on")
     return iter(dealt.parts)

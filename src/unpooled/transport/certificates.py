@@ -180,7 +180,7 @@ def _make_key(path: Path) -> ec.EllipticCurvePrivateKey:
     if path.exists():
         raise CertificateError(f"{path} exists and is not overwritten; choose another folder, or remove it by hand")
     make_folder(path.parent)
-    key = ec.generate_private_key(ec.SECP256R1())  # the TLS in gRPC takes no Ed25519 unless built for it
+    key = ec.generate_private_key(ec.SECP256R1())  # every OpenSSL takes it, and revocation lists signed with it
     write_bytes(path, key_pem(key))
     return key
 

@@ -1,113 +1,219 @@
-"""A link to one peer: frames go out as chunks and come in as chunks, whoever dialled.
+"""A link to one peer: frames on a TLS connection, whoever dialled.
 
-A frame that fits one chunk travels as itself plus a last byte 1. A longer one is announced by its size (8 bytes) plus
-a last byte 0, and follows in chunks of nothing but itself. The mark comes last so that arrays keep their alignment.
-A sender holds a frame and a few chunks; a receiver what its mailbox has room for, and the frame that is on its way.
+A frame travels as its size (8 bytes) and itself. Who sends encrypts, and hands the system as much as that takes; what
+is left over waits for a thread of the link's own, up to a bound, and then the sender waits. Who receives reads the head
+of a frame, lets the mailbox judge it, and takes memory for the rest only then.
 """
 
 from __future__ import annotations
 
-import queue
+import logging
+import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
 
-from unpooled.errors import PeerSilent, WireError
-from unpooled.transport.mailbox import Mailbox
-from unpooled.wire import MAX_FRAME_BYTES, Buffer, Frame
+from unpooled.errors import PeerLost, UnpooledError, WireError
+from unpooled.transport.mailbox import SMALL_BYTES, Mailbox
+from unpooled.transport.tls import Secured
+from unpooled.wire import HEAD_BYTES, MAX_FRAME_BYTES, Buffer, Frame
 
-CHUNK_BYTES = 2 * 2**20
-QUEUED_CHUNKS = 4
-_WHOLE, _ANNOUNCED = b"\1", b"\0"
+log = logging.getLogger("unpooled.transport")
+
+CHUNK_BYTES = 2**18
+QUEUED_BYTES = 2**22
+_SIZE_BYTES = 8
 _GLANCE_SECONDS = 0.2
+_FOR_EVER = 10.0**6
 
 
-def to_chunks(frame: Frame, size: int = CHUNK_BYTES) -> Iterator[bytes]:
-    """Cut a frame into what travels."""
+def pieces(frame: Frame, size: int = CHUNK_BYTES) -> Iterator[Buffer]:
+    """A frame with its size before it, in pieces to be encrypted one by one; only small parts are copied."""
+    announced = frame.size.to_bytes(_SIZE_BYTES, "little")
     if frame.size < size:
-        yield b"".join((*frame.parts, _WHOLE))
-    else:
-        yield frame.size.to_bytes(8, "little") + _ANNOUNCED
-        yield from frame.chunks(size)
-
-
-def from_chunks(chunks: Iterable[bytes]) -> Iterator[Buffer]:
-    """Put frames together again; memory grows with what arrives, never with what is announced."""
-    frame, missing = bytearray(), 0
-    for chunk in chunks:
-        if missing:
-            if not 0 < len(chunk) <= missing:
-                raise WireError(f"a chunk of {len(chunk)} bytes where 1 to {missing} were to come")
-            frame += chunk
-            missing -= len(chunk)
-            if not missing:
-                yield frame
-                frame = bytearray()
-        elif chunk.endswith(_WHOLE):
-            yield memoryview(chunk)[:-1]
-        elif len(chunk) == 9 and chunk.endswith(_ANNOUNCED):
-            missing = int.from_bytes(chunk[:8], "little")
-            if not 0 < missing <= MAX_FRAME_BYTES:
-                raise WireError(f"a frame of {missing} bytes was announced, 1 to {MAX_FRAME_BYTES} are allowed")
-        else:
-            raise WireError("a chunk that neither is a frame nor announces one")
-    if missing:
-        raise WireError(f"the stream ended {missing} bytes before the end of a frame")
+        yield b"".join((announced, *frame.parts))
+        return
+    yield announced
+    for part in frame.parts:
+        view = memoryview(part)
+        for start in range(0, len(view), size):
+            yield view[start : start + size]
 
 
 class Link:
-    """The way to and from one peer, on top of any pair of chunk streams."""
+    """The way to and from one peer; it can be used once `begin` has given it a connection."""
 
     def __init__(self, peer: str, mailbox: Mailbox, timeout: float) -> None:
         self.peer = peer
-        self.heard = False
         self._mailbox = mailbox
         self._timeout = timeout
-        self._out: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._taken = threading.Event()
+        self._changed = threading.Condition()
+        self._outbox: deque[Buffer] = deque()
+        self._unsent = 0
+        self._works = False
+        self._ending = False
+        self._threads: list[threading.Thread] = []
+        self._inbox = memoryview(bytearray(CHUNK_BYTES))
+
+    def begin(self, connection: socket.socket, secured: Secured) -> None:
+        """Take over a connection on which both sides have accepted each other."""
+        _keep_alive(connection, self._timeout)
+        connection.settimeout(_FOR_EVER)
+        self._connection, self._secured = connection, secured
+        self._at_once = connection.dup()
+        self._at_once.settimeout(0)
+        self._works = True
+        for act, way in ((self._read, "from"), (self._write, "to")):
+            thread = threading.Thread(target=act, name=f"unpooled-{way}-{self.peer}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        log.info("%s is connected with %s", self._mailbox.party, self.peer)
 
     def send(self, frame: Frame) -> None:
-        """Hand a frame over to the stream, waiting as long as the peer does not take more."""
-        for chunk in to_chunks(frame):
-            self._put(chunk)
+        """Hand a frame over, waiting as long as the peer does not take more."""
+        for piece in pieces(frame):
+            if self._unsent > QUEUED_BYTES:
+                self._wait_for_place()
+            self._hand_over(self._secured.encrypt(piece) if self._works else b"")
 
     def can_send(self) -> bool:
         """Whether a short frame could be sent without waiting."""
-        return self._out.qsize() < QUEUED_CHUNKS
+        return self._works and not self._unsent
 
     def end(self) -> None:
-        """Let the outgoing stream end after what was sent."""
-        self._out.put(None)
+        """Say farewell after what was sent."""
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
 
-    def outgoing(self) -> Iterator[bytes]:
-        """The chunks to be sent, until `end`."""
-        while (chunk := self._out.get()) is not None:
-            self._taken.set()
-            yield chunk
+    def close(self, until: float) -> None:
+        """Leave nothing running; the peer has some time to take what was sent and to say farewell too."""
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        if self._threads:
+            for end in (self._connection, self._at_once):
+                with suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)  # wakes who still reads or writes
+                end.close()
 
-    def incoming(self, chunks: Iterable[bytes]) -> None:
-        """Deliver what arrives until the stream ends; what is not a frame ends the conversation."""
-        try:
-            for frame in from_chunks(chunks):
-                self.heard = True
-                self._mailbox.deliver(self.peer, frame)
-        except WireError as error:
-            self._mailbox.lose(self.peer, f"broke off: {error}")
+    # sending
 
-    def _put(self, chunk: bytes) -> None:
-        if self._out.qsize() >= QUEUED_CHUNKS:
-            self._wait_for_place()
-        self._out.put(chunk)
+    def _hand_over(self, data: Buffer) -> None:
+        with self._changed:
+            if not self._works:
+                self._mailbox.check("was to send a message to {}", self.peer)
+                raise PeerLost(f"{self.peer}: the connection was lost", self.peer)
+            if not self._unsent:
+                try:
+                    data = memoryview(data)[self._at_once.send(data) :]
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    self._works = False  # the thread that reads finds out why
+                    return
+            if data:
+                self._outbox.append(data)
+                self._unsent += len(data)
+                self._changed.notify_all()
 
     def _wait_for_place(self) -> None:
-        deadline = time.monotonic() + self._timeout
+        """Wait until the peer has taken enough; but not while others wait for this party, which would be a circle."""
+        look = self._mailbox.patience(self.peer, self._timeout)
+        while self._works and self._unsent > QUEUED_BYTES and not self._mailbox.somebody_waits():
+            with self._changed:
+                self._changed.wait(min(_GLANCE_SECONDS, self._timeout / 4))
+            look()
+
+    def _write(self) -> None:
+        """Send what the system did not take at once, and the farewell."""
+        try:
+            while data := self._next_out():
+                self._connection.sendall(data)
+                with self._changed:
+                    self._outbox.popleft()
+                    self._unsent -= len(data)
+                    self._changed.notify_all()
+            self._connection.sendall(self._secured.farewell())
+            self._connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            with self._changed:
+                self._works = False
+                self._changed.notify_all()
+
+    def _next_out(self) -> Buffer | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._outbox or self._ending)
+            return self._outbox[0] if self._outbox else None
+
+    # receiving
+
+    def _read(self) -> None:
+        try:
+            while True:
+                self._read_frame()
+        except WireError as error:
+            self._mailbox.lose(self.peer, f"broke off: {error}")
+        except (OSError, EOFError, UnpooledError) as error:  # an UnpooledError is known to the mailbox already
+            log.debug("what %s sends ended: %r", self.peer, error)
+            self._mailbox.lose(self.peer, "the connection was lost")
+        self._drain()
+
+    def _read_frame(self) -> None:
+        size = int.from_bytes(self._exactly(_SIZE_BYTES), "little")
+        if not 0 < size <= MAX_FRAME_BYTES:
+            raise WireError(f"a frame of {size} bytes was announced, 1 to {MAX_FRAME_BYTES} are allowed")
+        if size <= SMALL_BYTES:
+            self._mailbox.deliver(self.peer, self._exactly(size))
+            return
+        head = self._exactly(HEAD_BYTES)
+        waited = self._mailbox.knock(self.peer, head, size)
+        frame = bytearray(size)
+        frame[:HEAD_BYTES] = head
+        view = memoryview(frame)
+        for start in range(HEAD_BYTES, size, CHUNK_BYTES):
+            self._fill(view[start : start + CHUNK_BYTES])
+            if waited:
+                self._mailbox.arriving(self.peer)
+        self._mailbox.deliver(self.peer, frame)
+
+    def _exactly(self, count: int) -> bytearray:
+        data = bytearray(count)
+        self._fill(memoryview(data))
+        return data
+
+    def _fill(self, view: memoryview) -> None:
+        done = 0
         while True:
-            self._taken.clear()
-            if self._out.qsize() < QUEUED_CHUNKS:
+            done += self._secured.decrypt_into(view[done:])
+            if done == len(view):
                 return
-            self._taken.wait(_GLANCE_SECONDS)
-            self._mailbox.check("waited for {} to take a message", self.peer)
-            if time.monotonic() > deadline:
-                party = self._mailbox.party
-                text = f"{party} waited {self._timeout:g} s for {self.peer} to take a message, in vain"
-                raise PeerSilent(text, self.peer)
+            self._secured.receive(self._from_network())
+
+    def _from_network(self) -> memoryview:
+        while True:
+            try:
+                count = self._connection.recv_into(self._inbox)
+            except TimeoutError:
+                continue
+            if not count:
+                raise EOFError
+            return self._inbox[:count]
+
+    def _drain(self) -> None:
+        """Take what still comes: to close before that would take this party's last words away from the peer."""
+        with suppress(OSError):
+            while self._connection.recv_into(self._inbox):
+                pass
+
+
+def _keep_alive(connection: socket.socket, timeout: float) -> None:
+    """Have the system find out within two thirds of the timeout that the peer's machine, or the way to it, is gone."""
+    pulse = int(max(1.0, min(20.0, timeout / 3)))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    settings = {"TCP_KEEPIDLE": pulse, "TCP_KEEPALIVE": pulse, "TCP_KEEPINTVL": max(1, pulse // 4), "TCP_KEEPCNT": 4}
+    for name, value in settings.items():  # not every system has all of them
+        if option := getattr(socket, name, None):
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -1,7 +1,9 @@
 """What has arrived at a party and waits to be taken: one queue per peer, and the news that a peer failed or finished.
 
 Every frame goes on the ledger as it arrives, whether or not anybody takes it. A queue that is full makes the one who
-delivers wait: that is the back-pressure. A frame of any size is let in while the queue holds less than its room.
+delivers wait: that is the back-pressure. A frame up to the free size is let in while the queue holds less than its
+room. Of a larger one only the head is: it waits at the door until the party awaits that very message and allows the
+size. So a peer takes no more memory here than the party chose.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from unpooled.control import Abort, Goodbye, Waiting, Working, spoken
 from unpooled.errors import (
@@ -25,9 +29,15 @@ from unpooled.errors import (
 )
 from unpooled.ledger import Ledger
 from unpooled.transport.waiting import Wait, WaitingRoom
-from unpooled.wire import Buffer, Disclosure, Header, disclosure_named, kind_of, read_body, read_header
+from unpooled.wire import Buffer, Disclosure, Header, disclosure_named, kind_of, largest_named, read_body, read_header
 
 ROOM_BYTES = 64 * 2**20
+FREE_BYTES = 16 * 2**20
+"""A frame up to this size is let in before anybody awaits it."""
+EARLY_BYTES = 2**20
+"""The same, and the room of a queue, until the plan is agreed on."""
+SMALL_BYTES = 2**16
+"""A frame up to this size is not worth a look before it is there; one about the conversation itself is never larger."""
 _MOST_NEWS = 10_000
 """How many messages about the conversation itself a peer may send; they are not held back, so they are counted."""
 TURN_SECONDS = 0.01
@@ -36,8 +46,31 @@ FRAME_BYTES = 1024
 """What a queued frame takes in memory besides its content, about: a queue of tiny frames must fill up too."""
 
 
+@dataclass(eq=False)
+class Door:
+    """Where a large frame waits."""
+
+    open: bool = False
+
+
+class Arrival(NamedTuple):
+    """What lies in a queue: a frame, or the head of one that waits at the door; `size` is that of the whole frame."""
+
+    header: Header
+    size: int
+    door: Door | None = None
+
+    @property
+    def takes(self) -> int:
+        return FRAME_BYTES + (0 if self.door else self.size)
+
+
+Judge = Callable[[Header, int], None]
+"""Raises if the message with this header and size is not one that is awaited."""
+
+
 class Mailbox:
-    """One party's mailbox."""
+    """One party's mailbox; `tell_waiting` tells the others whom this party has long been waiting for."""
 
     def __init__(
         self,
@@ -51,25 +84,76 @@ class Mailbox:
         self.party = party
         self.peers = peers
         self._ledger = ledger
-        self._room = room
+        self._whole_room = room
+        self._room = min(room, EARLY_BYTES)
+        self._free = EARLY_BYTES
+        self.tell_waiting: Callable[[str], None] = lambda _: None
         self._waiting_room = waiting_room
         self._turn = turn
         self._has_turn = False
         self._changed = waiting_room.changed if waiting_room else threading.Condition()
         # None in a queue means: look again, something happened. These queues wake a thread faster than a condition.
-        self._queues: dict[str, queue.SimpleQueue[tuple[Header, int] | None]] = {p: queue.SimpleQueue() for p in peers}
+        self._queues: dict[str, queue.SimpleQueue[Arrival | None]] = {p: queue.SimpleQueue() for p in peers}
         self._queued = dict.fromkeys(peers, 0)
+        self._doors: dict[str, Door] = {}
         self._waiting_for_room = 0
         self._finished: set[str] = set()
         self._heard = dict.fromkeys(peers, 0)
         self._waits_for: dict[str, str] = {}
         self._at_work: dict[str, float] = {}
         self._trouble: Callable[[str], UnpooledError] | None = None
+        self._left = False
         self._closed = False
+
+    def agreed(self) -> None:
+        """The plan is agreed on with all: messages may be larger from now on."""
+        with self._changed:
+            self._room, self._free = self._whole_room, FREE_BYTES
+            self._changed.notify_all()
+
+    def check_size(self, peer: str, head: Buffer, size: int) -> Header:
+        """Judge a frame by its head: a kind whose messages are short is refused if it is long."""
+        with self._changed:
+            self._refuse_if_closed()
+            try:
+                header = read_header(head)
+            except WireError as error:
+                raise self._misbehaves(peer, f"sent bytes that are not a message: {error}") from None
+            kind, fields = header.kind, largest_named(header.kind)
+            most = SMALL_BYTES if kind in _NEWS else None if fields is None else header.start + fields
+            if most is not None and size > max(most, SMALL_BYTES):
+                raise self._misbehaves(peer, f"announced a {kind} of {size} bytes, which never has more than {most}")
+            return header
+
+    def knock(self, peer: str, head: Buffer, size: int) -> bool:
+        """Judge a frame before more than its head is taken in; a large one waits until this party awaits it.
+
+        Whether it had to wait; PeerLost if this party has left.
+        """
+        header = self.check_size(peer, head, size)
+        with self._changed:
+            if size <= self._free:
+                return False
+            door = Door()
+            self._doors[peer] = door
+            self._enqueue(peer, Arrival(header, size, door))
+            self._changed.wait_for(lambda: door.open or self._left)
+            del self._doors[peer]
+            if not door.open:
+                self._refuse_if_left()
+            return True
+
+    def somebody_waits(self) -> bool:
+        """Whether a large frame waits at the door."""
+        return bool(self._doors)
+
+    def arriving(self, peer: str) -> None:
+        """A part of a large frame has arrived: a peer that sends is at work."""
+        with self._changed:
+            self._at_work[peer] = time.monotonic()
 
     def deliver(self, peer: str, data: Buffer, timeout: float | None = None) -> None:
         """Add a frame from a peer, waiting while its queue is full; PeerLost if this mailbox has closed."""
-        size = len(data) + FRAME_BYTES
         with self._changed:
             self._refuse_if_closed()
             if self._heard[peer] >= _MOST_NEWS:
@@ -79,24 +163,38 @@ class Mailbox:
                 return
             if self._queued[peer] >= self._room:
                 self._wait_for_room(peer, header.kind, timeout)
-                self._refuse_if_closed()
-            self._queued[peer] += size
-            self._queues[peer].put((header, size))
+                self._refuse_if_left()
+            self._enqueue(peer, Arrival(header, len(data)))
 
-    def take(self, peer: str, what: str, timeout: float, halfway: Callable[[], None] | None = None) -> Header:
+    def take(
+        self,
+        peer: str,
+        what: str,
+        timeout: float,
+        halfway: Callable[[], None] | None = None,
+        judge: Judge | None = None,
+    ) -> Header:
         """The next frame of a peer; raises the error that says why there is none, first of all any trouble.
 
         The timeout begins anew when the peer, or whom it waits for, says that it is at work. `halfway` is called once,
-        when half of it has passed since the wait began.
+        when half of it has passed since the wait began. What `judge` does not raise at is let in.
         """
         start, told = time.monotonic(), False
+        arrived: Arrival | None = None
         while True:
+            if arrived is not None:
+                header, size, door = self._taken(peer, arrived)
+                if judge is not None:
+                    judge(header, size)
+                if door is None:
+                    return header
+                with self._changed:
+                    self._open(door)
+                start, arrived = time.monotonic(), None
             if self._trouble is not None:
                 raise self._trouble(f"while {self.party} waited for {what} from {peer}")
             if not self._queues[peer].empty():  # this thread alone takes anything out
                 arrived = self._queues[peer].get()
-                if arrived is not None:
-                    return self._taken(peer, *arrived)
                 continue
             if peer in self._finished and not self._queued[peer]:
                 raise PeerLost(f"{peer} has finished, but {self.party} still waits for {what} from it", peer)
@@ -109,8 +207,6 @@ class Mailbox:
                 raise self._silent(peer, f"{self.party} waited {timeout:g} s for {what} from {peer}, in vain")
             else:
                 arrived = self._next(peer, what, deadline if told else start + timeout / 2)
-                if arrived is not None:
-                    return self._taken(peer, *arrived)
 
     def take_goodbye(self, peer: str, timeout: float, halfway: Callable[[], None] | None = None) -> None:
         """Wait for a peer's goodbye; a message of it that nobody took has no place in the protocol."""
@@ -144,15 +240,32 @@ class Mailbox:
             self._has_turn = False
             self._turn.release()
 
+    def leave(self) -> None:
+        """Nobody takes anything any more: who waits to deliver something need not."""
+        with self._changed:
+            self._left = True
+            self._changed.notify_all()
+
     def close(self) -> None:
         self._end_turn()
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+        self.leave()
+        self._closed = True
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise PeerLost(f"{self.party} has left the conversation", self.party)
+
+    def _refuse_if_left(self) -> None:
+        if self._left:
+            raise PeerLost(f"{self.party} has left the conversation", self.party)
+
+    def _enqueue(self, peer: str, arrival: Arrival) -> None:
+        self._queued[peer] += arrival.takes
+        self._queues[peer].put(arrival)
+
+    def _open(self, door: Door) -> None:
+        door.open = True
+        self._changed.notify_all()
 
     def _received(self, peer: str, data: Buffer) -> Header | None:
         """Record a frame and read its beginning; None for what never reaches the queue: garbage, and news."""
@@ -201,15 +314,15 @@ class Mailbox:
                 self._finished.add(peer)
                 self._queues[peer].put(None)
 
-    def _taken(self, peer: str, header: Header, size: int) -> Header:
+    def _taken(self, peer: str, arrival: Arrival) -> Arrival:
         """Make room for as much as was taken out of a peer's queue."""
         with self._changed:
-            self._queued[peer] -= size
+            self._queued[peer] -= arrival.takes
             if self._waiting_for_room:
                 self._changed.notify_all()
-        return header
+        return arrival
 
-    def _next(self, peer: str, what: str, deadline: float) -> tuple[Header, int] | None:
+    def _next(self, peer: str, what: str, deadline: float) -> Arrival | None:
         """Wait for the next thing in a peer's queue; None if it is no frame, or the deadline passes."""
         if self._waiting_room:
             with self._changed:
@@ -230,7 +343,7 @@ class Mailbox:
 
     def _wait_for_room(self, peer: str, kind: str, timeout: float | None) -> None:
         def over() -> bool:
-            return self._queued[peer] < self._room or self._closed
+            return self._queued[peer] < self._room or self._left
 
         if self._waiting_room:
             self._waiting_room.enter(peer, Wait(self.party, f"room for {kind}", over))
@@ -249,6 +362,25 @@ class Mailbox:
             chain = self._chain(peer)
             text += "".join(f"; {waiting} waits for {whom}" for waiting, whom in pairwise(chain))
             return PeerSilent(text, chain[-1])
+
+    def patience(self, peer: str, timeout: float) -> Callable[[], None]:
+        """For who waits until a peer takes something: to be called now and then, and raises when it was long enough.
+
+        As in `take`, the timeout begins anew when the peer is at work, and half-way through it the others are told.
+        """
+        start, told = time.monotonic(), False
+
+        def look() -> None:
+            nonlocal told
+            self.check("waited for {} to take a message", peer)
+            now = time.monotonic()
+            if not told and now >= start + timeout / 2:
+                told = True
+                self.tell_waiting(peer)
+            if now > self._last_at_work(peer, start) + timeout:
+                raise self._silent(peer, f"{self.party} waited {timeout:g} s for {peer} to take a message, in vain")
+
+        return look
 
     def _last_at_work(self, peer: str, since: float) -> float:
         with self._changed:

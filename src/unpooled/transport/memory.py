@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from unpooled.errors import PeerLost
 from unpooled.ledger import Ledger
-from unpooled.transport.mailbox import ROOM_BYTES, Mailbox
+from unpooled.transport.mailbox import ROOM_BYTES, SMALL_BYTES, Mailbox
 from unpooled.transport.waiting import WaitingRoom
 from unpooled.wire import Frame
 
@@ -41,8 +41,11 @@ class MemoryTransport:
         self.mailbox.take_turn()
 
     def send(self, peer: str, frame: Frame) -> None:
+        box, party = self._mailboxes[peer], self.mailbox.party
         try:
-            self._mailboxes[peer].deliver(self.mailbox.party, frame.joined(), self._timeout)
+            if frame.size > SMALL_BYTES:
+                box.check_size(party, frame.head(), frame.size)
+            box.deliver(party, frame.joined(), self._timeout)
         except PeerLost:
             self.mailbox.check()  # what this party was told before says why the peer has left
             raise

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
-import ssl
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,7 +17,6 @@ from typing import TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -38,7 +35,6 @@ _ORIGIN = {
     CERTIFICATE_FILE: "the authority makes it from the party's request with `unpooled certs sign`",
     AUTHORITY_FILE: "the authority sends it along with the certificate",
 }
-_NOT_YET_VALID, _EXPIRED = 9, 10  # OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED
 
 Parsed = TypeVar("Parsed")
 Extension = TypeVar("Extension", bound=x509.ExtensionType)
@@ -135,102 +131,6 @@ def _check_not_revoked(
     entry = revoked.get_revoked_certificate_by_serial_number(certificate.serial_number)
     if entry is not None:
         raise CertificateError(f"{described} was revoked on {entry.revocation_date_utc:%Y-%m-%d}")
-
-
-def prove(identity: Identity, nonce: bytes, dialler: str) -> bytes:
-    """Sign the dialler's nonce, so that it knows who answers.
-
-    `dialler` must be the name in the certificate that it called with: then nobody can pass the proof on as their own.
-    """
-    key = load_pem_private_key(identity.key_pem, password=None)
-    assert isinstance(key, ec.EllipticCurvePrivateKey), "load_identity accepts no other key"
-    return key.sign(_proof_message(nonce, dialler=dialler, acceptor=identity.party), ec.ECDSA(hashes.SHA256()))
-
-
-def check_proof(identity: Identity, certificate_pem: bytes, signature: bytes, nonce: bytes, acceptor: str) -> None:
-    """Check, as the dialler, that `acceptor` holds the key of a valid certificate and answered this very call."""
-    check_peer(identity, certificate_pem, expected=acceptor)
-    public_key = x509.load_pem_x509_certificate(certificate_pem).public_key()
-    message = _proof_message(nonce, dialler=identity.party, acceptor=acceptor)
-    try:
-        require_p256(public_key, "the acceptor's key").verify(signature, message, ec.ECDSA(hashes.SHA256()))
-    except InvalidSignature:
-        raise CertificateError(f"{acceptor} did not prove that it holds the key of its certificate") from None
-
-
-def _proof_message(nonce: bytes, *, dialler: str, acceptor: str) -> bytes:
-    parts = (b"unpooled acceptor proof v1", nonce, dialler.encode(), acceptor.encode())
-    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why a connection does not come about; `final` says that waiting will not help."""
-
-    text: str
-    final: bool
-
-
-def explain_refusal(identity: Identity, host: str, port: int, peer: str, timeout: float) -> Refusal:
-    """Find out, in one line, why a TLS connection to a peer does not come about; for words, never for security."""
-    address = f"{host}:{port}"
-    try:
-        connection = socket.create_connection((host, port), timeout)
-    except ConnectionRefusedError:
-        return Refusal(f"nobody listens at {address}; has {peer} started, and is the address right?", final=False)
-    except TimeoutError:
-        text = f"no answer from {address} within {timeout:g} s; is the address right, and does a firewall allow it?"
-        return Refusal(text, final=False)
-    except (OSError, UnicodeError, OverflowError) as error:
-        return Refusal(f"{address} cannot be reached: {error}", final=False)
-    with connection:
-        return _explain_handshake(identity, connection, peer, address)
-
-
-def _explain_handshake(identity: Identity, connection: socket.socket, peer: str, address: str) -> Refusal:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False  # check_peer names the party that answered, which OpenSSL's complaint does not
-    context.set_alpn_protocols(["h2"])
-    try:
-        context.load_verify_locations(cadata=identity.authority_pem.decode())
-        context.load_cert_chain(identity.folder / CERTIFICATE_FILE, identity.folder / KEY_FILE)
-    except OSError:
-        return Refusal(f"{identity.party}'s own key and certificate in {identity.folder} became unreadable", final=True)
-    try:
-        secured = context.wrap_socket(connection, server_hostname=peer)
-    except ssl.SSLCertVerificationError as error:
-        fault = {_NOT_YET_VALID: "is not valid yet", _EXPIRED: "has expired"}.get(
-            error.verify_code, f"is not signed by the authority that {identity.party} trusts"
-        )
-        return Refusal(f"the certificate shown by {peer} at {address} {fault}", final=True)
-    except OSError as error:
-        return Refusal(f"something answers at {address}, but not with TLS: {error}", final=False)
-    with secured:
-        shown = ssl.DER_cert_to_PEM_cert(secured.getpeercert(binary_form=True) or b"")
-        try:
-            check_peer(identity, shown.encode(), expected=peer)
-        except CertificateError as error:
-            return Refusal(f"{address} is refused: {error}", final=True)
-        return _explain_answer(secured, identity.party, peer, address)
-
-
-def _explain_answer(secured: ssl.SSLSocket, party: str, peer: str, address: str) -> Refusal:
-    # In TLS 1.3 a server judges the client's certificate after the client is done; gRPC's then hangs up, no alert.
-    try:
-        answered = secured.recv(1) != b""
-        reason = "without a reason"
-    except TimeoutError:
-        return Refusal(f"{peer} at {address} accepts the connection, but says nothing", final=False)
-    except OSError as error:
-        answered, reason = False, f"saying: {error}"
-    if answered:
-        text = f"{peer} at {address} is there, and both sides accept each other's certificate; try again"
-        return Refusal(text, final=False)
-    text = (
-        f"{peer} at {address} hung up on seeing {party}'s certificate, {reason}; most likely it trusts another "
-        "authority or its clock is wrong: compare what `unpooled certs check` says on both sides"
-    )
-    return Refusal(text, final=True)
 
 
 def check_party_name(name: str) -> str:

@@ -15,6 +15,7 @@ from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.secure.calls import Call, Inputs, OneHot
 from unpooled.secure.engine import count_bits, count_splits
 from unpooled.secure.product import forget, product
+from unpooled.session import ITEM_BYTES
 from unpooled.vertical import messages
 from unpooled.vertical.binning import Binned
 from unpooled.vertical.bounding import HiddenGrowth, check_counts, check_growth, check_trees, count_split
@@ -172,10 +173,11 @@ def _grow(team: Team, parameters: AnyTrees, own: Binned, table: SplitTable, tree
     session, active = team.session, team.active
     standings, hidden = _standings(team, parameters, own, trees), HiddenGrowth()
     while True:
+        most = len(trees.names) * (24 * len(own.columns) + 8 * ITEM_BYTES)  # there are no more nodes than rows
         request = (
             session.recv(active, messages.HiddenLevel, messages.OpenForAll, messages.Grown)
             if parameters.hide_nodes
-            else session.recv(active, messages.Level, messages.Open, messages.Grown)
+            else session.recv(active, messages.Level, messages.Open, messages.Grown, at_most=most)
         )
         match request:
             case messages.HiddenLevel():
@@ -198,7 +200,7 @@ def _standings(team: Team, parameters: AnyTrees, own: Binned, trees: messages.Tr
     rows, min_rows = len(own.columns), 1 if parameters.hide_nodes else parameters.min_rows
     if parameters.hide_bags:
         return [standing_in_bag(own, None, min_rows, cut=False) for _ in trees.names]
-    bags = team.session.recv(team.active, messages.Bags)
+    bags = team.session.recv(team.active, messages.Bags, at_most=len(trees.names) * (rows // 8 + ITEM_BYTES))
     if len(bags.taking_part) != len(trees.names):
         raise ProtocolError(
             f"invalid Bags from {team.active}: for {len(bags.taking_part)} trees, where {len(trees.names)} grow"

@@ -28,6 +28,7 @@ import numpy as np
 from unpooled.codec import Bools, Floats, Ints
 from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.secure.evidence import Arrays, digest_of
+from unpooled.session import ITEM_BYTES
 from unpooled.vertical.linear_descent import descend, order_of, parts_of
 from unpooled.vertical.linear_final import descend_unseen
 from unpooled.vertical.linear_messages import BeginLinear, RowWeights, TakingPart, Width
@@ -210,7 +211,8 @@ def _told(team: Team, parameters: LinearParameters, rows: int, states: Sequence[
         raise ProtocolError(f"{active} sent a BeginLinear that cannot be")
     bags = [np.ones(rows, bool)] * len(states) if parameters.hide_bags else _bags(team, rows, len(states))
     count = sum(begin.weighted) if parameters.show_weights else 0
-    shown = session.recv(active, RowWeights).weights if count else ()
+    most = count * (8 * rows + ITEM_BYTES)
+    shown = session.recv(active, RowWeights, at_most=most).weights if count else ()
     if len(shown) != count:
         raise ProtocolError(f"{active} sent RowWeights that cannot be")
     lessons, left = [], iter(shown)
@@ -230,7 +232,7 @@ def _told(team: Team, parameters: LinearParameters, rows: int, states: Sequence[
 
 def _bags(team: Team, rows: int, models: int) -> list[Bools]:
     """Which rows take part in each model, as a passive party is told."""
-    told = team.session.recv(team.active, TakingPart).rows
+    told = team.session.recv(team.active, TakingPart, at_most=models * (rows // 8 + ITEM_BYTES)).rows
     if len(told) != models or any(bits.shape != ((rows + 7) // 8,) for bits in told):
         raise ProtocolError(f"{team.active} sent TakingPart for other rows or models than there are")
     bags = [np.unpackbits(bits, count=rows).view(bool) for bits in told]

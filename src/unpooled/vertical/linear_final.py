@@ -28,6 +28,7 @@ from unpooled.secure import mod64
 from unpooled.secure.calls import Call, Dense, Inputs
 from unpooled.secure.fixedpoint import FixedPoint
 from unpooled.secure.product import forget, product_shares
+from unpooled.session import ITEM_BYTES
 from unpooled.vertical.linear_descent import MOMENTUM
 from unpooled.vertical.linear_messages import GradientShares, LastShare
 from unpooled.vertical.linear_parameters import LinearParameters, outputs_of, rate_of
@@ -211,7 +212,9 @@ def _pass_on(side: Side, held: Sequence[Shares]) -> None:
         passed = _passed(side, other, me)
         if not passed:
             continue
-        values, places = team.session.recv(other, GradientShares).values, [(o, owner) for o in held for owner in passed]
+        places = [(o, owner) for o in held for owner in passed]
+        most = sum(ours[owner].nbytes + ITEM_BYTES for ours, owner in places)
+        values = team.session.recv(other, GradientShares, at_most=most).values
         if [share.shape for share in values] != [ours[owner].shape for ours, owner in places]:
             raise ProtocolError(f"{other} sent GradientShares of other columns than {me} has shares of")
         for (ours, owner), share in zip(places, values, strict=True):
@@ -294,7 +297,9 @@ def _opened(descents: Sequence[Descent]) -> list[Floats]:
     for owner in _mine(team, me):
         if owner != me:
             team.session.send(owner, LastShare(tuple(each.weights[owner] for each in descents)))
-    values, own = team.session.recv(_partner(team, me), LastShare).values, [each.weights[me] for each in descents]
+    own = [each.weights[me] for each in descents]
+    most = sum(share.nbytes + ITEM_BYTES for share in own)
+    values = team.session.recv(_partner(team, me), LastShare, at_most=most).values
     if [share.shape for share in values] != [share.shape for share in own]:
         raise ProtocolError(f"{_partner(team, me)} sent a LastShare of other columns than {me} has")
     opened = [(ours + theirs).view(np.int64) for ours, theirs in zip(own, values, strict=True)]

@@ -86,7 +86,7 @@ def score_many(team: Team, models: Sequence[LinearModel], matrix: Floats) -> lis
     for owner in team.passive:
         team.session.send(owner, Score(names, len(matrix)))  # 1
     for owner in team.passive:
-        values = team.session.recv(owner, PartialScores).values
+        values = team.session.recv(owner, PartialScores, at_most=total.nbytes).values
         if values.shape != total.shape:
             raise ProtocolError(f"{owner} sent PartialScores for other rows or classes than were asked about")
         total = total + values  # 3

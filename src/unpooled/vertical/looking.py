@@ -115,7 +115,9 @@ def _keep_groups(ground: Ground, growing: Sequence[Growing], families: Mapping[i
     own = [growing[number].standing.groups[first] for number, first in each]
     parts = {ground.me: (np.array([ends for ends, _ in own]), np.array([joined for _, joined in own]))}
     for place, lender in ground.lenders:
-        layout, merged = ground.space.layouts[place], ground.team.session.recv(lender, messages.Merged)
+        layout = ground.space.layouts[place]
+        most = len(each) * (layout.logical + len(layout.features))
+        merged = ground.team.session.recv(lender, messages.Merged, at_most=most)
         parts[place] = (
             unpacked(merged.ends, len(each) * layout.logical, lender).reshape(len(each), -1),
             unpacked(merged.missing_joined, len(each) * len(layout.features), lender).reshape(len(each), -1),

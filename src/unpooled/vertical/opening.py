@@ -80,7 +80,9 @@ def open_splits(ground: Ground, growing: Sequence[Growing], chosen: Mapping[int,
         )
     if not ground.parameters.hide_nodes:
         for lender, theirs in asked:
-            _take(ground, ground.team.session.recv(lender, messages.Opened), lender, theirs, growing, parts)
+            most = sum(4 + len(parts[split.tree][split.place]) for split in theirs)
+            answer = ground.team.session.recv(lender, messages.Opened, at_most=most)
+            _take(ground, answer, lender, theirs, growing, parts)
     return opened
 
 
@@ -149,7 +151,7 @@ def _ask_for_all(ground: Ground, lender: str, splits: Sequence[_Split]) -> None:
         return
     session, rows = ground.team.session, len(ground.own.columns)
     session.send(lender, messages.OpenForAll(*np.array([key[1:] for key in new], np.int32).T.copy()))
-    answer = session.recv(lender, messages.OpenedForAll)
+    answer = session.recv(lender, messages.OpenedForAll, at_most=len(new) * (4 + rows))
     _check_numbers(ground, answer, new[0][0], len(new), lender)
     right = unpacked(answer.sides, rows * len(new), lender).reshape(len(new), rows)
     for key, number, sides in zip(new, answer.numbers.tolist(), right, strict=True):

@@ -83,9 +83,10 @@ def help_predict(team: Team, part: Part, matrix: Floats, *, same_rows: bool = Fa
         raise ProtocolError(f"{active} predicts with another model than {session.party} has a part of")
     if begin.rows != len(features):
         raise ProtocolError(f"{active} has {begin.rows} rows and {session.party} {len(features)}: align first")
-    run = _Run()
+    run, most = _Run(), len(table.splits) * (4 + len(features) // 8)
     while not isinstance(
-        request := session.recv(active, messages.Reached, messages.Needed, messages.Sorted), messages.Sorted
+        request := session.recv(active, messages.Reached, messages.Needed, messages.Sorted, at_most=most),
+        messages.Sorted,
     ):
         if isinstance(request, messages.Needed) != part.hide_nodes:
             raise ProtocolError(f"{active} asks for sides in another way than the model was grown with (hide_nodes)")
@@ -218,13 +219,14 @@ def _ask(team: Team, model: Model, owner: str, begin: int, reach: Bools, sides: 
     numbers, count = np.flatnonzero(reach.any(axis=1)), reach.shape[1]
     if model.parameters.hide_nodes:
         team.session.send(owner, messages.Needed(begin, count, numbers.astype(np.int32)))
-        answer = team.session.recv(owner, messages.AllSides).sides
+        answer = team.session.recv(owner, messages.AllSides, at_most=len(numbers) * count // 8).sides
         sides[numbers] = unpacked(answer, len(numbers) * count, owner).reshape(len(numbers), count)
         known[numbers] = True
     else:
         bits = packed(reach[numbers].reshape(-1))
         team.session.send(owner, messages.Reached(begin, count, numbers.astype(np.int32), bits))
-        sides[reach] = unpacked(team.session.recv(owner, messages.Sides).sides, int(reach.sum()), owner)
+        reached = int(reach.sum())
+        sides[reach] = unpacked(team.session.recv(owner, messages.Sides, at_most=reached // 8).sides, reached, owner)
         known |= reach
 
 

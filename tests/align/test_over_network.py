@@ -1,4 +1,4 @@
-"""Alignments between parties that talk over gRPC and TLS: the same is found, and tampering is refused as in memory."""
+"""Alignments between parties that talk over TLS: the same is found, and tampering is refused as in memory."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from unpooled.ledger import Ledger, read_ledger, reconcile
 from unpooled.run.conversation import converse
 from unpooled.session import Session
 from unpooled.transport import certificates
-from unpooled.transport.grpc import Addresses, GrpcTransport
 from unpooled.transport.mailbox import Mailbox
+from unpooled.transport.network import Addresses, NetworkTransport
 from unpooled.transport.trust import load_identity
 
 MakeTable = Callable[..., Table]
@@ -60,7 +60,7 @@ def over_network(roles: Mapping[str, Role], certs: Path, folder: Path) -> dict[s
         earlier = list(roles)[: list(roles).index(party)]
         where = Addresses(addresses[party], {peer: addresses[peer] for peer in earlier})
         with closing(Ledger(folder / f"{party}.jsonl", party, "plan")) as ledger:
-            transport = GrpcTransport(
+            transport = NetworkTransport(
                 load_identity(certs / party, party), Mailbox(party, peers, ledger), where, TIMEOUT
             )
             try:

@@ -1,0 +1,293 @@
+"""The doorway: where callers prove who they are, before anything else of the party is theirs to use.
+
+One thread serves all of them. There are so many at once, each has so many seconds and bytes, and when the doorway is
+full one of those that have proved least makes way. Once everybody who is awaited has come, nobody else can be let in:
+callers are then heard only so often, so that they take little from the work that goes on, and the rest are hung up on.
+What was wrong with callers is counted, not listed: anybody can call.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import selectors
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from unpooled.errors import CertificateError, WireError
+from unpooled.transport.tls import Secured, own_refusal, peers_refusal
+
+log = logging.getLogger("unpooled.transport")
+
+MOST_CALLERS = 64
+CALLER_SECONDS = 5.0
+CALLER_BYTES = 2**16
+BACKLOG = 128
+_PIECE_BYTES = 2**14
+_ACCEPTED_AT_ONCE = 32
+_HEARD_A_SECOND, _ANSWERED_A_SECOND = 20, 2000
+"""When nobody more is awaited: how many callers are listened to, and how many are answered at all, mostly by hanging
+up; the system lets the others wait."""
+_REASONS_KEPT = 5
+_GLANCE_SECONDS, _PAUSE_SECONDS = 0.5, 0.05
+_TLS_HANDSHAKE = 0x16
+_NO_ROOM = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+
+class Refusals:
+    """Counts callers that were turned away, by reason; the last few reasons are kept."""
+
+    def __init__(self, party: str) -> None:
+        self._party = party
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+        self._new: dict[str, int] = {}
+
+    def note(self, reason: str) -> None:
+        with self._lock:
+            for counts in (self._counts, self._new):
+                counts[reason] = counts.pop(reason, 0) + 1
+                if len(counts) > _REASONS_KEPT:
+                    del counts[next(iter(counts))]
+
+    def report(self) -> None:
+        """Log what is new, with one line for each reason."""
+        with self._lock:
+            new, self._new = self._new, {}
+        for reason, count in new.items():
+            log.warning("%s refused %d connection(s): %s", self._party, count, reason)
+
+    def hint(self) -> str:
+        """What to add to the news that somebody never came."""
+        with self._lock:
+            return "".join(
+                f"; {count} connection(s) refused: {reason}" if count > 1 else f"; a connection was refused: {reason}"
+                for reason, count in self._counts.items()
+            )
+
+
+@dataclass(eq=False)
+class _Caller:
+    connection: socket.socket
+    until: float
+    received: int = 0
+    secured: Secured | None = None
+    shaken: bool = False
+    leaving: bool = False
+
+    @property
+    def rank(self) -> tuple[bool, bool, float]:
+        """Who has the least makes way first: who was refused, who has said nothing, who has been there longest."""
+        return not self.leaving, self.received > 0, self.until
+
+
+class Doorway:
+    """Listens at an address, and hands over each caller that `admit` takes; `complete` says that nobody is missing."""
+
+    def __init__(
+        self,
+        party: str,
+        listener: socket.socket,
+        context: ssl.SSLContext,
+        admit: Callable[[bytes], str],
+        welcome: Callable[[str, socket.socket, Secured], None],
+        complete: Callable[[], bool],
+    ) -> None:
+        self.refusals = Refusals(party)
+        self._party = party
+        self._listener = listener
+        self._context = context
+        self._admit = admit
+        self._welcome = welcome
+        self._complete = complete
+        self._callers: set[_Caller] = set()
+        self._heard = _Allowance(_HEARD_A_SECOND)
+        self._answered = _Allowance(_ANSWERED_A_SECOND)
+        self._listens_again = 0.0
+        self._selector = selectors.DefaultSelector()
+        listener.setblocking(False)
+        self._selector.register(listener, selectors.EVENT_READ, self._accept)
+        self._closing, ends = socket.socketpair()
+        self._selector.register(ends, selectors.EVENT_READ, None)
+        self._thread = threading.Thread(target=self._run, name="unpooled-doorway", daemon=True)
+
+    def open(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Send everybody off and stop listening."""
+        self._closing.close()
+        self._thread.join()
+        self.refusals.report()
+
+    def _run(self) -> None:
+        with self._selector, self._listener:
+            while self._look():
+                pass
+            for caller in list(self._callers):
+                self._send_off(caller)
+            for key in list(self._selector.get_map().values()):
+                key.fileobj.close()  # type: ignore[union-attr]
+
+    def _look(self) -> bool:
+        """See to whoever has something to say; False once the doorway is to close."""
+        for key, _ in self._selector.select(_PAUSE_SECONDS if self._listens_again else _GLANCE_SECONDS):
+            if key.data is None:
+                return False
+            if key.data == self._accept:
+                self._accept()
+            elif key.data in self._callers:  # it may have had to make way just now
+                try:
+                    self._hear(key.data)
+                except Exception as error:  # whatever a caller does, the others are served
+                    log.debug("a caller at %s led to %r", self._party, error)
+                    self._send_off(key.data, "its handshake failed")
+        now = time.monotonic()
+        for caller in [caller for caller in self._callers if now > caller.until]:
+            self._send_off(caller, f"it did not prove who it is within {CALLER_SECONDS:g} s")
+        if self._listens_again and now >= self._listens_again:
+            self._listens_again = 0.0
+            self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        return True
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTED_AT_ONCE):
+            complete = self._complete()
+            if complete and not self._answered.take():
+                self._pause(_PAUSE_SECONDS)
+                return
+            try:
+                connection, _ = self._listener.accept()
+            except OSError as error:
+                if error.errno in _NO_ROOM:
+                    self._make_room()
+                return
+            if complete and not self._heard.take():
+                connection.close()
+                self.refusals.note("nobody more is awaited")
+                continue
+            if len(self._callers) >= MOST_CALLERS:
+                self._make_way()
+            connection.setblocking(False)
+            caller = _Caller(connection, time.monotonic() + CALLER_SECONDS)
+            self._callers.add(caller)
+            self._selector.register(connection, selectors.EVENT_READ, caller)
+
+    def _make_room(self) -> None:
+        """The system has no descriptor left: a caller makes way, or all wait a little."""
+        if self._callers:
+            self._make_way()
+        else:
+            self._pause(_GLANCE_SECONDS)
+
+    def _make_way(self) -> None:
+        self._send_off(min(self._callers, key=lambda caller: caller.rank), "it made way for others before it was done")
+
+    def _pause(self, seconds: float) -> None:
+        self._selector.unregister(self._listener)
+        self._listens_again = time.monotonic() + seconds
+
+    def _hear(self, caller: _Caller) -> None:
+        try:
+            data = caller.connection.recv(_PIECE_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._send_off(caller, "" if caller.leaving else "it hung up before it had proved who it is")
+            return
+        caller.received += len(data)
+        if caller.received > CALLER_BYTES:
+            self._send_off(caller, f"it sent more than {CALLER_BYTES} bytes before it had proved who it is")
+        elif caller.leaving:
+            return
+        elif caller.secured is None and data[0] != _TLS_HANDSHAKE:
+            self._send_off(caller, "it did not speak TLS")
+        else:
+            if caller.secured is None:
+                caller.secured = Secured(self._context, server=True)
+            caller.secured.receive(data)
+            self._go_on(caller, caller.secured)
+
+    def _go_on(self, caller: _Caller, secured: Secured) -> None:
+        try:
+            caller.shaken = caller.shaken or secured.shake_hands()
+            self._say(caller, secured.to_send())
+            refusal = secured.peers_verdict() if caller.shaken else None
+        except ssl.SSLError as error:
+            self._refuse(caller, secured.to_send(), self._explained(error))
+        except (EOFError, WireError):
+            self._send_off(caller, "it hung up before it had proved who it is")
+        else:
+            if refusal:
+                self._send_off(caller, f"it refused {self._party}: {refusal}")
+            elif refusal is not None:
+                self._decide(caller, secured)
+
+    def _explained(self, error: ssl.SSLError) -> str:
+        if fault := own_refusal(error, self._party):
+            return f"its certificate {fault}"
+        if fault := peers_refusal(error):
+            return f"it refused {self._party}'s certificate: {fault}"
+        return f"its TLS handshake failed: {error.reason or 'no reason given'}"
+
+    def _decide(self, caller: _Caller, secured: Secured) -> None:
+        try:
+            peer = self._admit(secured.certificate())
+        except CertificateError as error:
+            self._refuse(caller, secured.verdict(str(error)), str(error))
+            return
+        self._selector.unregister(caller.connection)
+        self._callers.remove(caller)
+        try:
+            self._say(caller, secured.verdict())
+            self._welcome(peer, caller.connection, secured)
+        except OSError:
+            self.refusals.note("it hung up when it was let in")
+            caller.connection.close()
+
+    def _say(self, caller: _Caller, data: bytes) -> None:
+        with suppress(OSError):  # it is little, and fits the system's buffer unless the caller is no party of ours
+            caller.connection.send(data)
+
+    def _refuse(self, caller: _Caller, last_words: bytes, reason: str) -> None:
+        """Say why, and stay until the caller has hung up: to close earlier could take the words away from it."""
+        self.refusals.note(reason)
+        self._say(caller, last_words)
+        caller.leaving = True
+        with suppress(OSError):
+            caller.connection.shutdown(socket.SHUT_WR)
+
+    def _send_off(self, caller: _Caller, reason: str = "") -> None:
+        if reason and not caller.leaving:
+            self.refusals.note(reason)
+        if caller not in self._callers:
+            return
+        self._selector.unregister(caller.connection)
+        self._callers.remove(caller)
+        caller.connection.close()
+
+
+class _Allowance:
+    """So many a second, and not more than that at once."""
+
+    def __init__(self, a_second: int) -> None:
+        self._a_second = a_second
+        self._left = float(a_second)
+        self._at = time.monotonic()
+
+    def take(self) -> bool:
+        """Take one, if there is one."""
+        now = time.monotonic()
+        self._left = min(self._a_second, self._left + (now - self._at) * self._a_second)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
