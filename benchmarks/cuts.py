@@ -18,7 +18,7 @@ import os
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -76,6 +76,7 @@ class Attempt:
     errors: dict[str, BaseException] = field(default_factory=dict)
     answered: Counter[str] = field(default_factory=Counter)
     begun: Counter[str] = field(default_factory=Counter)
+    lines: dict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
     _untold: dict[str, Counter[str]] = field(default_factory=dict)
     _dead: set[str] = field(default_factory=set)
     _gone: list[str] = field(default_factory=list)
@@ -263,8 +264,9 @@ def _see_lines(self: Ledger, members: str) -> None:
     party = self.path.parent.name
     line = f'{{"at": {time.time():.3f}, {members}'.encode()
     half = partial(self._file.write, line[: len(line) // 2])
-    attempt.event(party, "line " + members.partition(', "discloses"')[0], thread, half)
-    return _append(self, members)
+    with attempt.lines[party]:  # nothing comes after a torn line
+        attempt.event(party, "line " + members.partition(', "discloses"')[0], thread, half)
+        return _append(self, members)
 
 
 def _see_counts(engine: Any, call: Any) -> None:

@@ -54,7 +54,7 @@ def undisturbed(attempt: Attempt) -> Undisturbed:
     plan, root = attempt.plan, attempt.root
     records = {party: read_ledger(root / party / run_folder.LEDGER) for party in plan.parties}
     questions = {party: result.get("questions", 0) for party, result in attempt.results.items()}
-    return Undisturbed(plan, dict(files_of(root, plan)), records, attempt.points, questions)
+    return Undisturbed(plan, dict(files_of(root, plan)), records, sorted(attempt.points), questions)
 
 
 def files_of(root: Path, plan: Plan) -> Iterator[tuple[str, object]]:

@@ -5,17 +5,17 @@ line of a ledger and of every new file. The parties run the code of `unpooled jo
 talk in memory. What is compared is in `fault_checks`: lists, rankings, predictions, models, ledgers, counts of what was
 answered, and that nothing is left over. For every tenth point the resumed run is cut off as well, elsewhere.
 
-`--every N` tries each N-th point only, and says nothing of the bars.
+`--every N` tries each N-th point only, and says nothing of the bars; `--processes N` takes so many, else one a core.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import multiprocessing
 import os
 import random
 import shutil
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -115,15 +115,18 @@ def _try(folder: str, fault: Fault) -> Tried:
 
 
 def main() -> None:
-    every = int(sys.argv[sys.argv.index("--every") + 1]) if "--every" in sys.argv else 1
-    console, began, cores = Console(stderr=True), time.perf_counter(), os.cpu_count() or 1
+    options = argparse.ArgumentParser()
+    options.add_argument("--every", type=int, default=1)
+    options.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    given = options.parse_args()
+    console, began = Console(stderr=True), time.perf_counter()
     tried: dict[str, list[Tried]] = {job: [] for job in JOBS}
     memory = Path("/dev/shm")  # noqa: S108
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         with watching():
-            faults = [fault for job in JOBS for fault in _bench(folder).faults(job)][::every]
+            faults = [fault for job in JOBS for fault in _bench(folder).faults(job)][:: given.every]
         random.Random(1).shuffle(faults)  # so that whatever is wrong shows soon
-        with multiprocessing.get_context("spawn").Pool(cores) as pool:
+        with multiprocessing.get_context("spawn").Pool(given.processes) as pool:
             results = pool.imap_unordered(partial(_try, folder), faults, chunksize=8)
             for number, one in enumerate(results, start=1):
                 tried[one.fault.job].append(one)
@@ -131,7 +134,7 @@ def main() -> None:
                     console.print(f"{one.fault.job}: {one.fault.points}: {difference}", markup=False, soft_wrap=True)
                 if number % 500 == 0:
                     console.print(f"{number} of {len(faults)} points, {time.perf_counter() - began:.0f} s")
-    report(tried, time.perf_counter() - began, full=every == 1)
+    report(tried, time.perf_counter() - began, full=given.every == 1)
 
 
 def report(tried: dict[str, list[Tried]], seconds: float, *, full: bool) -> None:

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import polars as pl
 import pytest
@@ -308,6 +309,7 @@ SETTINGS = st.builds(
 )
 
 
+@hypothesis.settings(deadline=None)  # each one waits for the disk
 @given(columns=COLUMNS, settings=SETTINGS)
 def test_a_saved_preparation_comes_back_exactly(
     tmp_path_factory: pytest.TempPathFactory, columns: dict[str, list[Any]], settings: PrepareSettings

@@ -44,6 +44,12 @@ def test_so_it_does_with_weights_that_one_party_knows(many: Any, settings: dict[
         assert verdict.wrong == {}
 
 
+def test_so_does_a_search(seeking: Any) -> None:
+    seeking.run(seeking.plan(model={"learner": "linear", "insecure_batch": True, "epochs": 2}))
+    for checker, opener in BOTH:
+        assert audit.trial(seeking.root / "run" / checker, seeking.root / "run" / opener, None).wrong == {}
+
+
 def deviating(part: Callable[..., Any], party: str, change: Callable[[Any], Any]) -> Callable[..., Any]:
     return lambda side, *rest: change(part(side, *rest)) if side.party == party else part(side, *rest)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def test_nobody_has_names_or_values_of_anothers_columns(learning: Any) -> None:
     learning.run(learning.plan())
     words = {"telco": ("calls", "tariff"), "bank": ("income", "buys"), "railway": ("trips", "card")}
     for party in (*words, "coordinator"):
-        for path in (learning.root / "run" / party).iterdir():
+        for path in filter(Path.is_file, (learning.root / "run" / party).rglob("*")):
             strange = [word for owner, own in words.items() if owner != party for word in own]
             assert not [word for word in strange if word in path.read_text()], path
 

@@ -225,7 +225,7 @@ def test_each_party_keeps_its_own_part(many: Any) -> None:
     words = {"telco": ("calls", "tariff"), "bank": ("income", "buys"), "railway": ("trips", "card")}
     for party in (*words, "coordinator"):
         strange = [word for owner, own in words.items() if owner != party for word in own]
-        for path in (run / party).iterdir():
+        for path in filter(Path.is_file, (run / party).rglob("*")):
             assert not [word for word in strange if word in path.read_text()], path
 
 

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from unpooled.secure.evidence import Commitment
 from unpooled.vertical import linear_messages
 from unpooled.vertical.linear_parameters import LinearParameters
 from unpooled.wire import disclosure_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "linear.md").read_text(encoding="utf-8")
-KINDS = [
+KINDS = [Commitment] + [
     kind
     for _, kind in inspect.getmembers(linear_messages, inspect.isclass)
     if kind.__module__ == linear_messages.__name__
