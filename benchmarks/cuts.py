@@ -38,12 +38,13 @@ from unpooled.ledger import Ledger
 from unpooled.pu import joint
 from unpooled.run import folder as run_folder
 from unpooled.run.conversation import Linked, take_part
-from unpooled.secure import product
+from unpooled.secure import engine
 from unpooled.transport.mailbox import Mailbox
 from unpooled.wire import Frame
 
 _CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.chmod", "os.link", "os.symlink")
 _GLANCE_SECONDS = 0.2
+BEGUN = "begun"
 
 
 class Cut(BaseException):
@@ -63,8 +64,8 @@ class Point(NamedTuple):
 class Attempt:
     """One run of all parties, from beginning or resuming to the end of all, with a cut or without.
 
-    `points` are those that it came by, unless there is a cut. `answered` is what each party has really answered to
-    products, and `begun` how many models it has really begun: what it had said before it was cut off.
+    `points` are those that it came by, unless there is a cut. `told` is by party what it has really answered, in all
+    ways that are counted, and how many models it has really begun: what it had said before it was cut off.
     """
 
     plan: Plan
@@ -74,8 +75,7 @@ class Attempt:
     points: list[Point] = field(default_factory=list)
     results: dict[str, Result] = field(default_factory=dict)
     errors: dict[str, BaseException] = field(default_factory=dict)
-    answered: Counter[str] = field(default_factory=Counter)
-    begun: Counter[str] = field(default_factory=Counter)
+    told: dict[str, Counter[str]] = field(default_factory=dict)
     lines: dict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
     _untold: dict[str, Counter[str]] = field(default_factory=dict)
     _dead: set[str] = field(default_factory=set)
@@ -179,9 +179,7 @@ class Attempt:
         except Cut:  # the peer's, as the message arrived: it is lost on its way
             if self.alive(peer):
                 raise
-        untold = self._untold.pop(party, Counter())
-        self.answered[party] += untold["columns"]
-        self.begun[party] += untold["models"]
+        self.told.setdefault(party, Counter()).update(self._untold.pop(party, Counter()))
         self.event(party, "message sent")
 
     def untold(self, party: str, what: str, count: int) -> None:
@@ -239,6 +237,8 @@ def _see_files(event: str, args: tuple[Any, ...]) -> None:
     attempt, party = found
     if event == "open" and not args[2] & (os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_APPEND):
         return
+    if isinstance(args[0], int):  # a file that is open already
+        return
     path = Path(os.fsdecode(args[1] if event == "os.rename" else args[0]))
     if path.is_absolute() and attempt.root not in path.parents:  # a relative one is in a folder that is being removed
         return
@@ -269,17 +269,16 @@ def _see_lines(self: Ledger, members: str) -> None:
         return _append(self, members)
 
 
-def _see_counts(engine: Any, call: Any) -> None:
-    before = sum(engine.answered.values())
-    _count_questions(engine, call)
+def _see_counts(of: Any, name: str, digest: str, amount: int, most: int | None) -> None:
+    _count(of, name, digest, amount, most)
     if found := _attempt():
-        found[0].untold(found[1], "columns", sum(engine.answered.values()) - before)
+        found[0].untold(found[1], name, amount)
 
 
 def _see_models(team: Any, left: int) -> int:
     bags = _next_bags(team, left)
     if found := _attempt():
-        found[0].untold(found[1], "models", bags)
+        found[0].untold(found[1], BEGUN, bags)
     return bags
 
 
@@ -293,7 +292,7 @@ def _table(settings: str, party: str) -> Any:
     return _read_table(TableSettings.model_validate_json(settings), party)
 
 
-_append, _count_questions, _next_bags = Ledger._append, product.count_questions, joint._next_bags
+_append, _count, _next_bags = Ledger._append, engine._count, joint._next_bags
 _read_schema, _read_table, _clean_table = rehearsal.schema, work.load, work.clean
 
 
@@ -322,7 +321,7 @@ def watching() -> Iterator[None]:
     _see_files_from_now_on()
     replaced = (
         (Ledger, "_append", _see_lines),
-        (product, "count_questions", _see_counts),
+        (engine, "_count", _see_counts),
         (joint, "_next_bags", _see_models),
         (rehearsal, "schema", lambda settings, party: _schema(settings.model_dump_json(), party)),
         (work, "load", lambda settings, party: _table(settings.model_dump_json(), party)),

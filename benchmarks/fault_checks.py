@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cuts import Attempt, Cut, Point
+from cuts import BEGUN, Attempt, Cut, Point
 from fault_jobs import COLUMNS
 from unpooled.errors import InputError, LedgerError, UnpooledError, origin_of
 from unpooled.jobs.kinds import outline_of, parameters_of
@@ -23,15 +23,18 @@ from unpooled.jobs.train import Parameters as Train
 from unpooled.jobs.work import WORKING
 from unpooled.ledger import Entry, Record, read_ledger, reconcile_all
 from unpooled.pu import joint
+from unpooled.run import audit
 from unpooled.run import folder as run_folder
 from unpooled.secure.asked import ASKED, Asked
+from unpooled.secure.engine import COUNTED
+from unpooled.secure.evidence import RECEIVED, SECRETS
 from unpooled.vertical.linear_parameters import LinearParameters
 from unpooled.vertical.parameters import questions_of
 
 _NAME = re.compile(rb'"name":"[0-9a-f]{32}"')
 _WHEN_WRONG = {"control.Abort", "control.Waiting", "control.Working"}
 _EACH_TIME_ANOTHER = {
-    "result.json": ("digest", "questions", "links"),
+    "result.json": ("digest", "questions", "bits", "splits", "most_bits", "served_megabytes", "links"),
     "status.json": ("started", "ended", "cpu_seconds", "peak_memory_mb"),
 }
 
@@ -61,7 +64,7 @@ def files_of(root: Path, plan: Plan) -> Iterator[tuple[str, object]]:
     """All files of a run with what is to be the same in each of them; ledgers and counts are looked at elsewhere."""
     for path in sorted(root.rglob("*")):
         name = str(path.relative_to(root))
-        if path.is_dir() or path.name in (run_folder.LEDGER, ASKED):
+        if path.is_dir() or path.name in (run_folder.LEDGER, ASKED, RECEIVED) or path.parent.name == SECRETS:
             yield name, None
         elif path.suffix == ".npz":
             yield name, _page(path)
@@ -76,7 +79,7 @@ def files_of(root: Path, plan: Plan) -> Iterator[tuple[str, object]]:
 
 def _page(path: Path) -> dict[str, object]:
     with np.load(path) as page:
-        content: dict[str, object] = {key: page[key].tolist() for key in page if key != "answered"}
+        content: dict[str, object] = {key: page[key].tolist() for key in page if key not in COUNTED}
         if "model" in page:
             content["model"] = _NAME.sub(b"", page["model"].tobytes())
     return content
@@ -104,11 +107,10 @@ def counts(attempt: Attempt, told: Counter[str]) -> Iterator[str]:
         except InputError as error:
             yield f"{party}: {error}"
             continue
-        answered = sum(asked.answered.values())
-        if answered < told[f"{party} answered"]:
-            yield f"{party} has answered {told[f'{party} answered']} columns, and counts {answered}"
-        if asked.begun < told[f"{party} begun"]:
-            yield f"{party} has begun {told[f'{party} begun']} models, and counts {asked.begun}"
+        counted = {BEGUN: asked.begun} | {name: sum(counts.values()) for name, counts in asked.counts.items()}
+        for name, count in counted.items():
+            if count < told[f"{party} {name}"]:
+                yield f"{party} has {name} {told[f'{party} {name}']}, and counts {count}"
 
 
 def after_resuming(attempt: Attempt, whole: Undisturbed, told: Counter[str], cuts: int) -> Iterator[str]:
@@ -124,6 +126,7 @@ def after_resuming(attempt: Attempt, whole: Undisturbed, told: Counter[str], cut
             yield f"{name} is different"
     yield from _belong_together(attempt)
     yield from _ledgers(attempt, whole)
+    yield from _audits(attempt)
     yield from counts(attempt, told)
     yield from _allowed(attempt, whole, cuts)
 
@@ -172,6 +175,15 @@ def _ledgers(attempt: Attempt, whole: Undisturbed) -> Iterator[str]:
                 yield f"{party} {key}: more than in an undisturbed run: {more}"
 
 
+def _audits(attempt: Attempt) -> Iterator[str]:
+    """Whatever owners sent one another in hiding, before and after the cut, they can open, and it was as prescribed."""
+    homes = [attempt.root / party for party in attempt.plan.owners]
+    for checker, opener in permutations(homes, 2):
+        if audit.has_sent(checker, opener):
+            for product, problem in audit.trial(checker, opener, None).wrong.items():
+                yield f"{opener.name} cannot show {checker.name} that {product[:12]} is right: {problem}"
+
+
 def _kinds(entries: tuple[Entry, ...]) -> set[tuple[str, str]]:
     return {(entry.peer, entry.kind) for entry in entries if entry.way == "sent" and entry.kind not in _WHEN_WRONG}
 
@@ -203,5 +215,4 @@ def _allowed(attempt: Attempt, whole: Undisturbed, cuts: int) -> Iterator[str]:
 
 def told_in(attempt: Attempt) -> Counter[str]:
     """What the parties have really answered and begun in an attempt."""
-    told: Mapping[str, Counter[str]] = {"answered": attempt.answered, "begun": attempt.begun}
-    return Counter({f"{party} {what}": count for what, by in told.items() for party, count in by.items()})
+    return Counter({f"{party} {what}": count for party, told in attempt.told.items() for what, count in told.items()})

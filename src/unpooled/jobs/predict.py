@@ -22,7 +22,7 @@ from unpooled.jobs.private import Private
 from unpooled.jobs.rules import answering_limits, rules_of
 from unpooled.jobs.saved import check_owners, load_part, load_whole
 from unpooled.jobs.train import check_owners_only
-from unpooled.jobs.work import Work
+from unpooled.jobs.work import Work, asked_before
 from unpooled.secure.engine import Engine, MaskSeed, agreed_seeds
 from unpooled.session import Session
 from unpooled.vertical import linear_scoring, predicting
@@ -126,8 +126,8 @@ def _help(session: Session, work: Work[Parameters], places: Places) -> dict[str,
     prepared = transform(preparation, common.table)
     if not isinstance(part, Part):
         train_linear.check_complete(common.table, Columns(prepared.matrix, prepared.names))
-    with session.scope("score"):
-        team = _team(session, work, common)
+    team = _team(session, work, common)
+    with session.scope("score"), asked_before(work).counting(team.products, team.digest):
         if isinstance(part, Part):
             predicting.help_predict(team, part, prepared.matrix)
         else:

@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from unpooled import atomic
 from unpooled.align.rows import Places
 from unpooled.codec import Bools, Floats
 from unpooled.data.prepare import Preparation, transform
@@ -29,8 +28,7 @@ from unpooled.jobs.rules import (
     waiting_for_end,
     waiting_outline,
 )
-from unpooled.jobs.work import WORKING, Work, evidence_for
-from unpooled.secure.asked import Asked
+from unpooled.jobs.work import Work, asked_before, evidence_for
 from unpooled.secure.engine import open_engine
 from unpooled.session import Session
 from unpooled.settings import tag_by
@@ -92,7 +90,7 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     if work.table is not None and session.party == plan.active:
         check_columns(work.private, work.table.kinds, work.party, work.table.origin, parameters.classes)
     common = align.common_rows(session, work, places)
-    asked = _asked(work)
+    asked = asked_before(work)
     with session.scope("fit"):
         questions, limits = _questions(work.parameters), answering_limits(work.private.policy)
         if questions is not None:  # a run that is resumed begins anew, and what it had asked counts
@@ -145,13 +143,6 @@ def notes_of(parameters: Parameters) -> list[str]:
             "rows among them; the labels of these have had no part in anything."
         )
     return notes
-
-
-def _asked(work: Work[Parameters]) -> Asked:
-    """What this party was asked in the run so far."""
-    folder = work.folder / WORKING
-    atomic.make_folder(folder)
-    return Asked(folder)
 
 
 def _questions(parameters: Parameters) -> int | None:

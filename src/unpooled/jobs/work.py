@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel
 
+from unpooled import atomic
 from unpooled.data.prepare import Cleaning, clean
 from unpooled.data.sources import load
 from unpooled.data.table import Table
@@ -17,6 +18,7 @@ from unpooled.jobs.labels import check_weights
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, check_fits
 from unpooled.jobs.saved import reading
+from unpooled.secure.asked import Asked
 from unpooled.secure.evidence import RECEIVED, SECRETS, Evidence
 
 WORKING = ".working"
@@ -50,6 +52,13 @@ def evidence_for(work: Work[P]) -> Evidence | None:
     if not plan.audit or plan.engine == "plain" or work.party not in plan.owners:
         return None
     return Evidence(work.folder / RECEIVED, work.folder / WORKING / SECRETS)
+
+
+def asked_before(work: Work[P]) -> Asked:
+    """What this party was asked in the run so far, if that was interrupted; it counts on."""
+    folder = work.folder / WORKING
+    atomic.make_folder(folder)
+    return Asked(folder)
 
 
 def begin(

@@ -169,13 +169,16 @@ def _check_of(home: Path, plan: Plan, lines: list[Line], fit: int, answered: Ans
     """How one fit is checked with the inputs that were opened, or what is wrong with these."""
     opener = answered.request.opener
     committed = {line["commitment"] for line in lines if _is_of(line, "commitment", opener) and line["fit"] == fit}
-    opened, used = set(), set()
-    for told in answered.salts:
-        if told.fit == fit and (page := answered.pages.get(told.page)):
-            opened.add(digest_of_inputs(bytes.fromhex(told.salt), page).hex())
-            used.add(told.page)
-    if not committed or opened != committed:
+    opened = {  # those of an interrupted run that never arrived do not count
+        digest: told.page
+        for told in answered.salts
+        if told.fit == fit
+        and (page := answered.pages.get(told.page))
+        and (digest := digest_of_inputs(bytes.fromhex(told.salt), page).hex()) in committed
+    }
+    if not committed or set(opened) != committed:
         return "the inputs that were opened are not those that were committed to"
+    used = set(opened.values())
     inputs = {name.partition("-")[0]: answered.pages[name] for name in used}
     if len(inputs) < len(used):
         return "after an interruption other inputs were committed to than before"
