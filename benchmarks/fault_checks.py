@@ -189,9 +189,11 @@ def _kinds(entries: tuple[Entry, ...]) -> set[tuple[str, str]]:
 
 
 def _sequences(entries: tuple[Entry, ...]) -> dict[tuple[str, str], list[tuple[str, str]]]:
-    """What went each way between a party and each peer, in order."""
+    """What went each way between a party and each peer, in order, but for news that depends on the machine's speed."""
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for entry in entries:
+        if entry.kind in _WHEN_WRONG:
+            continue
         found.setdefault((entry.way, entry.peer), []).append((entry.kind, entry.scope))
     return found
 

@@ -71,7 +71,7 @@ def write_tables(folder: Path) -> None:
 
 def plan_of(job: Job) -> Plan:
     roles = {party: {"role": ROLES[party]} for party in job.parties}
-    content = {"kind": job.kind, "parties": roles, "parameters": dict(job.parameters), "timeout": 60.0}
+    content = {"kind": job.kind, "parties": roles, "parameters": dict(job.parameters), "timeout": 600.0}
     return Plan.model_validate(content | dict(job.plan))
 
 

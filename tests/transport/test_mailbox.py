@@ -11,7 +11,7 @@ import pytest
 from unpooled.control import Abort, Goodbye, Waiting, Working
 from unpooled.errors import Deadlock, PeerError, PeerFailed, PeerLost, PeerSilent, ProtocolError
 from unpooled.ledger import Entry, Ledger, read_ledger
-from unpooled.transport.mailbox import FRAME_BYTES, Mailbox
+from unpooled.transport.mailbox import EARLY_BYTES, FRAME_BYTES, FREE_BYTES, SMALL_BYTES, Mailbox
 from unpooled.transport.waiting import Wait, WaitingRoom
 from unpooled.wire import encode, kind_of, message, read_body
 
@@ -217,6 +217,72 @@ def test_a_closed_mailbox_takes_nothing_and_lets_go_of_those_who_wait(box: Mailb
     assert type(waiter.outcome()) is PeerLost
     with pytest.raises(PeerLost, match="bank has left the conversation"):
         box.deliver("shop", number(1))
+
+
+# large frames
+
+
+@message(discloses="nothing: made for this test")
+class Blob:
+    data: bytes
+
+
+def blob(size: int) -> bytes:
+    return encode(Blob(bytes(size))).joined()
+
+
+def test_until_the_plan_is_agreed_on_little_is_let_in(ledger: Ledger) -> None:
+    box = Mailbox("bank", ("telco",), ledger)
+    box.deliver("telco", blob(EARLY_BYTES))
+    waiter = Waiter(lambda: box.deliver("telco", blob(1)))
+    assert waiter.waits()
+    assert box.knock("telco", blob(10), EARLY_BYTES) is False
+    box.agreed()
+    assert waiter.outcome() is None
+    assert box.knock("telco", blob(10), FREE_BYTES) is False
+
+
+def test_a_large_frame_waits_at_the_door_until_it_is_awaited(ledger: Ledger) -> None:
+    box = Mailbox("bank", ("telco",), ledger)
+    box.agreed()
+    frame, asked = blob(FREE_BYTES), list[tuple[str, int]]()
+
+    def come() -> bool:
+        waited = box.knock("telco", frame[:2048], len(frame))
+        box.deliver("telco", frame)
+        return waited
+
+    box.deliver("telco", number(1))
+    waiter = Waiter(come)
+    assert waiter.waits()
+    assert box.somebody_waits()
+    assert taken(box, "telco") == 1, "what came before comes first"
+    assert waiter.waits()
+    found = box.take("telco", "Blob", LONG, judge=lambda header, size: asked.append((header.kind, size)))
+    assert len(read_body(found, Blob).data) == FREE_BYTES
+    assert asked == [(kind_of(Blob), len(frame))] * 2
+    assert waiter.outcome() is True
+    assert not box.somebody_waits()
+
+
+def test_a_large_frame_that_is_not_awaited_is_known_by_its_head(ledger: Ledger) -> None:
+    box = Mailbox("bank", ("telco",), ledger)
+    waiter = Waiter(lambda: box.knock("telco", blob(2048), 2**32))
+    assert waiter.waits()
+    with pytest.raises(ProtocolError, match=r"telco sent \S*Blob \(scope ''\), which nobody asked for"):
+        box.take_goodbye("telco", LONG)
+    box.leave()
+    assert type(waiter.outcome()) is PeerLost
+    assert entries(ledger) == (), "it has not arrived"
+
+
+@pytest.mark.parametrize("news", [Goodbye(), Working(), Waiting("shop"), Abort("telco", "x" * 5000)])
+def test_news_are_never_long(box: Mailbox, news: object) -> None:
+    with pytest.raises(ProtocolError, match=r"telco announced a control\.\w+ of 65537 bytes, which never has more"):
+        box.check_size("telco", encode(news).joined()[:2048], SMALL_BYTES + 1)
+    with pytest.raises(PeerFailed, match=r"telco announced a control") as caught:
+        box.take("shop", "Number", LONG)
+    assert caught.value.origin == "telco"
 
 
 # the waiting room

@@ -330,7 +330,6 @@ def test_an_address_in_use_is_said_so(certs: Path) -> None:
 
 def test_a_slow_reader_makes_the_sender_wait(certs: Path) -> None:
     sent = []
-    released = threading.Event()
 
     def pour(session: Session) -> int:
         for _ in range(60):
@@ -339,9 +338,10 @@ def test_a_slow_reader_makes_the_sender_wait(certs: Path) -> None:
         return len(sent)
 
     def sip(session: Session) -> int:
-        time.sleep(3)
-        before = len(sent)
-        released.set()
+        before = -1
+        while before < max(len(sent), 1):  # until the sender has not come any further for a while
+            before = len(sent)
+            time.sleep(2)
         for _ in range(60):
             session.recv("telco", Load)
         return before
@@ -381,12 +381,17 @@ def test_a_message_that_is_larger_than_allowed_is_refused_and_its_sender_named(c
 
 
 def test_a_sender_gives_up_on_a_reader_that_takes_nothing(certs: Path) -> None:
+    gave_up = threading.Event()
+
     def pour(session: Session) -> None:
-        for _ in range(100):
-            session.send("bank", Load(np.ones(4 * MEGABYTE, np.uint8)))
+        try:
+            for _ in range(100):
+                session.send("bank", Load(np.ones(4 * MEGABYTE, np.uint8)))
+        finally:
+            gave_up.set()
 
     def sleep(session: Session) -> None:
-        time.sleep(6)
+        assert gave_up.wait(120)
 
     _, error = both(sleep, pour, certs, timeout=3)
     assert isinstance(error, PeerSilent)

@@ -210,14 +210,16 @@ class Mailbox:
 
     def take_goodbye(self, peer: str, timeout: float, halfway: Callable[[], None] | None = None) -> None:
         """Wait for a peer's goodbye; a message of it that nobody took has no place in the protocol."""
+
+        def refuse(header: Header, size: int) -> None:  # noqa: ARG001
+            raise ProtocolError(f"{peer} sent {header.kind} (scope '{header.scope}'), which nobody asked for")
+
         try:
-            header = self.take(peer, "its goodbye", timeout, halfway)
+            self.take(peer, "its goodbye", timeout, halfway, refuse)
         except PeerLost:
             with self._changed:
-                if peer in self._finished and self._trouble is None:
-                    return
-            raise
-        raise ProtocolError(f"{peer} sent {header.kind} (scope '{header.scope}'), which nobody asked for")
+                if peer not in self._finished or self._trouble is not None:
+                    raise
 
     def lose(self, peer: str, reason: str) -> None:
         """Note that a peer's connection ended; if it had not finished, every wait ends with that."""
