@@ -12,9 +12,9 @@ another process opens connections to its address, of one kind in each run:
 
 Those that say nothing more stay open until the party hangs up on them. The flood shares the machine's cores with the
 parties, so it is paced: spread evenly over half of the time that learning takes without it, at a lower priority. Its
-own CPU seconds are told apart from those of the parties. `job_slowdown` is learning time under the flood, from its first
-connection to the end of the job, over that of an undisturbed run just before; the worst kind counts. A kind is survived
-if all its connections were made while the job went on, and the job ended with the same result at every party.
+own CPU seconds are told apart from those of the parties. `job_slowdown` is learning time under the flood, from its
+first connection to the end of the job, over that of an undisturbed run just before; the worst kind counts. A kind is
+survived if all its connections were made while the job went on, and the job ended with the same result at every party.
 """
 
 from __future__ import annotations
