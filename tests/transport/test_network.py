@@ -329,24 +329,31 @@ def test_an_address_in_use_is_said_so(certs: Path) -> None:
 
 
 def test_a_slow_reader_makes_the_sender_wait(certs: Path) -> None:
-    sent = []
+    sent: list[float] = []
+    senders: list[Session] = []
 
     def pour(session: Session) -> int:
+        senders.append(session)
         for _ in range(60):
             session.send("bank", Load(np.ones(4 * MEGABYTE, np.uint8)))
             sent.append(time.monotonic())
         return len(sent)
 
+    def waits() -> bool:
+        return bool(senders) and senders[0]._transport._links["bank"]._unsent > QUEUED_BYTES  # type: ignore[attr-defined]
+
     def sip(session: Session) -> int:
-        before = -1
-        while before < max(len(sent), 1):  # until the sender has not come any further for a while
-            before = len(sent)
-            time.sleep(2)
+        deadline = time.monotonic() + 120
+        while not waits() or session._transport.mailbox._queued["telco"] < ROOM_BYTES:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(0.5)
+        before = len(sent)
         for _ in range(60):
             session.recv("telco", Load)
         return before
 
-    before, total = both(sip, pour, certs)
+    before, total = both(sip, pour, certs, timeout=120)
     assert total == 60
     limit = (ROOM_BYTES + QUEUED_BYTES) // (4 * MEGABYTE)
     assert isinstance(before, int)
