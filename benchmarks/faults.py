@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -126,8 +127,9 @@ def main() -> None:
         with watching():
             faults = [fault for job in JOBS for fault in _bench(folder).faults(job)][:: given.every]
         random.Random(1).shuffle(faults)  # so that whatever is wrong shows soon
-        with multiprocessing.get_context("spawn").Pool(given.processes) as pool:
-            results = pool.imap_unordered(partial(_try, folder), faults, chunksize=8)
+        afresh = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(given.processes, afresh) as pool:  # which says so if one of its processes is ended
+            results = pool.map(partial(_try, folder), faults, chunksize=8)
             for number, one in enumerate(results, start=1):
                 tried[one.fault.job].append(one)
                 for difference in one.differences:
