@@ -16,7 +16,7 @@ from unpooled.jobs.work import WORKING
 from unpooled.pu.bags import is_bag
 from unpooled.run import audit, audit_files
 from unpooled.run.folder import purge
-from unpooled.secure.evidence import SECRETS
+from unpooled.secure.evidence import SECRETS, Evidence
 from unpooled.vertical import boosting, lending, trees
 from unpooled.vertical.trail import leaves_in, page_of
 
@@ -205,6 +205,13 @@ def test_what_was_purged_cannot_be_opened(run: Callable[..., Path]) -> None:
     request = audit.ask(folder / "telco", "bank", 1)
     with pytest.raises(InputError, match=r"openings\.jsonl: is not there"):
         audit.answer(folder / "bank", request)
+
+
+def test_where_nothing_can_be_kept_the_error_names_the_file(tmp_path: Path) -> None:
+    evidence = Evidence(tmp_path / "audit.jsonl", tmp_path / "secrets")
+    (tmp_path / "audit.jsonl").mkdir()
+    with pytest.raises(InputError, match=r"audit\.jsonl: evidence for an audit cannot be written: Is a directory"):
+        evidence.keep_asked("bank", {})
 
 
 # bags
