@@ -199,7 +199,7 @@ def test_numbers_that_make_no_sense(run: Callable[..., Path], checker: str, open
             values[:-1],
             np.concatenate([values, values]),
             values.astype(str),
-            values * 0 + 2**62,
+            np.full(values.shape, 2**62),
         ):
             pages = answered.pages | {page: answered.pages[page] | {name: other}}
             verdict = audit.check(folder / checker, request, replace(answered, pages=pages))
