@@ -16,7 +16,7 @@ from unpooled.jobs.work import WORKING
 from unpooled.pu.bags import is_bag
 from unpooled.run import audit, audit_files
 from unpooled.run.folder import purge
-from unpooled.secure.evidence import SECRETS
+from unpooled.secure.evidence import SECRETS, Evidence
 from unpooled.vertical import boosting, lending, trees
 from unpooled.vertical.trail import leaves_in, page_of
 
@@ -186,6 +186,26 @@ def test_an_answer_to_another_question(run: Callable[..., Path]) -> None:
     assert len(audit.check(folder / "telco", request, replace(answered, pages=fewer)).wrong) == 1
 
 
+@pytest.mark.parametrize(("checker", "opener"), [("telco", "bank"), ("bank", "telco")])
+def test_numbers_that_make_no_sense(run: Callable[..., Path], checker: str, opener: str) -> None:
+    """They are deviations, or change nothing that matters; the audit goes on."""
+    folder = run()
+    request = audit.ask(folder / checker, opener, None)
+    answered = audit.answer(folder / opener, request)
+    for page, name in [(page, name) for page, arrays in answered.pages.items() for name in arrays]:
+        values = answered.pages[page][name]
+        for other in (
+            values[:0],
+            values[:-1],
+            np.concatenate([values, values]),
+            values.astype(str),
+            np.full(values.shape, 2**62),
+        ):
+            pages = answered.pages | {page: answered.pages[page] | {name: other}}
+            verdict = audit.check(folder / checker, request, replace(answered, pages=pages))
+            assert verdict.wrong or page.startswith("leaves")
+
+
 def test_files_that_are_none(run: Callable[..., Path], tmp_path: Path) -> None:
     for content in (b"", b"[]", b"{}", b'{"audit": 1, "plan": "a", "checker": "b", "opener": "c", "products": [1]}'):
         (tmp_path / "file").write_bytes(content)
@@ -205,6 +225,13 @@ def test_what_was_purged_cannot_be_opened(run: Callable[..., Path]) -> None:
     request = audit.ask(folder / "telco", "bank", 1)
     with pytest.raises(InputError, match=r"openings\.jsonl: is not there"):
         audit.answer(folder / "bank", request)
+
+
+def test_where_nothing_can_be_kept_the_error_names_the_file(tmp_path: Path) -> None:
+    evidence = Evidence(tmp_path / "audit.jsonl", tmp_path / "secrets")
+    (tmp_path / "audit.jsonl").mkdir()
+    with pytest.raises(InputError, match=r"audit\.jsonl: evidence for an audit cannot be written: Is a directory"):
+        evidence.keep_asked("bank", {})
 
 
 # bags

@@ -47,6 +47,9 @@ from unpooled.vertical.trail import COLUMNS, TARGETS
 
 Check = GradientsCheck | ColumnsCheck | LinearCheck
 
+_CANNOT_BE = (InputError, KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, MemoryError)
+"""What numbers and words that make no sense may lead to: they come from somebody who may want that."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -161,7 +164,7 @@ def _problem(found: Check, line: Line, opening: Opening) -> str:
     """An opening that cannot be, whatever is wrong with it, is a deviation, and does not end the audit."""
     try:
         return found.problem_of(line, opening.seed, opening.about)
-    except (InputError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except _CANNOT_BE as error:
         return f"what was opened cannot be: {error}"
 
 
@@ -185,7 +188,7 @@ def _check_of(home: Path, plan: Plan, lines: list[Line], fit: int, answered: Ans
     received = [line for line in lines if _is_of(line, "about", opener) and line["about"]["fit"] == fit]
     try:
         return _check_by(home, plan, inputs, answered, fit, received)
-    except (InputError, KeyError, ValueError, TypeError, IndexError) as error:
+    except _CANNOT_BE as error:
         return f"the inputs that were opened cannot be: {error}"
 
 

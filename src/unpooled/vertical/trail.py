@@ -131,6 +131,8 @@ def leaves_in(page: Arrays) -> list[Leaves]:
             takes = np.flatnonzero(_takes_rows(first))
             where = np.where(takes[codes] == len(first), OUTSIDE, takes[codes])
             part_end = part_begin + (everybody + 7) // 8
+            if not (0 <= count <= everybody or not everybody) or part_end > len(page["parts"]):
+                raise ValueError("rows are missing")
             part = np.unpackbits(page["parts"][part_begin:part_end], count=everybody).view(bool) if everybody else None
             trees.append(Leaves(first, where, part))
             begin, part_begin = begin + planes * width, part_end
