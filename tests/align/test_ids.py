@@ -40,7 +40,7 @@ def test_an_id_has_one_key_however_it_is_written(
         ["7", "07", "007", "7.0", "+7"],
         ["anna", "Anna", "ANNA"],
         ["ﬁ", "fi", "ƒi"],  # compatible letters are different ids
-        ["a", "a\u200d", "a\u0000", "a b", "a  b"],
+        ["a", "a\u0301", "a-", "a b", "a  b"],
     ],
 )
 def test_different_ids_have_different_keys(table: MakeTable, ids: list[str]) -> None:
@@ -75,7 +75,7 @@ def test_the_columns_of_an_id_do_not_run_into_each_other(table: MakeTable) -> No
     assert not set(keys) & set(keys_of(table("bank", swapped)))
 
 
-parts = st.text("a\u0000", min_size=1, max_size=3)
+parts = st.text("a:", min_size=1, max_size=3)
 
 
 @given(st.lists(st.tuples(parts, parts), min_size=1, max_size=20))

@@ -44,11 +44,9 @@ UNUSUAL = [
     "ᾳ\u0301",
     "007",
     "7",
-    "a\u200db",
     "日本",
     "🙂🏽",
-    "\u0000",
-    "x" * 300,
+    "x" * 256,
 ]
 
 
@@ -58,7 +56,7 @@ def plain(id: str) -> str:
 
 ids = st.one_of(
     st.sampled_from(UNUSUAL),
-    st.text(st.characters(exclude_categories=("Cs", "Cn")), min_size=1, max_size=5),
+    st.text(st.characters(exclude_categories=("C", "Zl", "Zp")), min_size=1, max_size=5),
     st.integers(-(10**20), 10**20).map(str),
 ).filter(lambda id: plain(id) not in MISSING_TEXTS)
 ways = st.tuples(*[st.sampled_from(sorted(WAYS))] * len(PARTIES))

@@ -16,7 +16,7 @@ from unpooled.secure import paillier_keys as keys
 from unpooled.secure import paillier_sums
 from unpooled.secure.calls import LARGEST
 from unpooled.secure.paillier_layout import layout_for, pack, repeated, row_words, unpack
-from unpooled.secure.paillier_noise import NoiseStock
+from unpooled.secure.paillier_noise import NoiseStock, made
 
 KEY = keys.make_key(512, insecure=True)
 
@@ -137,8 +137,11 @@ def test_noise_is_handed_out_once(processes: str, monkeypatch: pytest.MonkeyPatc
     stock.order(100)
     stock.expect(30)
     stock.order(0)
-    taken = [stock.take(count) for count in (30, 0, 60, 40, 1)]
+    handed_out = [stock.take(count) for count in (30, 0, 60, 40, 1)]
+    taken = [noise for noise, _ in handed_out]
     assert [len(part) for part in taken] == [30, 0, 60, 40, 1]
+    for noise, spans in handed_out:
+        assert [one for span in spans for one in made(KEY.public, True, span)[1]] == noise, "seeds show which it was"
     noise = [one for part in taken for one in part]
     assert len(set(noise)) == 131
     assert keys.decrypt(KEY, noise) == [0] * 131

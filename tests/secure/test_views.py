@@ -342,7 +342,7 @@ def masks_of_paillier(monkeypatch: pytest.MonkeyPatch, number: Callable[[int], i
 
 
 def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paillier.NoiseStock, "take", lambda self, count: [1] * count)
+    monkeypatch.setattr(paillier.NoiseStock, "take", lambda self, count: ([1] * count, []))
 
 
 BROKEN: dict[str, tuple[str, str, Callable[[pytest.MonkeyPatch], None], str]] = {

@@ -9,7 +9,6 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel
 
-from unpooled import atomic
 from unpooled.data.prepare import Cleaning, clean
 from unpooled.data.sources import load
 from unpooled.data.table import Table
@@ -56,9 +55,7 @@ def evidence_for(work: Work[P]) -> Evidence | None:
 
 def asked_before(work: Work[P]) -> Asked:
     """What this party was asked in the run so far, if that was interrupted; it counts on."""
-    folder = work.folder / WORKING
-    atomic.make_folder(folder)
-    return Asked(folder)
+    return Asked(work.folder / WORKING)
 
 
 def begin(

@@ -84,6 +84,7 @@ class Asked:
             self.counts[name] |= Counter({rows.removeprefix(digest): count for rows, count in counted.items()})
         text = json.dumps({"begun": self.begun} | {name: self.counts[name] | self._ahead[name] for name in COUNTED})
         with naming(self._path, "written"):
+            atomic.make_folder(self._path.parent)
             atomic.write_text(self._path, text + "\n")
 
 

@@ -75,10 +75,10 @@ def watched(
         crafted = {call: product.Inputs(x=x, added=inputs.added) for call, inputs, x in made}
         return [(call, crafted.get(call, inputs)) for call, inputs in calls]
 
-    in_units, asked, bind = linear_descent._in_units, linear_descent._asked, Mask.bind
+    in_units, asked, bind = linear_descent._in_units, linear_descent.products_of, Mask.bind
     with monkeypatch.context() as patch:
         patch.setattr(linear_descent, "_in_units", noted)
-        patch.setattr(linear_descent, "_asked", handed_in)
+        patch.setattr(linear_descent, "products_of", handed_in)
         patch.setattr(product, "check_inputs", lambda *_: None)
         patch.setattr(product, "_check_bound", lambda *_: None)
         patch.setattr(Mask, "bind", lambda mask, m, whose, s=(): None if whose == "telco" else bind(mask, m, whose, s))
