@@ -11,10 +11,11 @@ another process opens connections to its address, of one kind in each run:
 - `idle`: nothing at all
 
 Those that say nothing more stay open until the party hangs up on them. The flood shares the machine's cores with the
-parties, so it is paced: spread evenly over half of the time that learning takes without it, at a lower priority. Its
-own CPU seconds are told apart from those of the parties. `job_slowdown` is learning time under the flood, from its
-first connection to the end of the job, over that of an undisturbed run just before; the worst kind counts. A kind is
-survived if all its connections were made while the job went on, and the job ended with the same result at every party.
+parties, so it is paced: spread evenly over three fifths of the time that learning takes without it, at a lower
+priority. Its own CPU seconds are told apart from those of the parties. `job_slowdown` is learning time under the
+flood, from its first connection to the end of the job, over that of an undisturbed run just before; the worst kind
+counts. A kind is survived if all its connections were made while the job went on, and the job ended with the same
+result at every party.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ from unpooled.jobs.plan import Plan
 from unpooled.run.spawn import spawn
 
 CONNECTIONS = 20_000
-ROWS, TREES = 4_000, 150
-SHARE_OF_THE_JOB, NICE = 0.5, 5
+ROWS, TREES = 4_000, 450
+SHARE_OF_THE_JOB, NICE = 0.6, 5
 MOST_OPEN = 4_000
 SLOWDOWN_BAR = 1.5
 VICTIM = "bank"

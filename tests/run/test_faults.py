@@ -13,7 +13,7 @@ from unpooled import atomic
 from unpooled.ledger import read_ledger
 from unpooled.secure.asked import Asked
 
-EVERY = 59
+EVERY = 127
 
 # A process that is killed does not close its files.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
