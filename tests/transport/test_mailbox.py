@@ -265,6 +265,16 @@ def test_a_large_frame_waits_at_the_door_until_it_is_awaited(ledger: Ledger) -> 
     assert not box.somebody_waits()
 
 
+def test_a_frame_that_came_before_the_plan_was_agreed_on_is_let_in_with_the_agreement(ledger: Ledger) -> None:
+    box, frame = Mailbox("bank", ("telco",), ledger), blob(EARLY_BYTES)
+    waiter = Waiter(lambda: box.knock("telco", frame[:2048], len(frame)))
+    assert waiter.waits()
+    box.agreed()
+    assert waiter.outcome() is True
+    box.deliver("telco", frame)
+    assert len(read_body(box.take("telco", "Blob", LONG), Blob).data) == EARLY_BYTES
+
+
 def test_a_large_frame_that_is_not_awaited_is_known_by_its_head(ledger: Ledger) -> None:
     box = Mailbox("bank", ("telco",), ledger)
     waiter = Waiter(lambda: box.knock("telco", blob(2048), 2**32))

@@ -48,8 +48,9 @@ FRAME_BYTES = 1024
 
 @dataclass(eq=False)
 class Door:
-    """Where a large frame waits."""
+    """Where a large frame of this size waits."""
 
+    size: int
     open: bool = False
 
 
@@ -109,6 +110,8 @@ class Mailbox:
         """The plan is agreed on with all: messages may be larger from now on."""
         with self._changed:
             self._room, self._free = self._whole_room, FREE_BYTES
+            for door in self._doors.values():
+                door.open = door.open or door.size <= FREE_BYTES
             self._changed.notify_all()
 
     def check_size(self, peer: str, head: Buffer, size: int) -> Header:
@@ -134,7 +137,7 @@ class Mailbox:
         with self._changed:
             if size <= self._free:
                 return False
-            door = Door()
+            door = Door(size)
             self._doors[peer] = door
             self._enqueue(peer, Arrival(header, size, door))
             self._changed.wait_for(lambda: door.open or self._left)
