@@ -23,22 +23,22 @@ import numpy as np
 from rich.console import Console
 
 from deviating import attack
-from unpooled.codec import Bools, Floats, Ints
+from unpooled.arrays import Bools, Floats, Ints
 from unpooled.data import datasets
 from unpooled.data.prepare import PrepareSettings, transform
 from unpooled.data.prepare import fit as learn_preparation
 from unpooled.data.table import table_from_frame
 from unpooled.evaluate.metrics import auc
-from unpooled.pu.joint import Columns, find, help_find, questions
+from unpooled.pu.federated.search import Columns, find, help_find, questions
 from unpooled.pu.settings import VfpuSettings
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.engine import Engine, Rules, open_engine
 from unpooled.secure.product import finish, serve
 from unpooled.session import Session
-from unpooled.vertical import lending
-from unpooled.vertical.parameters import GbdtParameters
-from unpooled.vertical.standing import Standing
 from unpooled.vertical.team import Team
+from unpooled.vertical.trees import passive
+from unpooled.vertical.trees.node_rows import Standing
+from unpooled.vertical.trees.parameters import GbdtParameters
 
 ROWS, NOISE, FRIENDS, SEED = 6_000, 6, 10, 7
 OWNERS = ("telco", "bank")
@@ -69,7 +69,7 @@ def leaves_seen(matrix: Floats, known: Bools, *, hide_bags: bool) -> Ints:
     """What the telco holds at the end: for each tree and row the leaf, or -1 for rows that took no part."""
     base = GbdtParameters(hide_bags=hide_bags)
     noise, seen = np.random.default_rng(SEED + 1).normal(size=(ROWS, NOISE)), list[tuple[Bools | None, Standing]]()
-    in_bag = lending.standing_in_bag
+    in_bag = passive.standing_in_bag
 
     def remembered(own: Any, part: Bools | None, *others: Any, **more: Any) -> Standing:
         standing = in_bag(own, part, *others, **more)
@@ -91,7 +91,7 @@ def leaves_seen(matrix: Floats, known: Bools, *, hide_bags: bool) -> Ints:
         help_find(team, base, Columns(noise, tuple(f"noise {place}" for place in range(NOISE))), METHOD)
         finish(team.products)
 
-    with mock.patch.object(lending, "standing_in_bag", remembered):
+    with mock.patch.object(passive, "standing_in_bag", remembered):
         simulate_roles({"telco": telco, "bank": bank, "coordinator": lambda s: serve(opened(s))}, timeout=600)
     leaves = np.full((len(seen), ROWS), -1, np.int64)
     for tree, (part, standing) in enumerate(seen):

@@ -27,9 +27,10 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.run import audit
 from unpooled.run.simulate import simulate_job
-from unpooled.secure import paillier, shares
 from unpooled.secure.evidence import Evidence
-from unpooled.vertical import growing, lending, looking
+from unpooled.secure.paillier import engine as paillier
+from unpooled.secure.shares import engine as shares
+from unpooled.vertical.trees import grower, histogram, passive
 
 EVIDENCE: list[tuple[Any, str]] = [
     (Evidence, "commit"),
@@ -38,9 +39,9 @@ EVIDENCE: list[tuple[Any, str]] = [
     (Evidence, "keep_asked"),
     (shares, "digest_of"),
     (paillier, "digest_of"),
-    (growing, "keep_leaves"),
-    (looking, "about_nodes"),
-    (lending, "about_nodes"),
+    (grower, "keep_leaves"),
+    (histogram, "about_nodes"),
+    (passive, "about_nodes"),
 ]
 PARTIES = {"telco": "passive", "bank": "active", "coordinator": "coordinator"}
 

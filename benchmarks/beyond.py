@@ -30,16 +30,16 @@ import numpy as np
 
 from quality import FIRST, KNOWN_SHARE, known_of, prepared
 from unpooled import workers
-from unpooled.codec import Bools, Floats, Ints
+from unpooled.arrays import Bools, Floats, Ints
 from unpooled.evaluate import metrics, pu
 from unpooled.pu.bags import Bag
-from unpooled.pu.elkan_noto import held_out
+from unpooled.pu.estimates.elkan_noto import held_out
+from unpooled.pu.estimates.prior import best_bin, best_number, elkan_noto, most, suggested
+from unpooled.pu.estimates.scar import unlike_the_top
+from unpooled.pu.estimates.spies import StopWhenFalling, hidden
 from unpooled.pu.methods import rank
-from unpooled.pu.prior import best_bin, best_number, elkan_noto, most, suggested
 from unpooled.pu.ranking import Ranking, likeliest
-from unpooled.pu.scar import unlike_the_top
 from unpooled.pu.settings import VfpuSettings
-from unpooled.pu.spies import StopWhenFalling, hidden
 
 SEEDS = (1, 2, 3)
 SPIES = 0.2

@@ -30,12 +30,12 @@ from unittest.mock import patch
 from unpooled import atomic
 from unpooled.data.sources import TableSettings
 from unpooled.errors import PeerLost
-from unpooled.jobs import rehearsal, work
+from unpooled.jobs import preflight, work
 from unpooled.jobs.kinds import Result
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.ledger import Ledger
-from unpooled.pu import joint
+from unpooled.pu.federated import search
 from unpooled.run import folder as run_folder
 from unpooled.run.conversation import Linked, take_part
 from unpooled.secure import engine
@@ -119,7 +119,7 @@ class Attempt:
             run_folder.keep_private(home, home.parent / f"{party}.toml")
 
         def ready() -> Linked:
-            rehearsal.rehearse(self.plan, party, private)
+            preflight.rehearse(self.plan, party, private)
             return lambda mailbox: Line(self, mailbox)
 
         return take_part(self.plan, party, private, home, ready, resume=resume)
@@ -292,8 +292,8 @@ def _table(settings: str, party: str) -> Any:
     return _read_table(TableSettings.model_validate_json(settings), party)
 
 
-_append, _count, _next_bags = Ledger._append, engine._count, joint._next_bags
-_read_schema, _read_table, _clean_table = rehearsal.schema, work.load, work.clean
+_append, _count, _next_bags = Ledger._append, engine._count, search._next_bags
+_read_schema, _read_table, _clean_table = preflight.schema, work.load, work.clean
 
 
 def _clean(table: Any, settings: Any) -> Any:
@@ -322,8 +322,8 @@ def watching() -> Iterator[None]:
     replaced = (
         (Ledger, "_append", _see_lines),
         (engine, "_count", _see_counts),
-        (joint, "_next_bags", _see_models),
-        (rehearsal, "schema", lambda settings, party: _schema(settings.model_dump_json(), party)),
+        (search, "_next_bags", _see_models),
+        (preflight, "schema", lambda settings, party: _schema(settings.model_dump_json(), party)),
         (work, "load", lambda settings, party: _table(settings.model_dump_json(), party)),
         (work, "clean", _clean),
         (atomic, "_flush", lambda *_: None),

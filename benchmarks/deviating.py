@@ -14,24 +14,26 @@ from unittest import mock
 
 import numpy as np
 
-from unpooled.codec import Bools, Ints, Ring
+from unpooled.arrays import Bools, Ints, Ring
 from unpooled.errors import RefusedError
 from unpooled.run.simulate import simulate_roles
-from unpooled.secure import paillier, shares
 from unpooled.secure.calls import Call, Inputs
 from unpooled.secure.engine import Engine, Rules, limit_bits, open_engine
-from unpooled.secure.paillier_layout import Layout as Slots
+from unpooled.secure.paillier import engine as paillier
+from unpooled.secure.paillier.layout import Layout as Slots
 from unpooled.secure.product import finish, product, serve
+from unpooled.secure.shares import engine as shares
 from unpooled.session import Session
-from unpooled.vertical import messages
-from unpooled.vertical.binning import binned
-from unpooled.vertical.budget import bits_needed, groups_of, looks_of
-from unpooled.vertical.layout import Layout
-from unpooled.vertical.lending import layout_of, tree_call
-from unpooled.vertical.parameters import AnyTrees, questions_of, sums_of
-from unpooled.vertical.standing import members, packed, unpacked
+from unpooled.vertical.inputs import Columns
 from unpooled.vertical.team import Team
-from unpooled.vertical.trees import Columns, help_fit, lent_binning
+from unpooled.vertical.trees import messages
+from unpooled.vertical.trees.binning import binned
+from unpooled.vertical.trees.budget import bits_needed, groups_of, looks_of
+from unpooled.vertical.trees.bundles import Layout
+from unpooled.vertical.trees.ensemble import help_fit, lent_binning
+from unpooled.vertical.trees.node_rows import members, packed, unpacked
+from unpooled.vertical.trees.parameters import AnyTrees, questions_of, sums_of
+from unpooled.vertical.trees.passive import layout_of, tree_call
 
 OWNERS, NAME, WORD = ("telco", "bank"), bytes(16), 64
 

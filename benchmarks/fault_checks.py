@@ -17,22 +17,22 @@ from cuts import BEGUN, Attempt, Cut, Point
 from fault_jobs import COLUMNS
 from unpooled.errors import InputError, LedgerError, UnpooledError, origin_of
 from unpooled.jobs.kinds import outline_of, parameters_of
-from unpooled.jobs.lookalike import Parameters as Search
+from unpooled.jobs.lookalike.job import Parameters as Search
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.train import Parameters as Train
+from unpooled.jobs.train.job import Parameters as Train
 from unpooled.jobs.work import WORKING
 from unpooled.ledger import Entry, Record, read_ledger, reconcile_all
-from unpooled.pu import joint
+from unpooled.pu.federated import search
 from unpooled.run import audit
 from unpooled.run import folder as run_folder
-from unpooled.secure.asked import ASKED, Asked
 from unpooled.secure.engine import COUNTED
 from unpooled.secure.evidence import RECEIVED, SECRETS
-from unpooled.vertical.linear_parameters import LinearParameters
-from unpooled.vertical.parameters import questions_of
+from unpooled.secure.query_count import ASKED, Asked
+from unpooled.vertical.linear.parameters import LinearParameters
+from unpooled.vertical.trees.parameters import questions_of
 
 _NAME = re.compile(rb'"name":"[0-9a-f]{32}"')
-_WHEN_WRONG = {"control.Abort", "control.Waiting", "control.Working"}
+_WHEN_WRONG = {"Abort", "Waiting", "Working"}
 _EACH_TIME_ANOTHER = {
     "result.json": ("digest", "questions", "bits", "splits", "most_bits", "served_megabytes", "links"),
     "status.json": ("started", "ended", "cpu_seconds", "peak_memory_mb"),
@@ -206,7 +206,7 @@ def _allowed(attempt: Attempt, whole: Undisturbed, cuts: int) -> Iterator[str]:
         if isinstance(base, LinearParameters):  # all that may be asked about a batch, and for losses, after the rest
             again = 2 * base.epochs * (COLUMNS + 2 + len(attempt.plan.owners)) + max(whole.questions.values())
         elif isinstance(parameters, Search):
-            again = joint.AGAIN // 10 * base.lockstep * questions_of(base) // base.trees
+            again = search.AGAIN // 10 * base.lockstep * questions_of(base) // base.trees
         else:
             again = questions_of(base)
     for party, questions in whole.questions.items():

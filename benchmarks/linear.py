@@ -35,18 +35,19 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from rich.console import Console
 
-from unpooled.codec import Floats
+from unpooled.arrays import Floats
 from unpooled.ledger import Record
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.engine import Engine, Rules, open_engine
-from unpooled.secure.paillier_keys import PublicKey, encrypt, make_key, noise_table, noises
-from unpooled.secure.paillier_sums import _best_digit, _weighted_sum
+from unpooled.secure.paillier.keys import PublicKey, encrypt, make_key, noise_table, noises
+from unpooled.secure.paillier.sums import _best_digit, _weighted_sum
 from unpooled.secure.product import finish, serve
 from unpooled.session import Session
-from unpooled.vertical.linear import Columns, LinearParameters, Target, fit, help_fit
-from unpooled.vertical.linear_descent import batches
-from unpooled.vertical.linear_messages import NextEpoch
-from unpooled.vertical.residuals import COLUMNS
+from unpooled.vertical.inputs import Columns
+from unpooled.vertical.linear.descent import batches
+from unpooled.vertical.linear.fitting import LinearParameters, Target, fit, help_fit
+from unpooled.vertical.linear.messages import NextEpoch
+from unpooled.vertical.linear.residuals import COLUMNS
 from unpooled.vertical.team import Team
 
 KEY_BITS = 2048

@@ -40,14 +40,14 @@ from gmpy2 import mpz
 from numpy.typing import NDArray
 from rich.console import Console
 
-from unpooled.codec import Ints, Ints32
+from unpooled.arrays import Ints, Ints32
 from unpooled.ledger import Record
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.calls import Call, Inputs, OneHot
 from unpooled.secure.engine import Engine, Rules, open_engine
-from unpooled.secure.paillier_keys import encrypt, make_key, noise_table, noises
+from unpooled.secure.paillier.keys import encrypt, make_key, noise_table, noises
 from unpooled.secure.product import finish, product, serve
-from unpooled.secure.shares import announce
+from unpooled.secure.shares.engine import announce
 from unpooled.session import Session
 
 KEY_BITS = 2048

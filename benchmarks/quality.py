@@ -25,18 +25,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unpooled import workers
-from unpooled.codec import Bools, Floats
+from unpooled.arrays import Bools, Floats
 from unpooled.data import datasets
 from unpooled.data.prepare import PrepareSettings, clean, transform
 from unpooled.data.prepare import fit as learn_preparation
 from unpooled.data.table import table_from_frame
 from unpooled.evaluate.metrics import auc
-from unpooled.pu.elkan_noto import held_out
+from unpooled.pu.estimates.elkan_noto import held_out
 from unpooled.pu.methods import rank
-from unpooled.pu.pooled import PooledTrees
+from unpooled.pu.pooled.trees import PooledTrees
 from unpooled.pu.ranking import Ranking
 from unpooled.pu.settings import AnyMethod, BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
-from unpooled.vertical.parameters import AnyTrees, GbdtParameters, LgbParameters
+from unpooled.vertical.trees.parameters import AnyTrees, GbdtParameters, LgbParameters
 
 SEEDS = (1, 2, 3, 4, 5)
 KNOWN_SHARE = 0.1

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 
-from unpooled.jobs.check import Echo, Probe
+from unpooled.jobs.check.job import Echo, Probe
 from unpooled.ledger import Ledger
 from unpooled.session import Session
 from unpooled.transport.certificates import make_trial

@@ -50,7 +50,7 @@ from rich.console import Console
 
 from product import Taken, cpu_seconds
 from transport import free_port
-from unpooled.codec import Floats
+from unpooled.arrays import Floats
 from unpooled.ledger import Entry, Ledger, Record, read_ledger
 from unpooled.run.conversation import converse
 from unpooled.run.simulate import simulate_roles
@@ -61,14 +61,15 @@ from unpooled.transport.certificates import make_trial
 from unpooled.transport.mailbox import Mailbox
 from unpooled.transport.network import Addresses, NetworkTransport
 from unpooled.transport.trust import load_identity
-from unpooled.vertical import trees
-from unpooled.vertical.ground import LEAF, Ground, Grown, Seedling
-from unpooled.vertical.growing import grow
-from unpooled.vertical.messages import Trees
-from unpooled.vertical.model import Part
-from unpooled.vertical.parameters import XgbParameters, questions_of
+from unpooled.vertical.inputs import Columns
 from unpooled.vertical.team import Team, alone
-from unpooled.vertical.trees import Columns, Fitted, Target, fit, help_fit
+from unpooled.vertical.trees import ensemble as trees
+from unpooled.vertical.trees.ensemble import Fitted, Target, fit, help_fit
+from unpooled.vertical.trees.grower import grow
+from unpooled.vertical.trees.grower_state import LEAF, Ground, Grown, Seedling
+from unpooled.vertical.trees.messages import Trees
+from unpooled.vertical.trees.model import Part
+from unpooled.vertical.trees.parameters import XgbParameters, questions_of
 from unpooled.wire import kind_of
 
 COLUMNS = 12  # of each party

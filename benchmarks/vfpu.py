@@ -30,7 +30,7 @@ import lightgbm
 import numpy as np
 from rich.console import Console
 
-from unpooled.codec import Bools, Floats
+from unpooled.arrays import Bools, Floats
 from unpooled.data import datasets
 from unpooled.data.prepare import PrepareSettings, transform
 from unpooled.data.prepare import fit as learn_preparation

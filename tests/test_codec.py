@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
 from unpooled import codec as codec_module
+from unpooled.arrays import Bools, Floats, Ints, Ring
 from unpooled.codec import (
     ALIGNMENT,
     DTYPES,
@@ -21,13 +22,9 @@ from unpooled.codec import (
     MAX_DIMENSION,
     MAX_INT_BYTES,
     MAX_ITEMS,
-    Bools,
     Codec,
     Fault,
-    Floats,
-    Ints,
     Reader,
-    Ring,
     Writer,
     codec_for,
 )

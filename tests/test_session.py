@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unpooled.codec import Floats
+from unpooled.arrays import Floats
 from unpooled.control import Abort, Goodbye
 from unpooled.errors import (
     InputError,
@@ -205,7 +205,7 @@ def test_who_finishes_has_said_goodbye_heard_it_and_closed_the_ledger(opened: Op
     s = opened("bank", "telco")
     s["telco"].send("bank", Goodbye())
     s["bank"].finish()
-    assert kinds_in(tmp_path, "bank") == ["control.Goodbye"] * 2
+    assert kinds_in(tmp_path, "bank") == ["Goodbye"] * 2
     assert read_ledger(tmp_path / "bank.jsonl").closed
     assert not read_ledger(tmp_path / "telco.jsonl").closed
 
@@ -244,7 +244,7 @@ def test_peers_are_told_the_text_of_an_error_only_if_it_holds_no_data(
             act()
         assert caught.value.origin == "bank"
     for party in ("bank", "telco"):
-        assert kinds_in(tmp_path, party) == ["control.Abort"]
+        assert kinds_in(tmp_path, party) == ["Abort"]
         assert "secret" not in (tmp_path / f"{party}.jsonl").read_text(encoding="utf-8")
 
 
@@ -370,10 +370,10 @@ def test_peers_are_told_of_long_work_four_times_a_timeout_at_most(
         with s["bank"].scope("raise"):
             s["bank"].progress(step, 80)
     entries = read_ledger(tmp_path / "bank.jsonl").entries
-    assert {(e.way, e.kind, e.scope) for e in entries} == {("sent", "control.Working", "raise")}
+    assert {(e.way, e.kind, e.scope) for e in entries} == {("sent", "Working", "raise")}
     for peer in ("telco", "shop"):
         assert 16 <= sum(e.peer == peer for e in entries) <= 20
-        assert kinds_in(tmp_path, peer) == ["control.Working"] * sum(e.peer == peer for e in entries)
+        assert kinds_in(tmp_path, peer) == ["Working"] * sum(e.peer == peer for e in entries)
     s["bank"].send("telco", Number(7))
     assert s["telco"].recv("bank", Number).value == 7
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from unpooled.codec import MAX_DIMENSION, MAX_INT_BYTES, MAX_ITEMS, Bools, Bytes, Floats, Ints, Ints32, Ring
+from unpooled.arrays import Bools, Bytes, Floats, Ints, Ints32, Ring
+from unpooled.codec import MAX_DIMENSION, MAX_INT_BYTES, MAX_ITEMS
 from unpooled.control import Abort, Goodbye, PlanOffer
 from unpooled.errors import WireError
 from unpooled.wire import encode, message, read_body, read_header

@@ -45,13 +45,6 @@ DTYPES = {
     for t in (bool, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float32, float)
 }
 
-Bools = NDArray[np.bool_]
-Bytes = NDArray[np.uint8]
-Ints = NDArray[np.int64]
-Ints32 = NDArray[np.int32]
-Floats = NDArray[np.float64]
-Ring = NDArray[np.uint64]
-
 
 class Fault(WireError):
     """What is wrong with a value; `path` says where in a message, and grows on the way out, so that it costs nothing

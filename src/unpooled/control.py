@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unpooled.wire import message
+from unpooled.wire import kind_of, message
 
 _LONGEST = 500
 
@@ -40,3 +40,7 @@ class Waiting:
 @message(discloses="that this party is at work on something long", to="every other party")
 class Working:
     pass
+
+
+KINDS = frozenset(map(kind_of, (PlanOffer, Abort, Goodbye, Waiting, Working)))
+"""Every job has these."""

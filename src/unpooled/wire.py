@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeVar, dataclass_transform
 from unpooled.codec import U8, U16, Codec, Fault, Reader, Writer, fields_codec
 from unpooled.errors import WireError
 
-WIRE_VERSION = 1
+WIRE_VERSION = 2
 MAX_FRAME_BYTES = 2**32
 MAX_SCOPE_BYTES = 2**10
 HEAD_BYTES = 2**11
@@ -71,7 +71,7 @@ def message(*, discloses: str, to: str = "") -> Callable[[type[T]], type[T]]:
         made: Any = dataclass(frozen=True, eq=False)(cls)
         made.__codec__ = fields_codec(made)
         made.__disclosure__ = Disclosure(discloses, to)
-        made.__kind__ = f"{cls.__module__.removeprefix('unpooled.')}.{cls.__qualname__}"
+        made.__kind__ = _kind_named(cls)
         if not _KIND.fullmatch(made.__kind__.encode()):
             raise TypeError(f"{made.__kind__} cannot name a kind of message")
         _declared[made.__kind__] = made
@@ -80,9 +80,14 @@ def message(*, discloses: str, to: str = "") -> Callable[[type[T]], type[T]]:
     return decorate
 
 
-def is_message(kind: type) -> bool:
-    """Whether a class was declared with `message`."""
-    return "__disclosure__" in vars(kind)
+def _kind_named(cls: type) -> str:
+    """The name of a message class; one from outside the package has its module in front."""
+    if not cls.__module__.startswith("unpooled."):
+        return f"{cls.__module__}.{cls.__qualname__}"
+    other = _declared.get(cls.__qualname__, cls)
+    if other.__module__ != cls.__module__:
+        raise TypeError(f"{cls.__qualname__} is a message of {other.__module__} already")
+    return cls.__qualname__
 
 
 def kind_of(kind: type) -> str:

@@ -23,7 +23,7 @@ from unpooled.align.lists import (
     secret_order,
     sending,
 )
-from unpooled.codec import Bytes
+from unpooled.arrays import Bytes
 from unpooled.errors import ProtocolError
 from unpooled.run.simulate import simulate_roles
 from unpooled.session import Session

@@ -17,7 +17,7 @@ import rbcl
 
 from unpooled.align import ristretto
 from unpooled.align.ristretto import POINT_BYTES, checked, hashed_and_raised, new_secret, raised
-from unpooled.codec import Bytes
+from unpooled.arrays import Bytes
 from unpooled.errors import InputError, ProtocolError
 
 EXCHANGE = b"the exchange's name"

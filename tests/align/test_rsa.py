@@ -12,7 +12,7 @@ import pytest
 
 from unpooled.align import rsa
 from unpooled.align.rsa import EXPONENT, TAG_BYTES, PrivateKey
-from unpooled.codec import Bytes
+from unpooled.arrays import Bytes
 from unpooled.errors import ProtocolError
 
 EXCHANGE = b"the exchange's name"

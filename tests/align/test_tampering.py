@@ -15,7 +15,7 @@ from unpooled.align.blind_rsa import BlindedIds, Signatures, SignedTags, Signing
 from unpooled.align.ecdh import HiddenIds, RaisedIds
 from unpooled.align.opening import Limits, Opening
 from unpooled.align.ring import CommonRows, Tags
-from unpooled.codec import Bytes
+from unpooled.arrays import Bytes
 from unpooled.errors import PeerLost, ProtocolError, UnpooledError, WireError
 from unpooled.session import Session
 from unpooled.wire import Frame, encode, kind_of, read_body, read_header

@@ -189,10 +189,10 @@ def test_faults_are_found_before_anything_starts(
 
 
 def test_a_policy_that_forbids_the_job_is_found_before_anything_starts(job: Path) -> None:
-    spoil(job, "[private.coordinator]", '[private.shop.policy]\nnever_send = ["align.ecdh.RaisedIds"]')
+    spoil(job, "[private.coordinator]", '[private.shop.policy]\nnever_send = ["RaisedIds"]')
     assert refusal("run", job, "--dry-run") == (
         1,
-        "shop never sends align.ecdh.RaisedIds (policy.never_send), and this job needs it",
+        "shop never sends RaisedIds (policy.never_send), and this job needs it",
     )
 
 

@@ -8,7 +8,7 @@ import sklearn.metrics as reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unpooled.codec import Floats, Ints
+from unpooled.arrays import Floats, Ints
 from unpooled.errors import InputError
 from unpooled.evaluate.metrics import (
     Undefined,

@@ -13,20 +13,20 @@ import numpy as np
 import polars as pl
 import pytest
 
-from unpooled.codec import Floats
+from unpooled.arrays import Floats
 from unpooled.data.prepare import load_preparation, transform
 from unpooled.data.table import Table, table_from_frame
 from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.plan import Plan, fields_of
 from unpooled.jobs.private import Private
-from unpooled.jobs.train import Parameters
+from unpooled.jobs.train.job import Parameters
 from unpooled.run.conversation import role_of
 from unpooled.run.simulate import Outcome, simulate_job, simulate_roles
-from unpooled.vertical import trees
-from unpooled.vertical.linear_parameters import LinearParameters
-from unpooled.vertical.model import Model, Part, load
+from unpooled.vertical.linear.parameters import LinearParameters
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import alone
+from unpooled.vertical.trees import ensemble
+from unpooled.vertical.trees.model import Model, Part, load
 
 ROLES = {"telco": "passive", "bank": "active", "railway": "passive", "coordinator": "coordinator"}
 OWNERS = ("telco", "bank", "railway")
@@ -166,10 +166,10 @@ def _pooled(learning: Learning, plan: Plan, target: str, weight: str | None) -> 
     if weight:
         weights = trained * _rows_of(tables["bank"], predictions)[weight].to_numpy()
     values = labels.cast(pl.Float64).fill_null(0.0).to_numpy()
-    fitted = trees.fit(
+    fitted = ensemble.fit(
         alone(),
         parameters.model,
-        trees.Columns(np.hstack(blocks), tuple(names)),
+        ensemble.Columns(np.hstack(blocks), tuple(names)),
         [Target(values, weights, _seed_of_draws(predictions, parameters))],
     )
     return fitted.scores[0]

@@ -12,7 +12,7 @@ import pytest
 from unpooled.jobs.files import write_toml
 from unpooled.run import audit, audit_files
 from unpooled.run.folder import PLAN, STATUS
-from unpooled.vertical import growing, looking
+from unpooled.vertical.trees import grower, histogram
 
 TASKS = {"buys": 2, "group": 3, "amount": 0}
 TWO = ("telco", "bank", "coordinator")
@@ -102,7 +102,7 @@ def powers_of_two(call: Any, y: Any, *rest: Any, part: bool) -> Any:
     return HONEST(call, y, *rest, part=part)
 
 
-HONEST = looking._inputs
+HONEST = histogram._inputs
 NO_GRADIENTS = "what was sent are not the gradients that follow from the labels"
 
 
@@ -111,9 +111,9 @@ def test_powers_of_two_as_gradients_are_found(
     learning: Any, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
 ) -> None:
     model = {"hide_nodes": settings.get("hide_nodes", False), "trees": 1, "depth": 1}
-    monkeypatch.setattr(growing, "_split", lambda *_: ({}, {}))
-    monkeypatch.setattr(growing, "open_splits", lambda *_: {})
-    monkeypatch.setattr(looking, "_inputs", powers_of_two)
+    monkeypatch.setattr(grower, "_split", lambda *_: ({}, {}))
+    monkeypatch.setattr(grower, "open_splits", lambda *_: {})
+    monkeypatch.setattr(histogram, "_inputs", powers_of_two)
     own = {key: value for key, value in settings.items() if key != "hide_nodes"}
     learning.run(learning.plan(parties=TWO, model=model, **own))
     verdict = audited(learning.root / "run", sample=1)

@@ -17,8 +17,8 @@ from unpooled.pu.bags import is_bag
 from unpooled.run import audit, audit_files
 from unpooled.run.folder import purge
 from unpooled.secure.evidence import SECRETS, Evidence
-from unpooled.vertical import boosting, lending, trees
-from unpooled.vertical.trail import leaves_in, page_of
+from unpooled.vertical.trees import boosting, ensemble, passive
+from unpooled.vertical.trees.audit_trail import leaves_in, page_of
 
 TWO = ("telco", "bank", "coordinator")
 NO_GRADIENTS = "what was sent are not the gradients that follow from the labels, or it was opened wrongly"
@@ -94,8 +94,8 @@ def test_a_label_that_was_changed(run: Callable[..., Path], monkeypatch: pytest.
         inputs["values"][0, row] = 1 - inputs["values"][0, row]
         return inputs
 
-    honest = trees.inputs_of
-    monkeypatch.setattr(trees, "inputs_of", other_label)
+    honest = ensemble.inputs_of
+    monkeypatch.setattr(ensemble, "inputs_of", other_label)
     assert problems(run()) == {NO_GRADIENTS}
 
 
@@ -107,8 +107,8 @@ def test_other_columns_than_were_committed_to(
         kept = honest(own)
         return kept | {"columns": np.roll(kept["columns"], 1, axis=0)}
 
-    honest = lending.columns_kept
-    monkeypatch.setattr(lending, "columns_kept", others)
+    honest = passive.columns_kept
+    monkeypatch.setattr(passive, "columns_kept", others)
     folder = run(**settings)
     assert problems(folder, "bank", "telco") == {NO_COLUMNS}
     assert problems(folder) == set()

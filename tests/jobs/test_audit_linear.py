@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from unpooled.run import audit
-from unpooled.vertical import linear, linear_descent
+from unpooled.vertical.linear import descent, fitting
 
 TWO = ("telco", "bank", "coordinator")
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
@@ -61,8 +61,8 @@ def test_residuals_that_were_made_up(many: Any, monkeypatch: pytest.MonkeyPatch)
         return made_up
 
     with monkeypatch.context() as patch:
-        honest = linear_descent.own_residuals
-        patch.setattr(linear_descent, "own_residuals", deviating(honest, "bank", powers_of_two))
+        honest = descent.own_residuals
+        patch.setattr(descent, "own_residuals", deviating(honest, "bank", powers_of_two))
         many.run(many.plan(parties=TWO, model={"learner": "linear", "epochs": 1}))
     verdict = audit.trial(many.root / "run" / "telco", many.root / "run" / "bank", None)
     assert set(verdict.wrong.values()) == {DEVIATES}
@@ -75,8 +75,8 @@ def test_other_columns_than_were_committed_to(many: Any, monkeypatch: pytest.Mon
             inputs = {what: {name: -values for name, values in arrays.items()} for what, arrays in inputs.items()}
         honest(team, inputs)
 
-    honest = linear._exchange_commitments
-    monkeypatch.setattr(linear, "_exchange_commitments", others)
+    honest = fitting._exchange_commitments
+    monkeypatch.setattr(fitting, "_exchange_commitments", others)
     many.run(many.plan(parties=TWO, model={"learner": "linear", "epochs": 1}))
     verdict = audit.trial(many.root / "run" / "bank", many.root / "run" / "telco", None)
     assert set(verdict.wrong.values()) == {DEVIATES}

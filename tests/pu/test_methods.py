@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unpooled.codec import Bools, Floats
+from unpooled.arrays import Bools, Floats
 from unpooled.errors import InputError
 from unpooled.pu.bags import Bag
 from unpooled.pu.methods import rank

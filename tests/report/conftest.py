@@ -131,9 +131,9 @@ def write_run(tmp_path: Path) -> WriteRun:
             ledger = Ledger(home / LEDGER, party, digest)
             ways: tuple[Way, Way] = ("sent", "received")
             out, back = ways if party == "lab" else reversed(ways)
-            ledger.record(out, peer, "jobs.check.RowCount", "sizes", 41, SIZE)
-            ledger.record(out, peer, "jobs.check.Probe", "link", 1_000_072, NOTHING)
-            ledger.record(back, peer, "jobs.check.Echo", "link", 43, NOTHING)
+            ledger.record(out, peer, "RowCount", "sizes", 41, SIZE)
+            ledger.record(out, peer, "Probe", "link", 1_000_072, NOTHING)
+            ledger.record(back, peer, "Echo", "link", 43, NOTHING)
             ledger.close()
             if not closed:
                 lines = ledger.path.read_text().splitlines(keepends=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from unpooled.jobs.lookalike_list import RELIABLE
+from unpooled.jobs.lookalike.list_files import RELIABLE
 from unpooled.report.lookalike import EVALUATION
 from unpooled.report.page import write_report
 from unpooled.run.folder import REPORT, RESULT

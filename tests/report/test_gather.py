@@ -44,10 +44,10 @@ def test_one_party_of_a_real_run_knows_its_own_connections(real_run: Path) -> No
 def test_messages_that_disclose_come_first(write_run: WriteRun) -> None:
     lab = gather(write_run()).parties["lab"]
     assert [(message.kind, bool(message.disclosure.to)) for message in lab.messages("sent")] == [
-        ("jobs.check.RowCount", True),
-        ("jobs.check.Probe", False),
+        ("RowCount", True),
+        ("Probe", False),
     ]
-    assert [message.kind for message in lab.messages("received")] == ["jobs.check.Echo"]
+    assert [message.kind for message in lab.messages("received")] == ["Echo"]
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ def test_differences_between_ledgers_are_listed_up_to_a_limit(
     ledger = run / "clinic" / LEDGER
     ledger.write_text(ledger.read_text().splitlines(keepends=True)[0])
     first, second, _ = (words(item) for item in parsed(write_report(run)).iter("li"))
-    assert first == "frame 1 from lab to clinic: lab sent jobs.check.RowCount, clinic has no record of it"
+    assert first == "frame 1 from lab to clinic: lab sent RowCount, clinic has no record of it"
     monkeypatch.setattr("unpooled.report.page.DIFFERENCES_SHOWN", 2)
     listed = [words(item) for item in parsed(write_report(run)).iter("li")]
     assert listed == [first, second, "and 1 more; unpooled ledger --json shows them all"]

@@ -14,7 +14,7 @@ import pytest
 from unpooled.errors import InputError
 from unpooled.report.page import write_report
 from unpooled.run.folder import REPORT, RESULT
-from unpooled.vertical.messages import Sides
+from unpooled.vertical.trees.messages import Sides
 from unpooled.wire import disclosure_of
 
 WriteJob = Callable[..., Path]

@@ -19,8 +19,8 @@ from unpooled.report.page import write_report
 from unpooled.report.train import TrainSection, train_section
 from unpooled.run.folder import LEDGER, REPORT, RESULT
 from unpooled.secure.product import Contribution
-from unpooled.secure.shares import Hidden
-from unpooled.vertical.messages import LentColumns, Opened
+from unpooled.secure.shares.engine import Hidden
+from unpooled.vertical.trees.messages import LentColumns, Opened
 from unpooled.wire import disclosure_of
 
 WriteJob = Callable[..., Path]

@@ -16,7 +16,7 @@ from unpooled.report import train
 from unpooled.report.page import write_report
 from unpooled.run.folder import REPORT, RESULT
 from unpooled.secure.product import Contribution
-from unpooled.vertical.linear_messages import PartialScores
+from unpooled.vertical.linear.messages import PartialScores
 from unpooled.wire import disclosure_of
 
 WriteJob = Callable[..., Path]

@@ -11,7 +11,7 @@ from fault_jobs import JOBS, plan_of, privates_of
 from faults import Bench, Fault
 from unpooled import atomic
 from unpooled.ledger import read_ledger
-from unpooled.secure.asked import Asked
+from unpooled.secure.query_count import Asked
 
 EVERY = 127
 
@@ -50,7 +50,7 @@ def test_a_dead_party_does_nothing_more(bench: Bench) -> None:
     assert '"state": "running"' in (home / "status.json").read_text()
     ledger = read_ledger(home / "ledger.jsonl")
     assert not ledger.closed
-    assert "control.Abort" not in {entry.kind for entry in ledger.entries}
+    assert "Abort" not in {entry.kind for entry in ledger.entries}
     assert {str(error).partition(" (")[0] for party, error in attempt.errors.items() if party != "bank"} == {
         "bank: the connection was lost"
     }
@@ -66,7 +66,7 @@ class KilledWhenItHasAnswered(Attempt):
 
     def event(self, party: str, what: str, thread: str = "", half: Callable[[], None] | None = None) -> None:
         super().event(party, what, thread, half)
-        if what == 'line "way": "sent", "peer": "bank", "kind": "secure.product.Contribution"':
+        if what == 'line "way": "sent", "peer": "bank", "kind": "Contribution"':
             self.answering = True
         elif self.answering and (party, what) == ("telco", "message sent"):
             self.die(party)

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from unpooled.errors import Deadlock, InputError, PeerError, ProtocolError
-from unpooled.secure import paillier
 from unpooled.secure.calls import Call, Dense, Inputs, OneHot
-from unpooled.secure.dealer import Deal, Dealt, Item
 from unpooled.secure.engine import MaskSeed, Rules
-from unpooled.secure.packing import RING_BITS, slots_for
+from unpooled.secure.paillier import engine
 from unpooled.secure.product import Contribution
-from unpooled.secure.shares import Hidden, Orders
+from unpooled.secure.shares.dealer import Deal, DealItem, Dealt
+from unpooled.secure.shares.engine import Hidden, Orders
+from unpooled.secure.shares.packing import RING_BITS, slots_for
 
 PAIR = (("telco", "bank"),)
 ALL = ("telco", "shop", "bank")
@@ -231,12 +231,12 @@ def test_a_wrong_share_is_found_out_by_the_bound(
 def byte_changed(place: int) -> Callable[[Any], Any]:
     """Decrypt the first sum wrongly, by a power of two."""
 
-    def spoil(decrypted: paillier.Decrypted) -> paillier.Decrypted:
+    def spoil(decrypted: engine.Decrypted) -> engine.Decrypted:
         sums = decrypted.sums[0].copy()
         sums[0, place] ^= 1
         return replace(decrypted, sums=(sums, *decrypted.sums[1:]))
 
-    return changed(paillier.Decrypted, spoil)
+    return changed(engine.Decrypted, spoil)
 
 
 def test_wrong_decryption_is_found_out_above_the_results(
@@ -406,6 +406,6 @@ def test_the_coordinator_refuses_impossible_requests(
         items = getattr(message, "items", ())
         return replace(message, items=tuple(replace(item, **change) for item in items)) if items else message
 
-    assert change.keys() <= Item.__dataclass_fields__.keys()
+    assert change.keys() <= DealItem.__dataclass_fields__.keys()
     with pytest.raises(ProtocolError, match=text):
         multiply(rules_for("shares"), [[made(DENSE)]], tamper={"bank": spoil})

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from unpooled.errors import Deadlock, PeerError, ProtocolError
-from unpooled.secure import shares
 from unpooled.secure.calls import Call, Dense, OneHot
 from unpooled.secure.engine import Rules, next_tags
+from unpooled.secure.shares import engine as shares
 
 ALL = ("telco", "shop", "bank")
 TELCO, SHOP = (("telco", "bank"),), (("shop", "bank"),)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from unpooled.ledger import reconcile
 from unpooled.secure.calls import LARGEST, Call, Dense, Inputs, OneHot
-from unpooled.secure.dealer import method_of
 from unpooled.secure.engine import Rules
 from unpooled.secure.product import forget
+from unpooled.secure.shares.dealer import method_of
 
 PAIR = (("telco", "bank"),)
 ALL = ("telco", "shop", "bank")

@@ -19,11 +19,14 @@ import numpy as np
 import pytest
 
 from unpooled.errors import ProtocolError
-from unpooled.secure import dealer, mod64, paillier, permute, randomness, shares
+from unpooled.secure import mod64, randomness
 from unpooled.secure.calls import Call, Dense, Inputs, OneHot
 from unpooled.secure.engine import MaskSeed, Rules
+from unpooled.secure.paillier import engine as paillier
 from unpooled.secure.product import Contribution
 from unpooled.secure.randomness import expand, expansions, shuffles
+from unpooled.secure.shares import dealer, permutation
+from unpooled.secure.shares import engine as shares
 
 PAIR = ("telco", "bank")
 ALL = ("telco", "shop", "bank")
@@ -272,7 +275,7 @@ def expanding(monkeypatch: pytest.MonkeyPatch, purpose: bytes, change: Callable[
 
     for module in (dealer, shares):
         monkeypatch.setattr(module, "expand", broken)
-    monkeypatch.setattr(permute, "expansions", broken_parts)
+    monkeypatch.setattr(permutation, "expansions", broken_parts)
 
 
 def nothing(seed: bytes, purpose: bytes, shape: tuple[int, ...]) -> np.ndarray:
@@ -295,7 +298,7 @@ def without_shuffling(monkeypatch: pytest.MonkeyPatch) -> None:
     def in_order(seed: bytes, purpose: bytes, shapes: list[tuple[int, int]]) -> Iterator[np.ndarray]:
         return (np.tile(np.arange(rows), (count, 1)) for count, rows in shapes)
 
-    monkeypatch.setattr(permute, "shuffles", in_order)
+    monkeypatch.setattr(permutation, "shuffles", in_order)
 
 
 def one_mask_for_all_unnoticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unpooled.codec import Bytes
+from unpooled.arrays import Bytes
 from unpooled.ledger import Ledger
 from unpooled.session import Session
 from unpooled.transport.mailbox import Mailbox

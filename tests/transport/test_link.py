@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unpooled.codec import ALIGNMENT, Bytes
+from unpooled.arrays import Bytes
+from unpooled.codec import ALIGNMENT
 from unpooled.control import Goodbye, Working
 from unpooled.errors import PeerFailed, PeerLost, PeerSilent, WireError
 from unpooled.ledger import Ledger
@@ -213,7 +214,7 @@ def refusal(certs: Path, mailbox: Mailbox, size: int, head: bytes) -> str:
 
 def test_news_are_short_for_ever(certs: Path, mailbox: Mailbox) -> None:
     said = refusal(certs, mailbox, 3 * 2**29, encode(Goodbye()).joined())
-    assert f"telco announced a control.Goodbye of {3 * 2**29} bytes, which never has more than {SMALL_BYTES}" in said
+    assert f"telco announced a Goodbye of {3 * 2**29} bytes, which never has more than {SMALL_BYTES}" in said
 
 
 def test_a_message_of_fixed_size_is_no_larger_than_declared(certs: Path, mailbox: Mailbox) -> None:

@@ -117,7 +117,7 @@ def test_bad_news_come_before_messages_and_the_first_of_them_stays(box: Mailbox)
 
 def test_an_abort_that_cannot_be_read_is_bad_news_all_the_same(box: Mailbox) -> None:
     box.deliver("telco", encode(Abort("telco", "ValueError")).joined()[:-1])
-    with pytest.raises(PeerFailed, match=r"telco sent a control.Abort that cannot be read"):
+    with pytest.raises(PeerFailed, match=r"telco sent a Abort that cannot be read"):
         box.check()
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from unpooled.codec import Bytes
+from unpooled.arrays import Bytes
 from unpooled.errors import CertificateError, PeerFailed, PeerLost, PeerSilent, PlanError, ProtocolError, UnpooledError
 from unpooled.ledger import Ledger, read_ledger, reconcile
 from unpooled.session import Session

@@ -12,17 +12,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unpooled.codec import Floats
+from unpooled.arrays import Floats
 from unpooled.ledger import Record
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.engine import Engine, Rules, limit_bits, open_engine
 from unpooled.secure.product import finish, serve
 from unpooled.session import Session
-from unpooled.vertical import trees as fitting
-from unpooled.vertical.budget import bits_needed
-from unpooled.vertical.ground import LEAF, Grown, Seedling
-from unpooled.vertical.model import Model, Part
-from unpooled.vertical.parameters import (
+from unpooled.vertical.inputs import Columns
+from unpooled.vertical.targets import Target
+from unpooled.vertical.team import Team, alone
+from unpooled.vertical.trees import ensemble as fitting
+from unpooled.vertical.trees.budget import bits_needed
+from unpooled.vertical.trees.ensemble import Fitted, fit, help_fit, lent_binning
+from unpooled.vertical.trees.grower_state import LEAF, Grown, Seedling
+from unpooled.vertical.trees.model import Model, Part
+from unpooled.vertical.trees.parameters import (
     AnyTrees,
     ForestParameters,
     GbdtParameters,
@@ -30,10 +34,7 @@ from unpooled.vertical.parameters import (
     XgbParameters,
     questions_of,
 )
-from unpooled.vertical.predicting import help_predict, scores
-from unpooled.vertical.targets import Target
-from unpooled.vertical.team import Team, alone
-from unpooled.vertical.trees import Columns, Fitted, fit, help_fit, lent_binning
+from unpooled.vertical.trees.predictor import help_predict, scores
 
 ACTIVE, COORDINATOR = "bank", "coordinator"
 

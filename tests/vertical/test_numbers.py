@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from unpooled.codec import Floats
+from unpooled.arrays import Floats
 from unpooled.errors import InputError
 from unpooled.vertical import numbers
 from unpooled.vertical.numbers import exact_sum, exp, from_integers, log, mean_of, sigmoid, softmax, to_integers

@@ -21,7 +21,7 @@ from unpooled.align.ecdh import Matches
 from unpooled.align.lists import common_positions, cut, joined, receiving, secret_order, sending
 from unpooled.align.opening import Exchange
 from unpooled.align.rsa import TAG_BYTES
-from unpooled.codec import Bytes, Ints
+from unpooled.arrays import Bytes, Ints
 from unpooled.errors import ProtocolError
 from unpooled.session import Session
 from unpooled.wire import message

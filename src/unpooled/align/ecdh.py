@@ -20,7 +20,7 @@ from functools import partial
 from unpooled.align.lists import by_turns, common_positions, counted, cut, joined, receiving, secret_order, sending
 from unpooled.align.opening import Exchange
 from unpooled.align.ristretto import POINT_BYTES, checked, hashed_and_raised, new_secret, raised
-from unpooled.codec import Bytes, Ints
+from unpooled.arrays import Bytes, Ints
 from unpooled.session import Session
 from unpooled.wire import message
 from unpooled.workers import in_order

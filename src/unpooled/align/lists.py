@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from unpooled.codec import Bytes, Ints
+from unpooled.arrays import Bytes, Ints
 from unpooled.errors import ProtocolError
 from unpooled.session import Session
 

@@ -30,7 +30,7 @@ from unpooled.align.lists import (
 )
 from unpooled.align.opening import Exchange, TooFew, tell_too_few
 from unpooled.align.ristretto import POINT_BYTES, checked, hashed_and_raised, new_secret, raised
-from unpooled.codec import Bytes, Ints
+from unpooled.arrays import Bytes, Ints
 from unpooled.errors import ProtocolError
 from unpooled.session import Session
 from unpooled.wire import message

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.codec import Bytes
+from unpooled.arrays import Bytes
 from unpooled.errors import InputError, ProtocolError
 
 POINT_BYTES = 32

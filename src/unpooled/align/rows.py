@@ -30,7 +30,7 @@ from unpooled.align.opening import (
 )
 from unpooled.align.ring import SALT_BYTES, Common, CommonRows, told_common
 from unpooled.align.same import require_same_rows
-from unpooled.codec import Ints
+from unpooled.arrays import Ints
 from unpooled.data.table import Table
 from unpooled.errors import RefusedError
 from unpooled.session import Session

@@ -18,7 +18,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric import rsa
 from gmpy2 import mpz
 
-from unpooled.codec import Bytes
+from unpooled.arrays import Bytes
 from unpooled.errors import ProtocolError
 
 EXPONENT = 65537

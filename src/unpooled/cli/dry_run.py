@@ -9,12 +9,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from unpooled.jobs.answers import answers_of
 from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
+from unpooled.jobs.preflight import Rehearsal
 from unpooled.jobs.private import Private
-from unpooled.jobs.rehearsal import Rehearsal
+from unpooled.jobs.query_bounds import answers_of
 
 
 def show_dry_run(

@@ -24,8 +24,8 @@ from unpooled.errors import InputError
 from unpooled.evaluate.lookalike import Evaluation, Id, Outcomes, Part, evaluate
 from unpooled.jobs.files import load_plan
 from unpooled.jobs.kinds import faults, parameters_of
-from unpooled.jobs.lookalike import Parameters
-from unpooled.jobs.lookalike_list import RELIABLE
+from unpooled.jobs.lookalike.job import Parameters
+from unpooled.jobs.lookalike.list_files import RELIABLE
 from unpooled.jobs.plan import Plan
 from unpooled.report.listed import ListFile, read_list
 from unpooled.report.lookalike import EVALUATION

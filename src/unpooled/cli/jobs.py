@@ -28,8 +28,8 @@ from unpooled.jobs.example_job import write_job_files
 from unpooled.jobs.files import Job, load_job, load_plan, load_private
 from unpooled.jobs.kinds import KINDS, Result
 from unpooled.jobs.plan import Plan
+from unpooled.jobs.preflight import rehearse
 from unpooled.jobs.private import Private, check_fits
-from unpooled.jobs.rehearsal import rehearse
 from unpooled.jobs.templates import job_template, plan_template, private_template
 from unpooled.jobs.work import WORKING
 from unpooled.report.page import write_report

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.codec import Bools, Floats
+from unpooled.arrays import Bools, Floats
 from unpooled.errors import InputError
 
 Values = NDArray[Any]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unpooled.codec import Floats
+from unpooled.arrays import Floats
 from unpooled.errors import InputError
 from unpooled.evaluate.metrics import Undefined, Values
 from unpooled.evaluate.metrics import auc as auc_of_classes

@@ -8,11 +8,16 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from unpooled import control
 from unpooled.errors import PlanError, RefusedError
-from unpooled.jobs import align, check, lookalike, predict, train
+from unpooled.jobs.align import job as align
+from unpooled.jobs.check import job as check
+from unpooled.jobs.lookalike import job as lookalike
 from unpooled.jobs.outline import Exchange, frame_of_every_job
 from unpooled.jobs.plan import Plan
+from unpooled.jobs.predict import job as predict
 from unpooled.jobs.private import Policy
+from unpooled.jobs.train import job as train
 from unpooled.jobs.work import Work
 from unpooled.session import Session
 from unpooled.wire import is_declared
@@ -85,7 +90,7 @@ def outline_of(plan: Plan) -> list[Exchange]:
 def check_policy(plan: Plan, party: str, policy: Policy) -> None:
     """Refuse, before the start, a job that would send what this party's policy says must never leave."""
     for kind in policy.never_send:
-        if not is_declared(kind) or kind.startswith("control."):
+        if not is_declared(kind) or kind in control.KINDS:
             raise PlanError(f"{party}: policy.never_send: {kind!r} is no kind of message that could be left out")
     for exchange in outline_of(plan):
         if exchange.sender == party and exchange.kind in policy.never_send and not exchange.only_if:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from unpooled.codec import Bools, Floats
+from unpooled.arrays import Bools, Floats
 from unpooled.data.columns import Kind, as_text, fault, kind_name
 from unpooled.data.table import Table
 from unpooled.jobs.private import Private

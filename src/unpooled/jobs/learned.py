@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from unpooled.codec import Bools, Floats
-from unpooled.vertical.linear_model import LinearModel, LinearModels, LinearPart, LinearParts
-from unpooled.vertical.model import Model, Part
+from unpooled.arrays import Bools, Floats
+from unpooled.vertical.linear.model import LinearModel, LinearModels, LinearPart, LinearParts
+from unpooled.vertical.trees.model import Model, Part
 
 AnyWhole = Model | LinearModel | LinearModels
 """What the active party keeps of a model."""

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from unpooled import atomic
-from unpooled.codec import Bools, Floats
+from unpooled.arrays import Bools, Floats
 from unpooled.evaluate import metrics
 from unpooled.jobs.labels import Labels
 

@@ -14,11 +14,11 @@ from unpooled.data.sources import load
 from unpooled.data.table import Table
 from unpooled.errors import RefusedError
 from unpooled.jobs.labels import check_weights
+from unpooled.jobs.model_files import reading
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, check_fits
-from unpooled.jobs.saved import reading
-from unpooled.secure.asked import Asked
 from unpooled.secure.evidence import RECEIVED, SECRETS, Evidence
+from unpooled.secure.query_count import Asked
 
 WORKING = ".working"
 """The folder for what a run needs while it runs and nobody needs afterwards; `unpooled purge` removes it."""

@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from unpooled.codec import Bools, Floats, Ints
+from unpooled.arrays import Bools, Floats, Ints
 from unpooled.errors import InputError
 from unpooled.vertical.numbers import exp, log
 

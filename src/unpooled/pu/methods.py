@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from unpooled.codec import Bools, Floats, Ints
+from unpooled.arrays import Bools, Floats, Ints
 from unpooled.errors import InputError
 from unpooled.pu.bags import Learn, drawn_bags, folded_bags, outside_means
 from unpooled.pu.ranking import Ranking, likeliest

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unpooled.codec import Bools, Floats, Ints
+from unpooled.arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

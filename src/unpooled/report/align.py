@@ -9,7 +9,7 @@ from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from unpooled.align.rows import Places
 from unpooled.errors import PlanError
-from unpooled.jobs.align import ALIGNED, Parameters, places_of
+from unpooled.jobs.align.job import ALIGNED, Parameters, places_of
 from unpooled.jobs.kinds import parameters_of
 from unpooled.report.funnel import Funnel, Tally, funnel_of
 from unpooled.report.gather import PartyFiles, Story

@@ -9,7 +9,7 @@ import polars as pl
 
 from unpooled.data.columns import rows_named, unfit_ids
 from unpooled.errors import InputError
-from unpooled.jobs.lookalike_list import TIERS, as_sent
+from unpooled.jobs.lookalike.list_files import TIERS, as_sent
 
 _ADDED = ("rank", "score", "tier", "iteration")
 """What stands behind the ids; a name that an id column has already comes with something after it."""

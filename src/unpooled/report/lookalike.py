@@ -11,8 +11,8 @@ from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeInt, Positi
 from unpooled.errors import InputError
 from unpooled.evaluate.lookalike import Evaluation
 from unpooled.jobs.kinds import faults, parameters_of
-from unpooled.jobs.lookalike import Parameters
-from unpooled.jobs.lookalike_list import RELIABLE
+from unpooled.jobs.lookalike.job import Parameters
+from unpooled.jobs.lookalike.list_files import RELIABLE
 from unpooled.report.align import AlignSection, align_section
 from unpooled.report.chart import Chart, histogram_chart, precision_recall_chart
 from unpooled.report.gather import PartyFiles, Story
@@ -31,7 +31,7 @@ from unpooled.report.train import (
 )
 from unpooled.report.words import listed, many
 from unpooled.run.folder import read_json
-from unpooled.vertical.linear_parameters import LinearParameters
+from unpooled.vertical.linear.parameters import LinearParameters
 
 EVALUATION = "evaluation.json"
 TOP_SHOWN = 20

@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, Field, NonNegativeInt, TypeAdapter, ValidationError
 
+from unpooled import control
 from unpooled.errors import InputError
 from unpooled.jobs.kinds import faults
 from unpooled.ledger import Way
@@ -19,8 +20,6 @@ T = TypeVar("T")
 
 Number = Annotated[float, Field(ge=-1e150, le=1e150)]
 """One that can be drawn."""
-
-_OF_EVERY_JOB = "control."
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def learnt(story: Story, learner: str, tellers: Sequence[str]) -> dict[str, tupl
 def _disclosed(files: PartyFiles, way: Way, peer: str) -> tuple[Told, ...]:
     messages: dict[str, int] = {}
     for line in files.lines:
-        belongs = (line.way, line.peer) == (way, peer) and not line.kind.startswith(_OF_EVERY_JOB)
+        belongs = (line.way, line.peer) == (way, peer) and line.kind not in control.KINDS
         if belongs and line.disclosure.to:
             messages[line.disclosure.what] = messages.get(line.disclosure.what, 0) + line.frames
     return tuple(Told(what, count) for what, count in messages.items())

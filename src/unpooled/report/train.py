@@ -9,14 +9,14 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, FiniteFloat, NonNegativeInt
 
 from unpooled.jobs.kinds import parameters_of
-from unpooled.jobs.train import Parameters
+from unpooled.jobs.train.job import Parameters
 from unpooled.report.align import AlignSection, align_section
 from unpooled.report.chart import Chart, calibration_chart, loss_chart, precision_recall_chart, roc_chart
 from unpooled.report.gather import Story
 from unpooled.report.measures import Measure, best_known, measures_of
 from unpooled.report.results import Number, Told, learnt, result_of
 from unpooled.report.words import listed, many
-from unpooled.vertical.linear_parameters import LinearParameters
+from unpooled.vertical.linear.parameters import LinearParameters
 
 COLUMNS_SHOWN = 15
 SETS = ("test", "train")

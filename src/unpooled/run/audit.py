@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unpooled.errors import InputError
-from unpooled.jobs import lookalike, train
 from unpooled.jobs.files import load_plan
 from unpooled.jobs.kinds import parameters_of
+from unpooled.jobs.lookalike import job as lookalike
 from unpooled.jobs.plan import Plan, digest_of, fields_of
+from unpooled.jobs.train import job as train
 from unpooled.jobs.work import WORKING
 from unpooled.pu.bags import is_bag
 from unpooled.run.audit_files import Answer, Opening, Request, Salt, read_answer, read_request
@@ -35,15 +36,15 @@ from unpooled.secure.evidence import (
     page_in,
     received_in,
 )
-from unpooled.secure.reopening import opening_of
-from unpooled.vertical.checking import ColumnsCheck, GradientsCheck
-from unpooled.vertical.checking import pages_needed as trees_pages
-from unpooled.vertical.linear_checking import LinearCheck
-from unpooled.vertical.linear_checking import pages_needed as linear_pages
-from unpooled.vertical.linear_parameters import LinearParameters
-from unpooled.vertical.parameters import AnyTrees
+from unpooled.secure.reproduction import opening_of
+from unpooled.vertical.linear.audit import LinearCheck
+from unpooled.vertical.linear.audit import pages_needed as linear_pages
+from unpooled.vertical.linear.parameters import LinearParameters
 from unpooled.vertical.team import Team
-from unpooled.vertical.trail import COLUMNS, TARGETS
+from unpooled.vertical.trees.audit import ColumnsCheck, GradientsCheck
+from unpooled.vertical.trees.audit import pages_needed as trees_pages
+from unpooled.vertical.trees.audit_trail import COLUMNS, TARGETS
+from unpooled.vertical.trees.parameters import AnyTrees
 
 Check = GradientsCheck | ColumnsCheck | LinearCheck
 

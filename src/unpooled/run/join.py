@@ -7,8 +7,8 @@ from pathlib import Path
 from unpooled.errors import PlanError
 from unpooled.jobs.kinds import Result
 from unpooled.jobs.plan import Plan
+from unpooled.jobs.preflight import identity_of, rehearse
 from unpooled.jobs.private import Private
-from unpooled.jobs.rehearsal import identity_of, rehearse
 from unpooled.run.conversation import Linked, take_part
 from unpooled.run.progress import Watcher
 from unpooled.transport.network import Addresses, NetworkTransport

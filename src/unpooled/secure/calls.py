@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.codec import Ints, Ints32
+from unpooled.arrays import Ints, Ints32
 from unpooled.errors import InputError
 
 T = TypeVar("T")

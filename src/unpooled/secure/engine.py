@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Literal, Protocol
 
-from unpooled.codec import Bytes, Ints
+from unpooled.arrays import Bytes, Ints
 from unpooled.control import spoken
 from unpooled.errors import InputError, PlanError, ProtocolError, RefusedError
 from unpooled.secure.calls import Call, Dense, Inputs
 from unpooled.secure.evidence import Evidence
-from unpooled.secure.paillier_keys import check_size
+from unpooled.secure.paillier.keys import check_size
 from unpooled.secure.randomness import SEED_BYTES, new_seed
-from unpooled.secure.serving import Serving
-from unpooled.secure.stock import Stock
+from unpooled.secure.service_limits import Serving
+from unpooled.secure.shares.stock import Stock
 from unpooled.session import Session
 from unpooled.wire import message
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unpooled.codec import Floats, Ints
+from unpooled.arrays import Floats, Ints
 from unpooled.errors import InputError
 
 _MOST_BITS = 52

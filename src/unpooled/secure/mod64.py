@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.codec import Bytes, Ints, Ints32, Ring
+from unpooled.arrays import Bytes, Ints, Ints32, Ring
 from unpooled.errors import ProtocolError
 
 T = TypeVar("T", bound=np.generic)

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from unpooled.codec import Bytes, Ints, Ring
+from unpooled.arrays import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
 from unpooled.secure.calls import Call, Dense, Inputs, given
 from unpooled.secure.engine import Engine, Rules
-from unpooled.secure.serving import Serving
+from unpooled.secure.service_limits import Serving
 from unpooled.session import ITEM_BYTES
 from unpooled.wire import message
 

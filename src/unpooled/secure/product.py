@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from unpooled.codec import Bytes, Ints, Ring
+from unpooled.arrays import Bytes, Ints, Ring
 from unpooled.errors import PlanError, ProtocolError
-from unpooled.secure import paillier, plain, shares
+from unpooled.secure import plain
 from unpooled.secure.calls import Call, Inputs, check_call, check_inputs
 from unpooled.secure.engine import Engine, Protection, Rules, count_questions, next_tags, open_engine
-from unpooled.secure.serving import Serving
+from unpooled.secure.paillier import engine as paillier
+from unpooled.secure.service_limits import Serving
+from unpooled.secure.shares import engine as shares
 from unpooled.session import ITEM_BYTES
 from unpooled.wire import message
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
-from unpooled.codec import Ints, Ring
+from unpooled.arrays import Ints, Ring
 from unpooled.secure.mod64 import first_places
 
 SEED_BYTES = 32

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.codec import Floats, Ints
+from unpooled.arrays import Floats, Ints
 from unpooled.errors import InputError
 
 _LN2_HIGH = float.fromhex("0x1.62e42fep-1")  # the first 28 bits of ln 2: exact times a whole number of up to 25

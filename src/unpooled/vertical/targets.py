@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.codec import Bools, Floats, Ints
+from unpooled.arrays import Bools, Floats, Ints
 from unpooled.errors import InputError
 from unpooled.vertical.numbers import exact_sum, mean_of
 

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unpooled.codec import Floats
+from unpooled.arrays import Floats
 from unpooled.ledger import Record
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.engine import Engine, Rules, open_engine
 from unpooled.secure.product import finish, serve
 from unpooled.session import Session
-from unpooled.vertical.linear import Columns, FittedLinear, Target, fit, help_fit
-from unpooled.vertical.linear_model import LinearModel, LinearPart
-from unpooled.vertical.linear_parameters import LinearParameters
-from unpooled.vertical.linear_scoring import help_predict, score
+from unpooled.vertical.inputs import Columns
+from unpooled.vertical.linear.fitting import FittedLinear, Target, fit, help_fit
+from unpooled.vertical.linear.model import LinearModel, LinearPart
+from unpooled.vertical.linear.parameters import LinearParameters
+from unpooled.vertical.linear.predictor import help_predict, score
 from unpooled.vertical.team import Team
 
 ACTIVE, COORDINATOR = "bank", "coordinator"

@@ -1,0 +1,345 @@
+"""Find look-alikes: who else is very likely what the seeker's people are; nobody shows its table."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Self
+
+import numpy as np
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+
+from unpooled.align import rows
+from unpooled.align.rows import Aligned, Places
+from unpooled.arrays import Bools
+from unpooled.checkpoint import open_checkpoint
+from unpooled.data.prepare import Preparation, transform
+from unpooled.data.prepare import fit as fit_preparation
+from unpooled.data.table import Table
+from unpooled.errors import PlanError
+from unpooled.jobs import model_files
+from unpooled.jobs.align import job as align
+from unpooled.jobs.labels import features_of
+from unpooled.jobs.lookalike import list_files
+from unpooled.jobs.lookalike.figures import estimates_of, histogram, judged, promotions_of
+from unpooled.jobs.lookalike.list_files import Lookalikes
+from unpooled.jobs.outline import Exchange
+from unpooled.jobs.plan import Plan, digest_of, fields_of
+from unpooled.jobs.private import Private
+from unpooled.jobs.product_outline import (
+    answered_in,
+    answering_limits,
+    check_engine,
+    rules_of,
+    served,
+    waiting_for_end,
+    waiting_outline,
+)
+from unpooled.jobs.train import linear, trees
+from unpooled.jobs.train.job import AnyModel
+from unpooled.jobs.work import WORKING, Work, evidence_for
+from unpooled.pu.estimates import spies
+from unpooled.pu.federated import search
+from unpooled.pu.federated.memory import Memory
+from unpooled.pu.federated.messages import GoOnFrom, NextBags, NoMoreBags, StandsAt
+from unpooled.pu.ranking import Ranking
+from unpooled.pu.settings import BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
+from unpooled.secure.engine import HowFar, MaskSeed, Stop, follow, open_engine
+from unpooled.secure.paillier.key_holder import SharedKey
+from unpooled.secure.product import finish
+from unpooled.session import Session
+from unpooled.settings import tag_by
+from unpooled.version import __version__
+from unpooled.vertical.inputs import Columns
+from unpooled.vertical.linear.model import LinearParts
+from unpooled.vertical.linear.parameters import LinearParameters
+from unpooled.vertical.team import Team
+from unpooled.vertical.trees.parameters import GbdtParameters
+
+_SEEDS = 2**63
+_CHECKPOINT = "checkpoint"
+_SPIES = 0.2
+_LISTED_BYTES = 2**10
+"""More than a row of the list takes, on average."""
+_ONCE = (MaskSeed, SharedKey, Stop)
+"""What is said once, however often is learned."""
+
+
+def _named(method: Any) -> Any:
+    """A method's name alone stands for the method with its defaults."""
+    return {"name": method} if isinstance(method, str) else method
+
+
+AnyMethod = Annotated[
+    Annotated[VfpuSettings, Tag("[vfpu]")]
+    | Annotated[BaggingSettings, Tag("[bagging]")]
+    | Annotated[TwoStepSettings, Tag("[two-step]")]
+    | Annotated[NaiveSettings, Tag("[naive]")],
+    Discriminator(
+        tag_by("name", default="vfpu"),
+        custom_error_type="method",
+        custom_error_message="must be 'vfpu', 'bagging', 'two-step' or 'naive', or a table with one of these as name",
+    ),
+    BeforeValidator(_named),
+]
+
+
+_SMALL = GbdtParameters(depth=3)
+"""Bags are small, and deep trees would learn them by heart."""
+
+
+def _begun_small(model: Any) -> Any:
+    """A section for gbdt, or for no learner by name, changes the job's default, not the learner's own."""
+    if isinstance(model, Mapping) and model.get("learner", _SMALL.learner) == _SMALL.learner:
+        return {"depth": _SMALL.depth, **model}
+    return model
+
+
+class Parameters(align.Parameters):
+    """What a search for look-alikes can be told."""
+
+    top: int | None = Field(None, description="how many look-alikes the seeker receives", ge=1)
+    share: float | None = Field(
+        None,
+        description="the same as a share of the rows that the seeker does not know; with neither, those that were "
+        "promoted, or without promotions as many as the estimated share of positives suggests",
+        gt=0,
+        le=1,
+    )
+    estimate: bool = Field(
+        True, description="learn five models more, to estimate how many there are and whether the seeker's are typical"
+    )
+    stop: bool = Field(
+        False,
+        description="with vfpu: hide a fifth of the seeker's people among the others, and stop when promotions hold "
+        "far fewer of them than before",
+    )
+    method: AnyMethod = Field(
+        VfpuSettings(),
+        description="how they are found: vfpu, with what is below; bagging, which has bags; two-step, which has first, "
+        "folds, balanced and shares; or naive, which has folds and balanced",
+    )
+    model: Annotated[AnyModel, BeforeValidator(_begun_small)] = Field(
+        _SMALL,
+        description="the learner and its settings: gbdt with small trees, since bags are small, and what is below; or "
+        "xgb, lgb, rf or linear, as for train",
+    )
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.top is not None and self.share is not None:
+            raise ValueError("top and share: give one of them")
+        promotes = isinstance(self.method, VfpuSettings)
+        if self.stop and not promotes:
+            raise ValueError("stop: only vfpu has promotions to stop after")
+        if not (promotes or self.estimate or self.top or self.share):
+            raise ValueError("estimate: without it, and without promotions, say how many with top or share")
+        if self.model.classes != 2:
+            raise ValueError("model.classes: two are told apart here, positive and other")
+        return self
+
+
+def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
+    """Every party's part: align, make ready, learn, deliver."""
+    plan, places = work.plan, places_of(work.plan, work.parameters)
+    if session.party == places.seeker and work.table is not None:
+        return _seek(session, work, places, work.table)
+    common = align.common_rows(session, work, places)
+    known = _known(session, work, places, common) if isinstance(common, align.Common) else None
+    with session.scope("find"):
+        rules = rules_of(plan, _questions(work.parameters))
+        engine = open_engine(
+            session,
+            rules,
+            plan.owners,
+            plan.active,
+            places.coordinator,
+            *answering_limits(work.private.policy),
+            evidence_for(work),
+        )
+        if not isinstance(common, align.Common):
+            return served(engine, work.private.policy, common, work.parameters.model.classes)
+    team = Team(plan.active, plan.owners, engine, common.digest, waiting_for_end(plan))
+    found = _help(team, work, common.table) if known is None else _find(team, work, common.table, known)
+    return common.counts | found | answered_in(engine)
+
+
+def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
+    """What a search says; how often depends on the rows, and on how learning goes."""
+    places = places_of(plan, parameters)
+    active, model = plan.active, parameters.model
+    said = align.outline(plan, parameters)
+    for party in plan.with_role("passive"):
+        said += [Exchange(party, active, StandsAt, 1, 60), Exchange(active, party, GoOnFrom, 1, 60)]
+        said.append(Exchange(active, party, NextBags))
+    learning = linear.outline(plan, model) if isinstance(model, LinearParameters) else trees.outline(plan, model)
+    said += waiting_outline(plan)
+    said += [one if one.message in _ONCE else replace(one, frames=None, bytes=None) for one in learning]
+    for party in plan.with_role("passive"):
+        said.append(Exchange(active, party, NoMoreBags, 1, 50))
+    return [*said, Exchange(active, places.seeker or "", Lookalikes, 1)]
+
+
+def places_of(plan: Plan, parameters: Parameters) -> Places:
+    """Who does what in a plan; PlanError if its parties cannot find look-alikes."""
+    check_engine(plan)
+    if not plan.with_role("seeker"):
+        raise PlanError("parties: lookalike takes a seeker, who knows some positives")
+    if not plan.with_role("passive"):
+        raise PlanError("parties: lookalike takes a passive party at least, besides the active one")
+    return align.places_of(plan, parameters)
+
+
+def _known(session: Session, work: Work[Parameters], places: Places, common: align.Common) -> Bools | None:
+    """Which of the common rows the seeker knows; told to the active party alone."""
+    if session.party != places.active:
+        return None
+    aligned = Aligned(np.arange(common.table.frame.height), common.digest)
+    method = align.method_of(work.plan, work.parameters)
+    with session.scope("align"):
+        labels = rows.label(session, places, common.table, aligned, method, align.limits_of(work))
+    known: Bools = labels == rows.POSITIVE
+    return known
+
+
+def _seek(session: Session, work: Work[Parameters], places: Places, table: Table) -> dict[str, Any]:
+    """At the seeker: let the active party compare ids, then wait for the list."""
+    method = align.method_of(work.plan, work.parameters)
+    with session.scope("align"):
+        asked = rows.help_label(session, places, table, method, align.limits_of(work))
+    with session.scope("deliver"):
+        while isinstance(
+            told := session.recv(places.active, Lookalikes, HowFar, at_most=asked * _LISTED_BYTES), HowFar
+        ):
+            follow(session, places.active, told)
+        parameters = work.parameters
+        last = parameters.method.iterations if isinstance(parameters.method, VfpuSettings) else 0
+        most = min(asked, parameters.top or asked)
+        found = list_files.listed(told, table, places.active, most, last)
+    list_files.write_reliable(work.folder, found)
+    read = work.cleaning.rows_read if work.cleaning else 0
+    return {
+        "rows_read": read,
+        "rows": table.frame.height,
+        "asked_about": asked,
+        "listed": len(found.scores),
+        "iterations": np.bincount(found.iterations).tolist(),
+        "scores": histogram(found.scores),
+        "file": list_files.RELIABLE,
+    }
+
+
+def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dict[str, Any]:
+    """At the active party: rank, keep the models, send the list."""
+    session, parameters = team.session, work.parameters
+    columns, preparation = _ready(work, table)
+    seed, memory = int(session.rng.integers(_SEEDS)), _memory(work, table, known)
+    hidden = spies.hidden(known, _SPIES, np.random.default_rng([seed, 0])) if parameters.stop else None
+    goes_on, first = spies.StopWhenFalling(hidden) if hidden else lambda _: True, list[Ranking]()
+
+    def watched(ranking: Ranking) -> bool:
+        first.append(ranking)
+        del first[1:]  # after the first iteration scores are those of bagging, to compare with
+        return goes_on(ranking)
+
+    with session.scope("find"):
+        found = search.find(
+            team,
+            parameters.model,
+            columns,
+            hidden.known if hidden else known,
+            parameters.method,
+            seed,
+            estimate=parameters.estimate,
+            keep_going=watched,
+            memory=memory,
+        )
+        finish(team.products)
+    ranking = replace(found.ranking, known=known)
+    estimated = estimates_of(found.held_out, ranking, hidden)
+    listed = ranking.order[: list_size(parameters, ranking, estimated)]
+    seeker = work.plan.with_role("seeker")[0]
+    with session.scope("deliver"):
+        session.send(seeker, list_files.message_of(table, ranking, listed))
+    model_files.save(found.model, preparation, work.folder)
+    list_files.write_ranking(work.folder, table, ranking)
+    return {
+        "method": parameters.method.name,
+        "learner": parameters.model.learner,
+        "positives": int(known.sum()),
+        "unlabelled": int((~known).sum()),
+        "listed": len(listed),
+        "scores": histogram(ranking.scores[~known]),
+        "promotions": promotions_of(ranking),
+        "estimates": estimated,
+        **own_importance(found.model.part),
+        **judged(table, work.private, ranking, listed, first[0] if first else None),
+        "file": list_files.RANKING,
+    }
+
+
+def _help(team: Team, work: Work[Parameters], table: Table) -> dict[str, Any]:
+    """At a passive party: lend columns, and keep this party's part of the models."""
+    columns, preparation = _ready(work, table)
+    parameters, thresholds = work.parameters, work.private.policy.maximum_thresholds
+    with team.session.scope("find"):
+        part = search.help_find(
+            team,
+            parameters.model,
+            columns,
+            parameters.method,
+            thresholds,
+            estimate=parameters.estimate,
+            memory=_memory(work, table),
+        )
+        finish(team.products)
+    model_files.save(part, preparation, work.folder)
+    return own_importance(part)
+
+
+def _questions(parameters: Parameters) -> int | None:
+    return search.questions(parameters.model, parameters.method, estimate=parameters.estimate)
+
+
+def _memory(work: Work[Parameters], table: Table, known: Bools | None = None) -> Memory:
+    """Where a party keeps how far it is; nothing of it serves for another plan, table or version."""
+    data = hashlib.sha256(table.frame.write_csv().encode())
+    data.update(b"" if known is None else np.packbits(known).tobytes())
+    about = {
+        "plan": digest_of(fields_of(work.plan, work.parameters)),
+        "software": __version__,
+        "table": data.hexdigest(),
+        "private setting": hashlib.sha256(repr(_deciding(work.private)).encode()).hexdigest(),
+    }
+    return Memory(open_checkpoint(work.folder / WORKING / _CHECKPOINT, work.party, about, resume=work.resume))
+
+
+def _deciding(private: Private) -> tuple[Any, ...]:
+    """What of a party's own settings decides how its columns are learned from."""
+    return private.prepare.model_dump_json(), private.policy.maximum_thresholds, private.target, private.weight
+
+
+def list_size(parameters: Parameters, ranking: Ranking, estimated: Mapping[str, Any]) -> int:
+    """How many the seeker receives."""
+    unlabelled = len(ranking.order)
+    if parameters.top is not None:
+        return min(parameters.top, unlabelled)
+    if parameters.share is not None:
+        return max(round(parameters.share * unlabelled), 1)
+    return len(ranking.promoted) or int(estimated.get("suggested", 1))
+
+
+def _ready(work: Work[Parameters], table: Table) -> tuple[Columns, Preparation]:
+    """A party's own columns of the common rows as numbers, and how they came about."""
+    features = features_of(table, work.private)
+    preparation = fit_preparation(features, work.private.prepare)
+    prepared = transform(preparation, features)
+    return Columns(prepared.matrix, prepared.names), preparation
+
+
+def own_importance(part: search.KeptPart) -> dict[str, Any]:
+    """What an owner says of its own columns."""
+    if isinstance(part, LinearParts):
+        return linear.own_importance(part)
+    return trees.own_importance(part)

@@ -1,0 +1,122 @@
+"""The list of look-alikes: what the active party sends of its ranking, and the file that the seeker gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from unpooled import atomic
+from unpooled.arrays import Floats, Ints, Ints32
+from unpooled.data.columns import rows_named, unfit_ids
+from unpooled.data.table import Table
+from unpooled.errors import ProtocolError
+from unpooled.jobs.scores import free_name
+from unpooled.pu.ranking import Ranking
+from unpooled.wire import message
+
+RELIABLE, RANKING = "reliable.csv", "ranking.csv"
+TIERS = ("first", "second", "third")
+_FORMULA, _NUMBER = r"^'*[=+\-@＝＋－＠]", r"^[+-][0-9]+([.,][0-9]+)?$"
+"""What a spreadsheet takes for a formula, and which of it is none: a number has no way to do anything."""
+
+
+@message(
+    discloses="the ids of the look-alikes, whom the owners of columns know as customers, with their order, scores and "
+    "iterations",
+    to="the seeker",
+)
+class Lookalikes:
+    """Ids row by row, each with as many texts as an id has columns; not-a-number stands for no score."""
+
+    ids: tuple[str, ...]
+    scores: Floats
+    iterations: Ints32
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """The look-alikes as the seeker received them, the likeliest first."""
+
+    ids: pl.DataFrame
+    scores: Floats
+    iterations: Ints
+
+
+def message_of(table: Table, ranking: Ranking, chosen: Ints) -> Lookalikes:
+    """The rows chosen, with the active party's ids."""
+    ids = table.take(chosen).ids
+    texts = tuple(text for row in ids.iter_rows() for text in row)
+    return Lookalikes(texts, ranking.scores[chosen], ranking.iterations[chosen].astype(np.int32))
+
+
+def listed(said: Lookalikes, table: Table, sender: str, most: int, last: int) -> Listed:
+    """What the seeker makes of it, with its own names of id columns.
+
+    The list must be whole, with ids fit to be shown, no more than `most` rows and no iteration after the `last`.
+    """
+    columns, rows = len(table.id), len(said.scores)
+    fits = said.scores.ndim == said.iterations.ndim == 1 and len(said.iterations) == rows
+    if not fits or len(said.ids) != rows * columns or (said.iterations < 0).any() or np.isinf(said.scores).any():
+        raise ProtocolError(f"{sender} sent Lookalikes that do not fit together")
+    if rows > most or (said.iterations > last).any():
+        raise ProtocolError(f"{sender} sent Lookalikes of more rows or iterations than there can be")
+    frame = pl.DataFrame({name: list(said.ids[place::columns]) for place, name in enumerate(table.id)})
+    if frame.is_duplicated().any() or frame.null_count().row(0) != (0,) * columns:
+        raise ProtocolError(f"{sender} sent Lookalikes in which somebody is twice or nobody")
+    for texts in frame:
+        if unfit := unfit_ids(texts):
+            raise ProtocolError(f"{sender} sent Lookalikes, {rows_named(unfit[1])}: {unfit[0]}")
+    return Listed(frame, said.scores, said.iterations.astype(np.int64))
+
+
+def write_reliable(folder: Path, found: Listed) -> None:
+    """The seeker's file: id, rank, score, tier (thirds of the list) and iteration.
+
+    The ids are another party's, and people open the file in spreadsheets: see `_without_formulas`.
+    """
+    rows = len(found.scores)
+    tier = np.array(TIERS)[np.arange(rows) * len(TIERS) // max(rows, 1)]
+    ids = _without_formulas(found.ids)
+    _write(folder / RELIABLE, ids, np.arange(1, rows + 1), found.scores, found.iterations, tier)
+
+
+def _without_formulas(ids: pl.DataFrame) -> pl.DataFrame:
+    """The ids with an apostrophe before those that a spreadsheet would compute; `as_sent` takes it off again."""
+    formula = pl.all().str.contains(_FORMULA) & ~pl.all().str.contains(_NUMBER)
+    return ids.with_columns(pl.when(formula).then(pl.all().str.replace("^", "'")).otherwise(pl.all()))
+
+
+def as_sent(ids: pl.DataFrame) -> pl.DataFrame:
+    """The ids of `reliable.csv` as they were before it was written.
+
+    >>> ids = pl.DataFrame({"id": ["=1+1", "'=1", "+49301234", "-7", "@ann", "o'neil", "'quoted'"]})
+    >>> _without_formulas(ids)["id"].to_list()
+    ["'=1+1", "''=1", '+49301234', '-7', "'@ann", "o'neil", "'quoted'"]
+    >>> as_sent(_without_formulas(ids)).equals(ids)
+    True
+    """
+    marked = pl.all().str.starts_with("'") & pl.all().str.contains(_FORMULA)
+    return ids.with_columns(pl.when(marked).then(pl.all().str.slice(1)).otherwise(pl.all()))
+
+
+def write_ranking(folder: Path, table: Table, ranking: Ranking) -> None:
+    """The active party's file: all unlabelled rows in their order."""
+    order = ranking.order
+    rank = np.arange(1, len(order) + 1)
+    _write(folder / RANKING, table.take(order).ids, rank, ranking.scores[order], ranking.iterations[order])
+
+
+def _write(
+    path: Path, ids: pl.DataFrame, rank: Ints, scores: Floats, iterations: Ints, tier: np.ndarray | None = None
+) -> None:
+    columns = {"rank": pl.Series(rank), "score": pl.Series(scores).fill_nan(None)}
+    if tier is not None:
+        columns["tier"] = pl.Series(tier.tolist(), dtype=pl.String)
+    columns["iteration"] = pl.Series(iterations)
+    for name, cells in columns.items():
+        ids = ids.with_columns(cells.alias(free_name(name, ids.columns)))
+    with atomic.replacing(path) as temporary:
+        ids.write_csv(temporary)

@@ -1,0 +1,1 @@
+"""What can be estimated without the truth: priors, calibration, typicality, when to stop."""

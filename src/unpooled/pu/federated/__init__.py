@@ -1,0 +1,1 @@
+"""The search for look-alikes on columns that different parties hold."""

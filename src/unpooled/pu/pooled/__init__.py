@@ -1,0 +1,1 @@
+"""The same methods on columns in one place."""

@@ -1,0 +1,57 @@
+"""Learning from bags with any scikit-learn classifier; needs the extra `sklearn`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
+
+from unpooled.arrays import Floats
+from unpooled.errors import InputError
+from unpooled.pu.bags import Bag
+from unpooled.vertical.trees.predictor import mean_of
+
+_SEEDS = 2**32
+
+
+class PooledClassifiers:
+    """Clones of a classifier, one for each bag.
+
+    A row's weight is its `sample_weight`; for a classifier that knows none it is repeated, as often as the weight
+    rounded, once at least. Whatever is called `random_state` is set from the bag's seed.
+    """
+
+    def __init__(self, matrix: Any, classifier: Any) -> None:
+        if not hasattr(classifier, "predict_proba"):
+            raise InputError(f"look-alikes: {type(classifier).__name__} gives no probabilities")
+        self._matrix, self._classifier = matrix, classifier
+        self._made: list[Any] = []
+
+    def __call__(self, bags: Sequence[Bag]) -> list[Floats]:
+        self._made = [self._fitted(bag) for bag in bags]
+        return [_positive(made, self._matrix) for made in self._made]
+
+    def score(self, matrix: Any) -> Floats:
+        """The mean probability by the classifiers made last."""
+        if not self._made:
+            raise InputError("look-alikes: nothing has been learned yet")
+        return mean_of([_positive(made, matrix) for made in self._made])
+
+    def _fitted(self, bag: Bag) -> Any:
+        made = clone(self._classifier)
+        names = [name for name in made.get_params() if name == "random_state" or name.endswith("__random_state")]
+        made.set_params(**dict.fromkeys(names, bag.seed % _SEEDS))
+        rows = np.flatnonzero(~bag.outside)
+        weights = bag.weights[rows]
+        if has_fit_parameter(made, "sample_weight"):
+            return made.fit(self._matrix[rows], bag.labels[rows], sample_weight=weights)
+        rows = np.repeat(rows, np.maximum(np.rint(weights), 1).astype(np.int64))
+        return made.fit(self._matrix[rows], bag.labels[rows])
+
+
+def _positive(made: Any, matrix: Any) -> Floats:
+    found: Floats = np.asarray(made.predict_proba(matrix), float)[:, 1]
+    return found

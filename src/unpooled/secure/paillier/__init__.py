@@ -1,0 +1,1 @@
+"""The engine `paillier`: products of encrypted numbers."""

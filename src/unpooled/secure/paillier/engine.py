@@ -1,0 +1,376 @@
+"""Products under Paillier encryption: the coordinator has the key, and decrypts nothing that is not masked.
+
+1. the coordinator makes a key and hands out its public half
+2. the holder of Y packs each row into a number and sends it, encrypted, to the holder of X
+3. the holder of X adds up ciphertexts, packs many sums into one, adds a random mask to each, and sends them to the
+   coordinator
+4. the coordinator decrypts, and sends the masked sums to the holder of Y: that is one share, and the masks, to be taken
+   off, are the other
+
+Shares are lists of numbers mod n, and a mask is any of those, so a masked sum is as random as the mask. It goes under
+noise that covers all noise before it (`paillier_keys`). How many ciphertexts travel depends on shapes only. For one-hot
+X with hidden nodes, the holder of Y folds the nodes into Y. Numbers in a dense X are lifted above zero, and the holder
+of Y takes off what that adds.
+
+The coordinator must not collude with the holder of X: the two could read Y. With the holder of Y it learns nothing that
+this one is not shown in any case.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
+from functools import partial
+
+import numpy as np
+from gmpy2 import mpz
+
+from unpooled.arrays import Bytes, Ints
+from unpooled.errors import ProtocolError
+from unpooled.secure import mod64
+from unpooled.secure.calls import Call, Dense, Inputs, OneHot, given
+from unpooled.secure.engine import Engine, Rules, Stop
+from unpooled.secure.evidence import digest_of
+from unpooled.secure.paillier import key_holder, keys
+from unpooled.secure.paillier.key_holder import Decrypt, Decrypted, DecryptItem, MaskedSums, SharedKey
+from unpooled.secure.paillier.keys import PublicKey
+from unpooled.secure.paillier.layout import Layout, layout_for, pack, repeated, row_words, unpack
+from unpooled.secure.paillier.noise import NoiseStock, Span
+from unpooled.secure.paillier.sums import bin_sums, packed, weighted_sums
+from unpooled.secure.randomness import expand_bytes
+from unpooled.secure.service_limits import Serving
+from unpooled.session import ITEM_BYTES
+from unpooled.wire import message
+
+Kept = tuple[str, int, int, int]
+
+_KEY = ("key",)
+_OF_Y = ("bound", "sent", "rows")
+
+
+@message(discloses="nothing: matrices Y, encrypted with a key that only the coordinator has")
+class EncryptedRows:
+    tags: tuple[bytes, ...]
+    rows: tuple[Bytes, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One term of one call: where in the batch, what this party holds of it, how the results are laid out."""
+
+    place: int
+    call: Call
+    inputs: Inputs
+    tag: bytes
+    left: str
+    right: str
+    layout: Layout
+
+    @property
+    def kept(self) -> Kept:
+        return _kept(self.call, self.layout, self.tag)
+
+
+def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[list[mpz]]:
+    """Encrypt, add up, mask, decrypt: a message at most between any two parties each way, however many products."""
+    public, me = _public(engine), engine.party
+    tasks = [
+        Task(place, call, inputs, tags[place], left, right, _layout(engine, call))
+        for place, (call, inputs) in enumerate(batch)
+        for left, right in call.terms
+    ]
+    lefts, rights = [task for task in tasks if task.left == me], [task for task in tasks if task.right == me]
+    if me == engine.driver:
+        _tell(
+            engine,
+            Decrypt(tuple(DecryptItem(task.tag, task.left, task.right, task.layout.plaintexts) for task in tasks)),
+        )
+    _stock(engine, cover=True).expect(sum(task.layout.plaintexts for task in lefts))  # while the rows are on their way
+    _send_rows(engine, rights)  # 2
+    _take_rows(engine, lefts)
+    held = [[mpz(0)] * _layout(engine, call).plaintexts for call, _ in batch]
+    hidden = []
+    for task in lefts:  # 3
+        masks = [mpz(secrets.randbelow(int(public.n))) for _ in range(task.layout.plaintexts)]
+        hidden.append(_hidden(engine, _totals(engine, task), masks))
+        held[task.place] = _minus(public, held[task.place], masks)
+    if lefts:
+        _tell(engine, MaskedSums(tuple(task.tag for task in lefts), tuple(hidden)))
+    for task, decrypted in zip(rights, _take_decrypted(engine, rights), strict=True):  # 4
+        held[task.place] = _plus(public, held[task.place], decrypted)
+        if isinstance(task.call.left, Dense):
+            lifted = _lifted(task, _lift(task.call.left))
+            held[task.place] = _minus(public, held[task.place], lifted)
+    forget(engine, {key[1] for key in engine.prepared if key[0] in _OF_Y and key[1].startswith("#")})
+    return held
+
+
+def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
+    """Have noise made for batches to come, while there is other work."""
+    me, results = engine.party, 0
+    words: dict[Kept, int] = {}
+    for number, call in enumerate(call for batch in batches for call in batch):
+        layout = _layout(engine, call)
+        results += layout.plaintexts * sum(left == me for left, _ in call.terms)
+        kept = _kept(call, layout, number.to_bytes(8, "little"))
+        if any(right == me and ("sent", *kept, left) not in engine.prepared for left, right in call.terms):
+            words[kept] = call.rows * layout.words
+    _stock(engine, cover=True).order(results)
+    _stock(engine, cover=False).order(sum(words.values()))
+
+
+def forget(engine: Engine, names: Iterable[str]) -> None:
+    """Drop what is kept of matrices Y under these names; all parties must, since each reckons with what others keep."""
+    dropped = set(names)
+    for key in [key for key in engine.prepared if key[0] in _OF_Y and key[1] in dropped]:
+        del engine.prepared[key]
+
+
+def _public(engine: Engine) -> PublicKey:
+    """The key; it is the first thing that the coordinator sends."""
+    if _KEY not in engine.prepared:
+        coordinator = engine.coordinator or ""
+        shared = engine.session.recv(coordinator, SharedKey)
+        context = key_holder.context_of(coordinator, engine.driver, engine.parties)
+        engine.prepared[_KEY] = key_holder.key_from(shared, engine.rules.key_bits, coordinator, context)
+    public: PublicKey = engine.prepared[_KEY]
+    return public
+
+
+def _stock(engine: Engine, *, cover: bool) -> NoiseStock:
+    key = ("noise", cover)
+    if key not in engine.prepared:
+        engine.prepared[key] = NoiseStock(_public(engine), cover=cover, progress=engine.session.progress)
+    stock: NoiseStock = engine.prepared[key]
+    return stock
+
+
+def _layout(engine: Engine, call: Call) -> Layout:
+    return _layout_by(engine.rules, call)
+
+
+def _layout_by(rules: Rules, call: Call) -> Layout:
+    cells, columns = call.cells, call.columns
+    if isinstance(call.left, OneHot) and call.left.hidden:
+        cells, columns = call.left.bins, call.left.nodes * call.columns  # the nodes are folded into Y
+    return layout_for(cells, columns, call.result_bound, rules.key_bits)
+
+
+def _kept(call: Call, layout: Layout, tag: bytes) -> Kept:
+    """What encrypted rows are kept under; without a name for all rows, or with nodes folded in, they serve once."""
+    folded = isinstance(call.left, OneHot) and call.left.hidden
+    return call.y if call.y and not (folded or call.fixed) else f"#{tag.hex()}", call.rows, layout.columns, layout.bits
+
+
+def _send_rows(engine: Engine, rights: Sequence[Task]) -> None:
+    """Encrypt each Y once, and send it to those who have not had it."""
+    for task in rights:
+        _bind(engine, task)
+    encrypted: dict[Kept, tuple[Bytes, list[Span]]] = {}
+    for left in dict.fromkeys(task.left for task in rights):
+        new: dict[Kept, Task] = {}
+        for task in rights:
+            if task.left == left and ("sent", *task.kept, left) not in engine.prepared:
+                new.setdefault(task.kept, task)
+        for kept, task in new.items():
+            engine.prepared["sent", *kept, left] = True
+            if kept not in encrypted:
+                encrypted[kept] = _encrypted(engine, task)
+            _keep_opening(engine, task, encrypted[kept][1])
+        if new:
+            tags = tuple(task.tag for task in new.values())
+            engine.session.send(left, EncryptedRows(tags, tuple(encrypted[kept][0] for kept in new)))
+
+
+def _bind(engine: Engine, task: Task) -> None:
+    """Refuse another matrix under a name that was used: the others would go on with the one they have."""
+    y = given(task.inputs.y)
+    digest = hashlib.sha256(f"{y.shape}".encode() + y.tobytes()).digest()
+    if task.call.y and not task.call.fixed and engine.prepared.setdefault(("bound", task.call.y), digest) != digest:
+        raise ProtocolError(f"{engine.party}: a name that stands for one matrix Y cannot stand for another")
+
+
+def _encrypted(engine: Engine, task: Task) -> tuple[Bytes, list[Span]]:
+    public, y, left = _public(engine), given(task.inputs.y), task.call.left
+    if isinstance(left, OneHot) and left.hidden:
+        y = mod64.fold(y.view(np.uint64), given(task.inputs.nodes), left.nodes).view(np.int64)
+    words = row_words(y, task.layout)
+    with engine.session.scope("encrypt"):
+        noise, spans = _stock(engine, cover=False).take(len(words))
+    return keys.to_bytes(public, keys.encrypt(public, words, noise)), spans
+
+
+def _take_rows(engine: Engine, lefts: Sequence[Task]) -> None:
+    """Receive what has not come before."""
+    public = _public(engine)
+    for right in dict.fromkeys(task.right for task in lefts):
+        new: dict[Kept, Task] = {}
+        for task in lefts:
+            if task.right == right and ("rows", *task.kept, right) not in engine.prepared:
+                new.setdefault(task.kept, task)
+            elif task.right == right:
+                _keep_received(engine, task, None)
+        if not new:
+            continue
+        cells = sum(task.call.rows * task.layout.words for task in new.values())
+        most = cells * public.width + 2 * ITEM_BYTES * len(new)
+        sent = engine.session.recv(right, EncryptedRows, at_most=most)
+        if sent.tags != tuple(task.tag for task in new.values()) or len(sent.rows) != len(new):
+            raise ProtocolError(f"{right} sent EncryptedRows for other products than {engine.party} works on")
+        for (kept, task), rows in zip(new.items(), sent.rows, strict=True):
+            key_holder.ciphertexts_from(public, rows, task.call.rows * task.layout.words, right)
+            engine.prepared["rows", *kept, right] = rows.reshape(task.call.rows, task.layout.words, public.width)
+            _keep_received(engine, task, rows)
+
+
+def _keep_opening(engine: Engine, task: Task, spans: Sequence[Span]) -> None:
+    """Keep where the noise of a matrix came from, where the product is about something that can be checked."""
+    if engine.evidence and task.inputs.about is not None:
+        public, noise = _public(engine), [(span.seed.hex(), span.start, span.length) for span in spans]
+        key = hex(public.n), hex(public.noise_base)
+        engine.evidence.keep_opening("y", task.tag, task.left, dict(task.inputs.about), noise=noise, key=key)
+
+
+def _keep_received(engine: Engine, task: Task, rows: Bytes | None) -> None:
+    """Keep a digest of a matrix that arrived, or that it was used again."""
+    if engine.evidence and task.inputs.about is not None:
+        public, left, about = _public(engine), task.call.left, dict(task.inputs.about)
+        if rows is None:
+            engine.evidence.keep_asked(task.right, about)
+            return
+        engine.evidence.keep_received(
+            "y",
+            task.tag,
+            task.right,
+            about,
+            method="paillier",
+            rows=task.call.rows,
+            part=(0, task.call.rows),
+            layout=astuple(task.layout),
+            nodes=left.nodes if isinstance(left, OneHot) else 0,
+            folded=isinstance(left, OneHot) and left.hidden,
+            key=(hex(public.n), hex(public.noise_base)),
+            sha256=digest_of(rows),
+        )
+
+
+def _totals(engine: Engine, task: Task) -> list[mpz]:
+    """The encrypted results, packed."""
+    public, left, x, progress = _public(engine), task.call.left, given(task.inputs.x), engine.session.progress
+    rows: Bytes = engine.prepared["rows", *task.kept, task.right]
+    if not task.layout.plaintexts:
+        return []
+    with engine.session.scope("add"):
+        if isinstance(left, Dense):
+            weights = x.view(np.uint64) + np.uint64(_lift(left))
+            cells = weighted_sums(public, rows, weights, (2 * _lift(left)).bit_length(), progress)
+        elif left.hidden:
+            cells = bin_sums(public, rows, x, left.sizes, np.zeros(len(x), np.int32), 1, progress)
+        else:
+            cells = bin_sums(public, rows, x, left.sizes, given(task.inputs.nodes), left.nodes, progress)
+    with engine.session.scope("pack"):
+        return packed(public, cells, task.layout, progress)
+
+
+def _hidden(engine: Engine, totals: Sequence[mpz], masks: Sequence[mpz]) -> Bytes:
+    """Ciphertexts with masks added, under noise that covers theirs."""
+    public = _public(engine)
+    noise, _ = _stock(engine, cover=True).take(len(masks))
+    encrypted = keys.encrypt(public, keys.centre(public, masks), noise)
+    return keys.to_bytes(public, [keys.add(public, c, mask) for c, mask in zip(totals, encrypted, strict=True)])
+
+
+def _lift(left: Dense) -> int:
+    """What is added to every number in X, so that none is negative."""
+    return min(left.bound, 2**63)
+
+
+def _lifted(task: Task, lift: int) -> list[int]:
+    """What lifting X adds to the results: for every cell the sum of Y's rows, times the lift."""
+    words, width = row_words(given(task.inputs.y), task.layout), task.layout.words
+    return repeated([sum(words[word::width]) * lift for word in range(width)], task.layout)
+
+
+def _take_decrypted(engine: Engine, rights: Sequence[Task]) -> list[list[mpz]]:
+    if not rights:
+        return []
+    coordinator = engine.coordinator or ""
+    plaintexts = sum(task.layout.plaintexts for task in rights)
+    most = plaintexts * _public(engine).bits // 8 + 2 * ITEM_BYTES * len(rights)
+    decrypted = engine.session.recv(coordinator, Decrypted, at_most=most)
+    if decrypted.tags != tuple(task.tag for task in rights) or len(decrypted.sums) != len(rights):
+        raise ProtocolError(f"{coordinator} sent Decrypted for other products than {engine.party} works on")
+    return [
+        key_holder.residues_from(_public(engine), values, task.layout.plaintexts, coordinator)
+        for task, values in zip(rights, decrypted.sums, strict=True)
+    ]
+
+
+def from_values(engine: Engine, call: Call, values: Ints) -> list[mpz]:
+    """A matrix of a party's own as a share."""
+    layout, public = _layout(engine, call), _public(engine)
+    if isinstance(call.left, OneHot) and call.left.hidden:
+        values = values.transpose(1, 0, 2)
+    return [number % public.n for number in pack(values.reshape(layout.cells, layout.columns), layout)]
+
+
+def add(engine: Engine, call: Call, parts: Sequence[Sequence[mpz]]) -> list[mpz]:  # noqa: ARG001
+    """The sum of shares."""
+    return _plus(_public(engine), *parts)
+
+
+def masked(engine: Engine, call: Call, tag: bytes, held: list[mpz], others: Sequence[str]) -> list[mpz]:  # noqa: ARG001
+    """The share plus numbers that the others take off again."""
+    public = _public(engine)
+    for other in others:
+        draw = partial(expand_bytes, engine.mask_seeds[other], b"cancel" + tag)
+        numbers = keys.numbers_from(public, draw, len(held))
+        held = _plus(public, held, numbers) if engine.comes_before(other) else _minus(public, held, numbers)
+    return held
+
+
+def to_bytes(engine: Engine, held: Sequence[mpz]) -> Bytes:
+    return keys.residues_to_bytes(_public(engine), held)
+
+
+def from_bytes(engine: Engine, call: Call, values: Bytes, sender: str) -> list[mpz]:
+    return key_holder.residues_from(_public(engine), values, _layout(engine, call).plaintexts, sender)
+
+
+def read(engine: Engine, call: Call, total: Sequence[mpz]) -> Ints:
+    """The results that the sum of all shares stands for."""
+    values = unpack(keys.centre(_public(engine), total), _layout(engine, call))
+    if isinstance(call.left, OneHot) and call.left.hidden:
+        by_cell = values.reshape(call.left.bins, call.left.nodes, call.columns)
+        return np.ascontiguousarray(by_cell.transpose(1, 0, 2))
+    return values.reshape(call.shape)
+
+
+def answer_bits(rules: Rules, call: Call) -> int:
+    """All bits of the plaintexts: a slot's bound is the holder of Y's word, and nobody can look into a ciphertext."""
+    return _layout_by(rules, call).plaintexts * rules.key_bits
+
+
+def serve(engine: Engine, serving: Serving) -> int:
+    return key_holder.serve(engine.session, engine.rules, engine.driver, engine.parties, serving)
+
+
+def finish(engine: Engine) -> None:
+    """The driver's word to the coordinator; a key that nobody has needed is received all the same."""
+    _public(engine)
+    if engine.party == engine.driver:
+        _tell(engine, Stop())
+
+
+def _plus(public: PublicKey, *lists: Sequence[int]) -> list[mpz]:
+    return [sum(numbers) % public.n for numbers in zip(*lists, strict=True)]
+
+
+def _minus(public: PublicKey, numbers: Sequence[int], others: Sequence[int]) -> list[mpz]:
+    return [(number - other) % public.n for number, other in zip(numbers, others, strict=True)]
+
+
+def _tell(engine: Engine, message: object) -> None:
+    engine.session.send(engine.coordinator or "", message)

@@ -1,0 +1,92 @@
+"""Noise made ahead: worker processes make it while a party waits or has other work, and each is handed out once.
+
+It comes from seeds, so that whoever has used it can show which it was without keeping it (`evidence`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from gmpy2 import mpz
+
+from unpooled.secure.paillier.keys import PublicKey, noise_table, noises
+from unpooled.secure.randomness import expand_bytes, new_seed
+from unpooled.workers import begun, cores
+
+_SMALL, _LARGE = 64, 2048  # about 40 ms and a second at 2048 bits
+
+
+class Span(NamedTuple):
+    """Where noise comes from: so much of what a seed gives, from a place on."""
+
+    seed: bytes
+    start: int
+    length: int
+
+
+def exponents_of(public: PublicKey, span: Span, *, cover: bool = False) -> bytes:
+    """The exponents of noise, by which the base is raised."""
+    width = noise_table(public, cover=cover).exponent_bytes
+    return expand_bytes(span.seed, b"noise", (span.start + span.length) * width)[span.start * width :]
+
+
+def made(public: PublicKey, cover: bool, span: Span) -> tuple[Span, list[mpz]]:
+    """Noise, from this process's own table."""
+    return span, noises(noise_table(public, cover=cover), span.length, exponents_of(public, span, cover=cover))
+
+
+class NoiseStock:
+    """What there is of one sort of noise; `progress` is told how far it is where some must be waited for."""
+
+    def __init__(self, public: PublicKey, *, cover: bool, progress: Callable[[int, int], None]) -> None:
+        self._make = partial(made, public, cover)
+        self._progress = progress
+        self._coming: deque[Iterator[tuple[Span, list[mpz]]]] = deque()
+        self._arrived: deque[tuple[Span, list[mpz]]] = deque()
+        self._ordered = 0
+
+    def order(self, count: int) -> None:
+        """Have so much more made, beside whatever comes next."""
+        if count > 0:
+            self._ordered += count
+            self._coming.append(_begun(self._make, count))
+
+    def expect(self, count: int) -> None:
+        """Have made what is missing for so much to be taken soon."""
+        self.order(count - self._ordered)
+
+    def take(self, count: int) -> tuple[list[mpz], list[Span]]:
+        """So much noise, which nobody else is given, and where it comes from; waits until it is there."""
+        self.expect(count)
+        while (there := sum(span.length for span, _ in self._arrived)) < count:
+            part = next(self._coming[0], None)
+            if part is None:
+                self._coming.popleft()
+                continue
+            self._arrived.append(part)
+            self._progress(min(there + part[0].length, count), count)
+        taken, spans = list[mpz](), list[Span]()
+        while len(taken) < count:
+            span, noise = self._arrived.popleft()
+            now = min(span.length, count - len(taken))
+            taken += noise[:now]
+            spans.append(Span(span.seed, span.start, now))
+            if now < span.length:
+                self._arrived.appendleft((Span(span.seed, span.start + now, span.length - now), noise[now:]))
+        self._ordered -= count
+        return taken, spans
+
+
+def _begun(make: Callable[[Span], tuple[Span, list[mpz]]], count: int) -> Iterator[tuple[Span, list[mpz]]]:
+    """Noise in parts, on which the worker processes have set out already; little is not worth a process."""
+    if count <= _SMALL:
+        return map(make, _spans([count]))
+    size = max(_SMALL, min(_LARGE, -(-count // (2 * cores()))))
+    return begun(make, _spans(min(size, count - start) for start in range(0, count, size)))
+
+
+def _spans(sizes: Iterable[int]) -> list[Span]:
+    return [Span(new_seed(), 0, size) for size in sizes]

@@ -1,0 +1,72 @@
+"""What a party would have sent of a matrix, computed anew from what it opens, to be compared with what arrived.
+
+A line is what the receiver has kept (`evidence`): how the product was made, and a digest of what arrived. An opening is
+the seed of a mask. For `paillier` it is the exponents of the noise, and a page beside; a ciphertext stands for one
+number alone, so only that one comes out the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unpooled.arrays import Bytes, Ints, Ints32
+from unpooled.secure import mod64
+from unpooled.secure.evidence import Arrays, Line, digest_of, digest_of_seed
+from unpooled.secure.paillier.keys import PublicKey, encrypt, noise_table, noises, to_bytes
+from unpooled.secure.paillier.layout import Layout, row_words
+from unpooled.secure.paillier.noise import Span, exponents_of
+from unpooled.secure.randomness import expand
+from unpooled.secure.shares import permutation
+from unpooled.secure.shares.packing import Slots, pack
+
+
+def opening_of(line: Line) -> tuple[str, Arrays]:
+    """What the holder of a matrix tells, from what it has kept: a seed, or a page with the noise of this matrix."""
+    if "seed" in line:
+        return line["seed"], {}
+    public = PublicKey(*(int(number, 16) for number in line["key"]))
+    spans = [Span(bytes.fromhex(seed), start, count) for seed, start, count in line["noise"]]
+    exponents = b"".join(exponents_of(public, span) for span in spans)
+    return "", {"exponents": np.frombuffer(exponents, np.uint8)}
+
+
+def is_y(line: Line, seed: bytes, page: Arrays, y: Ints, nodes: Ints32) -> bool:
+    """Whether Y, as it was sent, is this one: its words, with the nodes folded in where nobody else knows them."""
+    if line["method"] == "paillier":
+        return _arrived(line, _encrypted(line, page["exponents"].tobytes(), y, nodes))
+    words = pack(y, Slots(*line["slots"]))
+    if line["method"] == "triple" and line["nodes"]:
+        words = mod64.fold(words, nodes, line["nodes"])
+    return _was_dealt(seed, line) and _arrived(line, words - expand(seed, b"mask", words.shape))
+
+
+def is_x(line: Line, seed: bytes, x: NDArray[Any], nodes: Ints32) -> bool:
+    """Whether X, as it was sent, is this one: less its mask, or the order of its rows within a random order."""
+    sizes = tuple(line["sizes"])
+    if line["method"] == "permute":
+        orders, lengths = mod64.sort_rows(x, sizes, nodes, line["nodes"])
+        return _arrived(line, permutation.hidden_places(seed, orders, nodes), lengths)
+    full = mod64.one_hot(x, sizes) if sizes else x.view(np.uint64)
+    return _was_dealt(seed, line) and _arrived(line, full - expand(seed, b"mask", full.shape))
+
+
+def _arrived(line: Line, *arrays: NDArray[Any]) -> bool:
+    """Whether this is what arrived."""
+    return digest_of(*arrays) == str(line["sha256"])
+
+
+def _was_dealt(seed: bytes, line: Line) -> bool:
+    """Whether it is the seed that the coordinator reckoned with."""
+    return digest_of_seed(seed).hex() == str(line["seed"])
+
+
+def _encrypted(line: Line, exponents: bytes, y: Ints, nodes: Ints32) -> Bytes:
+    public = PublicKey(*(int(number, 16) for number in line["key"]))
+    if line["folded"]:
+        y = mod64.fold(y.view(np.uint64), nodes, line["nodes"]).view(np.int64)
+    words = row_words(y, Layout(*line["layout"]))
+    noise = noises(noise_table(public), len(words), exponents)
+    return to_bytes(public, encrypt(public, words, noise))

@@ -1,0 +1,1 @@
+"""The engine `shares`: products from masks that a coordinator deals."""

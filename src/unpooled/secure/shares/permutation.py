@@ -1,0 +1,90 @@
+"""Permute and share, as arithmetic: what the coordinator deals, and what the two holders make of it (see `shares`).
+
+Columns are worked on a few at a time, from random numbers to sums, so that little leaves the processor's caches.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from unpooled.arrays import Ints, Ints32, Ring
+from unpooled.secure.mod64 import MOVED_AT_ONCE, Places, by_node, column_groups, first_places, moved, run_sums
+from unpooled.secure.randomness import expansions, shuffles
+
+
+def dealt(order_seed: bytes, once_seed: bytes, mask: Ring, columns: int) -> Ring:
+    """Δ = V[ρ] - b, as columns × rows × words: for each column the mask in a random order, less random numbers."""
+    rows, words = mask.shape
+    values = np.empty((columns, rows, words), np.uint64)
+    groups = column_groups(columns, rows)
+    orders = shuffles(order_seed, b"order", [(group.stop - group.start, rows) for group in groups])
+    once = expansions(once_seed, b"once", [(group.stop - group.start, rows, words) for group in groups])
+    for group, order, numbers in zip(groups, orders, once, strict=True):
+        np.subtract(mask.take(order, axis=0), numbers, out=values[group])
+    return values
+
+
+def hidden_places(order_seed: bytes, orders: Places, nodes: Ints32) -> Places:
+    """σ: where the rows, in the order in which they are summed up, stand in the random orders that were dealt.
+
+    Rows outside all nodes come last: they are in no sum, but how many they are must not show.
+    """
+    (columns, inside), rows = orders.shape, len(nodes)
+    outside = np.flatnonzero(nodes < 0)
+    places = np.empty((columns, rows), np.uint32)
+    groups = column_groups(columns, rows)
+    numbers = np.tile(np.arange(rows, dtype=np.uint32), groups[0].stop if groups else 0)
+    shuffled = shuffles(order_seed, b"order", [(group.stop - group.start, rows) for group in groups])
+    for group, order in zip(groups, shuffled, strict=True):
+        order += first_places(*order.shape)
+        stands = np.empty(order.shape, np.uint32)
+        stands.reshape(-1)[order.reshape(-1)] = numbers[: order.size]
+        places[group, :inside] = moved(stands, orders[group])
+        places[group, inside:] = stands.take(outside, axis=1)
+    return places
+
+
+def left_sums(
+    values: Ring, opened: Ring, places: Places, orders: Places, lengths: Ints, sizes: tuple[int, ...], count: int
+) -> Ring:
+    """The sums of F[π] + Δ[σ], as nodes × bins × words."""
+    columns, inside = orders.shape
+    rows, words = opened.shape
+    ends, sums = _ends(sizes, count), [np.empty((0, words), np.uint64)]
+    for group in column_groups(columns, rows, MOVED_AT_ONCE):
+        part = values[group].copy()  # what was read in one go is in a cache, and is then picked from twice as fast
+        shared = moved(part, places[group, :inside])
+        shared += opened.take(orders[group], axis=0)
+        sums.append(run_sums(shared, lengths[ends[group.start] : ends[group.stop]]))
+    return by_node(np.concatenate(sums), sizes, count)
+
+
+def right_sums(
+    once_seed: bytes, places: Places, words: int, lengths: Ints, inside: int, sizes: tuple[int, ...], count: int
+) -> Ring:
+    """The sums of b[σ], as nodes × bins × words."""
+    columns, rows = places.shape
+    ends, sums = _ends(sizes, count), [np.empty((0, words), np.uint64)]
+    groups = column_groups(columns, rows, MOVED_AT_ONCE)
+    once = expansions(once_seed, b"once", [(group.stop - group.start, rows, words) for group in groups])
+    for group, numbers in zip(groups, once, strict=True):
+        shared = moved(numbers, places[group, :inside])
+        sums.append(run_sums(shared, lengths[ends[group.start] : ends[group.stop]]))
+    return by_node(np.concatenate(sums), sizes, count)
+
+
+def lengths_fit(lengths: Ints, inside: int, sizes: tuple[int, ...], count: int) -> bool:
+    """Whether the runs of every column have as many rows as are in nodes."""
+    if lengths.size and int(lengths.view(np.uint64).max()) > inside:  # negative ones are larger still
+        return False
+    totals = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=totals[1:])
+    return bool((totals[_ends(sizes, count)] == inside * np.arange(len(sizes) + 1)).all())
+
+
+@lru_cache(maxsize=64)
+def _ends(sizes: tuple[int, ...], count: int) -> Ints:
+    """Where the runs of each column begin, and where the last one ends."""
+    return count * np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])

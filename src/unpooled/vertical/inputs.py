@@ -1,0 +1,20 @@
+"""What a party brings to a learner: its columns of the aligned rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unpooled.arrays import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """One party's columns of the aligned rows, rows × columns, missing values as not-a-number.
+
+    Columns that never stand out together are bundled. In a pooled run `blocks` says how many columns each party has, in
+    their order, so that those of different parties are not, as they would not be if they were apart.
+    """
+
+    matrix: Floats
+    names: tuple[str, ...]
+    blocks: tuple[int, ...] = ()

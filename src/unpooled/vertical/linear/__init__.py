@@ -1,0 +1,1 @@
+"""Linear and logistic regression on columns that different parties hold."""

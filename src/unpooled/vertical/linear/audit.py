@@ -1,0 +1,105 @@
+"""Whether what a party opens of linear models' products is what it sent, and what follows from its columns and labels.
+
+The learner's own functions make the products again, from the inputs that were committed to and the weights that the
+party says it had. How it came by these weights is its word; but there are few of them, so they leave little choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from unpooled.arrays import Ints
+from unpooled.errors import InputError
+from unpooled.secure.calls import Call, Inputs
+from unpooled.secure.evidence import OWN, Arrays, Line, digest_of
+from unpooled.secure.reproduction import is_x, is_y
+from unpooled.vertical.inputs import Columns
+from unpooled.vertical.linear.descent import GRADIENT, own_product, products_of
+from unpooled.vertical.linear.fitting import Lesson, lesson_of, page_name, sides_of
+from unpooled.vertical.linear.loss import loss_of
+from unpooled.vertical.linear.parameters import LinearParameters, outputs_of
+from unpooled.vertical.linear.residuals import COLUMNS
+from unpooled.vertical.linear.row_weights import Weighing
+from unpooled.vertical.linear.state import Side, begin_at, own_residuals
+from unpooled.vertical.targets import targets_from
+from unpooled.vertical.team import Team
+
+
+def pages_needed(lines: Sequence[Line]) -> list[str]:
+    """Which rows take part in the models that are in question."""
+    return [page_name(line["about"]["fit"], line["about"]["model"]) for line in lines]
+
+
+class LinearCheck:
+    """What a party put into one fit: its columns, and if it is the active one its targets, as it opens them."""
+
+    notes: Sequence[str] = ()
+
+    def __init__(
+        self,
+        parameters: LinearParameters,
+        team: Team,
+        party: str,
+        inputs: Mapping[str, Arrays],
+        pages: Mapping[str, Arrays],
+    ) -> None:
+        self._parameters, self._team, self._party, self._pages = parameters, team, party, pages
+        self._columns: Ints = inputs["columns"]["columns"]
+        if self._columns.ndim != 2 or self._columns.dtype != np.int64:
+            raise InputError("columns of an audit are none")
+        self._targets = targets_from(inputs["targets"]) if party == team.active else []
+        self._sides: dict[int, Side] = {}
+
+    def problem_of(self, line: Line, seed: str, told: Line) -> str:
+        """What is wrong with a product, by its seed and the weights that the opener had; nothing if all is well."""
+        about, own = line["about"], np.array(told[OWN]["weights"], float)
+        if about["model"] not in self._sides:
+            self._sides[about["model"]] = self._side(about)
+        side = self._sides[about["model"]]
+        if own.shape != side.state.weights.shape or not np.isfinite(own).all():
+            return "it was opened with weights of other columns"
+        side.state = begin_at(own)
+        _, held = self._products(side, about)[about["place"]]
+        rows, is_left = slice(*line["part"]), line["product"].startswith("x")
+        matrix = held.x if is_left else held.y
+        if matrix is None:
+            return "it was opened as another matrix than it was"
+        nodes = np.empty(0, np.int32)
+        fits = (
+            is_x(line, bytes.fromhex(seed), matrix[rows], nodes)
+            if is_left
+            else is_y(line, bytes.fromhex(seed), self._pages.get(line["product"], {}), matrix[rows], nodes)
+        )
+        return "" if fits else "what was sent does not follow from columns and labels, or it was opened wrongly"
+
+    def _products(self, side: Side, about: Line) -> list[tuple[Call, Inputs]]:
+        if about["what"] != GRADIENT:
+            return [loss_of(side)[1:]]
+        number = int(about["batch"])
+        residuals = own_residuals(side, side.cut[number])
+        return products_of(side, number, residuals, own_product(side, number, residuals))
+
+    def _side(self, about: Line) -> Side:
+        """A model at the opener, with the rows and weights that the checker knows too."""
+        page, rows, width = self._pages[page_name(about["fit"], about["model"])], *self._columns.shape
+        if digest_of(page["taking_part"]) != about["rows"] or digest_of(page["weights"]) != about["weights"]:
+            raise InputError("other rows or weights were opened than those that all parties know")
+        taking_part = np.unpackbits(page["taking_part"], count=rows).view(bool)
+        weighted, shown, heaviest = about["weighing"]
+        columns = self._columns
+        if self._party == self._team.active:
+            ones = np.full((rows, 1), COLUMNS.encode(np.ones(1), "one")[0])
+            columns = np.concatenate([columns, ones], axis=1)
+            names = tuple(map(str, range(width)))
+            target = self._targets[about["model"]]
+            lesson = lesson_of(self._team, self._parameters, Columns(np.empty((rows, width)), names), target, None)
+            if not np.array_equal(lesson.taking_part, taking_part):
+                raise InputError("other rows take part than those that have a weight")
+        else:
+            known = page["weights"] if shown and weighted else None
+            state = begin_at(np.zeros((width, outputs_of(self._parameters))))
+            lesson = Lesson(b"", taking_part, Weighing(weighted, shown, heaviest, known), state)
+        (side,) = sides_of(self._team, self._party, self._parameters, columns, [lesson], about["widths"])
+        return side

@@ -1,0 +1,121 @@
+"""One party's side of a descent: its columns, how rows count, and where its weights are.
+
+Several descents go in step: what all of them need at a time is asked in one go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+
+from unpooled.arrays import Floats, Ints
+from unpooled.secure.calls import Call, Inputs
+from unpooled.secure.evidence import OWN
+from unpooled.secure.fixedpoint import FixedPoint
+from unpooled.vertical.linear.parameters import LinearParameters
+from unpooled.vertical.linear.residuals import COLUMNS, partial_residuals, scores
+from unpooled.vertical.linear.row_weights import Weighing
+from unpooled.vertical.team import Team
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Weights, columns × outputs, and what the optimiser remembers; the active party's last row is the intercept."""
+
+    weights: Floats
+    velocity: Floats
+    squares: Floats
+    steps: int = 0
+
+
+def begin_at(weights: Floats) -> State:
+    return State(weights, np.zeros(weights.shape), np.zeros(weights.shape))
+
+
+@dataclass(eq=False)
+class Side:
+    """One party's side of one model: its columns as whole numbers, in the order of the batches, and its descent.
+
+    `multiplied` are the columns times the rows' weights, where this party knows them. `cut` are the batches, `judged`
+    the rows that the loss is of. `rows` names all rows, as all fits of a job have them; it is empty where some are out.
+    `about` is what all parties know of the model, for evidence.
+    `best` is where the loss was lowest, and `fell` the step after which it last fell.
+    """
+
+    team: Team
+    parameters: LinearParameters
+    party: str
+    name: str
+    columns: Ints
+    multiplied: Ints
+    weighing: Weighing
+    widths: dict[str, int]
+    cut: Sequence[slice]
+    judged: slice
+    state: State
+    constant: Floats | None = None
+    rows: str = ""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    best: State | None = None
+    losses: list[float] = field(default_factory=list)
+    fell: int = 0
+
+    @property
+    def active(self) -> bool:
+        return self.party == self.team.active
+
+    @property
+    def penalised(self) -> slice:
+        """The weights without the intercept."""
+        return slice(len(self.state.weights) - self.active)
+
+    def knows_weights(self, owner: str) -> bool:
+        """Whether an owner multiplies its columns by weights."""
+        return self.weighing.weighted and (self.weighing.shown or owner == self.team.active)
+
+    def columns_name(self, owner: str, number: int, *, weighted: bool = True) -> str:
+        """What an owner's columns of a batch are called: the same in all fits of a job, wherever they are the same.
+
+        Under one name there is one matrix: nobody's columns can be others from step to step or from model to model.
+        Where rows are left out, or columns are multiplied by weights that the owner knows, each model has its own.
+        """
+        own = not self.rows or (weighted and self.knows_weights(owner))
+        return f"{self.name if own else self.rows} batch {number} of {len(self.cut)}"
+
+    def own_names(self) -> list[str]:
+        """The names of columns that no other model uses, and that can be forgotten with this one."""
+        return [f"{self.name} batch {number} of {len(self.cut)}" for number in range(len(self.cut))]
+
+    def scale_of(self, owner: str) -> FixedPoint:
+        """Of the columns that an owner multiplies, among them the active party's column of ones."""
+        scale = self.weighing.columns if self.knows_weights(owner) else COLUMNS
+        return FixedPoint(scale.fraction_bits, scale.largest / COLUMNS.largest * max(self.parameters.limit, 1.0))
+
+
+def about(side: Side, what: str, batch: int, batch_of: Sequence[tuple[Call, Inputs]]) -> list[tuple[Call, Inputs]]:
+    """The same products with what they are about, where evidence is kept; the weights stay with whoever has them."""
+    if not (side.team.engine and side.team.engine.evidence):
+        return list(batch_of)
+    told = {**side.about, "what": what, "batch": batch, OWN: {"weights": side.state.weights.tolist()}}
+    return [(call, replace(held, about=told | {"place": place})) for place, (call, held) in enumerate(batch_of)]
+
+
+def own_residuals(side: Side, part: slice) -> Ints:
+    """What this party adds to the residuals of some rows, as whole numbers."""
+    own = scores(side.columns[part], side.state.weights, side.party)
+    constant = None if side.constant is None else side.constant[part]
+    return partial_residuals(side.parameters, own, constant, side.party)
+
+
+def in_one_go(
+    ask: Callable[[list[tuple[Call, Inputs]]], list[R]], asked: Sequence[Sequence[tuple[Call, Inputs]]]
+) -> list[list[R]]:
+    """What several descents ask, asked at once; the answers of each."""
+    answers = iter(ask([one for each in asked for one in each]))
+    return [list(islice(answers, len(each))) for each in asked]

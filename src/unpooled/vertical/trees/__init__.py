@@ -1,0 +1,1 @@
+"""Boosted trees and forests on columns that different parties hold."""

@@ -1,0 +1,270 @@
+"""Numbers as bins: edges learned from training rows, the bins of any rows, and bundles of features that never collide.
+
+A column with no more distinct values than bins gets one bin for each. Otherwise the bins hold about as many rows each;
+equal values are never separated, and a value that fills two bins or more has one of its own, which leaves the others to
+the rest. Edges lie half-way between neighbouring values. All of it is sorting, counting and halving, so the same rows
+give the same edges everywhere. Missing values (not-a-number) have a bin of their own if there were any in training.
+
+Features of which no two are away from their usual, most frequent bin in the same training row, such as the levels of a
+category written as columns of 0 and 1, are bundled: they cost as much as one column, and nothing is lost.
+
+>>> ages = np.array([[30.0], [50.0], [40.0], [np.nan]])
+>>> binning = fit_bins(ages, ["age"], bins=8, party="clinic")
+>>> binning.features[0].edges
+(35.0, 45.0)
+>>> apply_bins(binning, np.array([[35.0], [99.0], [np.nan]]), "clinic").tolist()
+[[0], [2], [3]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Annotated, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+
+from unpooled.arrays import Bytes, Floats, Ints, Ints32
+from unpooled.errors import InputError
+from unpooled.vertical.trees.bundles import Bins, Feature, Layout, to_physical_bins
+
+LEAST_BINS, MOST_BINS = 2, 256
+MISSING = 2**16 - 1
+"""Stands in place of a bin where a value is missing and none was in training."""
+
+
+class FeatureBins(BaseModel):
+    """One feature: bin b holds values up to edges[b], the last one the rest; `column` is its place in the matrix."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+
+    name: str
+    column: Annotated[int, Field(ge=0)]
+    edges: Annotated[tuple[FiniteFloat, ...], Field(max_length=MOST_BINS - 1)]
+    missing: bool
+    usual: int
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if any(one >= other for one, other in pairwise(self.edges)):
+            raise ValueError("the edges do not rise")
+        if not 0 <= self.usual < self.feature.size:
+            raise ValueError("the usual bin is not there")
+        return self
+
+    @property
+    def feature(self) -> Feature:
+        """What of it is public."""
+        return Feature(len(self.edges) + 1, self.missing, self.usual)
+
+
+class Binning(BaseModel):
+    """A party's features in the order in which it presents them, and which of them share a column; part of a model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+
+    features: tuple[FeatureBins, ...]
+    bundles: tuple[tuple[int, ...], ...]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if sorted(feature.column for feature in self.features) != list(range(len(self.features))):
+            raise ValueError("the features are not the columns of one matrix, each once")
+        try:
+            self.layout.check()
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    @property
+    def layout(self) -> Layout:
+        """What of it is public."""
+        return Layout(tuple(feature.feature for feature in self.features), self.bundles)
+
+
+@dataclass(frozen=True, eq=False)
+class Binned:
+    """Training rows: their bins by feature, and by column as they are multiplied."""
+
+    feature_bins: Bins
+    columns: Bins
+    layout: Layout
+
+    @cached_property
+    def places(self) -> Ints32:
+        """The bins by column, counted on from one column to the next."""
+        places: Ints32 = np.add(self.columns, self.layout.first_bins, dtype=np.int32, casting="unsafe")
+        return places
+
+
+def fit_bins(
+    matrix: Floats,
+    names: Sequence[str],
+    *,
+    bins: int,
+    order: Ints | None = None,
+    bundle: bool = True,
+    blocks: Sequence[int] = (),
+    most_thresholds: int | None = None,
+    party: str,
+) -> Binning:
+    """Learn bins from training rows.
+
+    Feature i is the matrix's column `order[i]`, if an order is given: others see features in that order alone. All
+    features together get no more edges than `most_thresholds`, shared out evenly. Only features of the same block are
+    bundled; `blocks` are the lengths of runs of features.
+    """
+    if not LEAST_BINS <= bins <= MOST_BINS:
+        raise InputError(f"{party}: a column has {LEAST_BINS} to {MOST_BINS} bins")
+    if matrix.shape[1] != len(names):
+        raise InputError(f"{party}: {len(names)} names for {matrix.shape[1]} columns")
+    if not len(matrix):
+        raise InputError(f"{party}: there are no rows to learn bins from")
+    if most_thresholds is not None and most_thresholds < 0:
+        raise InputError(f"{party}: there cannot be fewer than 0 thresholds")
+    columns = list(range(len(names))) if order is None else [int(column) for column in order]
+    if sorted(columns) != list(range(len(names))):
+        raise InputError(f"{party}: the order of the columns does not name each of them once")
+    _check_finite(matrix, names, party)
+
+    edges = [_edges(matrix[:, column], bins) for column in columns]
+    if most_thresholds is not None:
+        shares = _shared_out([len(each) for each in edges], most_thresholds)
+        edges = [
+            each if share >= len(each) else _edges(matrix[:, column], share + 1)
+            for each, share, column in zip(edges, shares, columns, strict=True)
+        ]
+    missing = [bool(np.isnan(matrix[:, column]).any()) for column in columns]
+    found = _bins(matrix, columns, edges, missing)
+    features = tuple(
+        FeatureBins(
+            name=names[column],
+            column=column,
+            edges=tuple(edges[place].tolist()),
+            missing=missing[place],
+            usual=int(np.bincount(found[:, place]).argmax()),
+        )
+        for place, column in enumerate(columns)
+    )
+    lengths = list(blocks) or [len(features)]
+    if sum(lengths) != len(features):
+        raise InputError(f"{party}: the blocks have other columns than there are")
+    if not bundle:
+        lengths = [1] * len(features)
+    ends = list(accumulate(lengths))
+    bundles = [
+        tuple(begin + place for place in together)
+        for begin, end in zip([0, *ends], ends, strict=False)
+        for together in _bundles(found[:, begin:end], features[begin:end])
+    ]
+    return Binning(features=features, bundles=tuple(bundles))
+
+
+def apply_bins(binning: Binning, matrix: Floats, party: str) -> Bins:
+    """The bins of any rows, by feature, from a matrix whose columns are those that the bins were learned from.
+
+    A missing value is `MISSING` where training had none.
+    """
+    features = binning.features
+    if matrix.shape[1] != len(features):
+        raise InputError(f"{party}: {matrix.shape[1]} columns, where there were {len(features)} in training")
+    by_column = sorted(features, key=lambda feature: feature.column)
+    _check_finite(matrix, [feature.name for feature in by_column], party)
+    columns = [feature.column for feature in features]
+    edges = [np.array(feature.edges, np.float64) for feature in features]
+    return _bins(matrix, columns, edges, [feature.missing for feature in features])
+
+
+def binned(binning: Binning, matrix: Floats, party: str) -> Binned:
+    """The bins of the training rows, or of some of them."""
+    layout = binning.layout
+    feature_bins = apply_bins(binning, matrix, party)
+    if (feature_bins == MISSING).any():
+        raise InputError(f"{party}: a value is missing in a column that had none missing when its bins were learned")
+    return Binned(feature_bins, to_physical_bins(layout, feature_bins), layout)
+
+
+def _check_finite(matrix: Floats, names: Sequence[str], party: str) -> None:
+    infinite = np.argwhere(np.isinf(matrix))
+    if len(infinite):
+        row, column = infinite[0]
+        raise InputError(f"{party}: column '{names[column]}': row {row + 1}: an infinite value")
+
+
+def _bins(matrix: Floats, columns: Sequence[int], edges: Sequence[Floats], missing: Sequence[bool]) -> Bins:
+    """The bin of each row and feature."""
+    found = np.empty((len(matrix), len(columns)), np.uint16)
+    for place, (column, each, has_missing) in enumerate(zip(columns, edges, missing, strict=True)):
+        values = np.ascontiguousarray(matrix[:, column])
+        found[:, place] = np.searchsorted(each, values)
+        found[np.isnan(values), place] = len(each) + 1 if has_missing else MISSING
+    return found
+
+
+def _edges(values: Floats, bins: int) -> Floats:
+    """Where one bin ends and the next begins, for at most so many bins."""
+    ordered = np.sort(values[~np.isnan(values)])
+    ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)) if len(ordered) else np.empty(0, np.int64)
+    cuts = np.arange(len(ends) - 1) if len(ends) <= bins else _cuts(np.diff(ends, prepend=-1), bins)
+    below, above = ordered[ends[cuts]], ordered[ends[cuts] + 1]
+    middle = below / 2 + above / 2
+    edges: Floats = np.where(middle < above, middle, below)  # neighbours that have no number between them
+    return edges
+
+
+def _cuts(counts: Ints, bins: int) -> Ints:
+    """After which of the distinct values to cut, given how many rows have each, when there are more values than bins.
+
+    The cuts are those nearest to equal parts of the rows. A value that fills two parts or more has both its ends cut;
+    it counts as two parts, however many rows have it.
+    """
+    falling = np.sort(counts)[::-1]
+    rest = falling[::-1].cumsum()[::-1]
+    heavy = int((falling * (bins - 2 * np.arange(len(falling))) <= 2 * rest).argmax())
+    most = -(-2 * int(rest[heavy]) // (bins - 2 * heavy))
+    ends = np.minimum(counts, most).cumsum()
+    parts = np.arange(1, bins) * ends[-1]
+    possible = ends[:-1] * bins
+    after = np.searchsorted(possible, parts).clip(max=len(possible) - 1)
+    before = (after - 1).clip(min=0)
+    return np.unique(np.where(parts - possible[before] <= possible[after] - parts, before, after))
+
+
+def _shared_out(wanted: Sequence[int], most: int) -> list[int]:
+    """What each gets if all together get at most so many: evenly, and the first ones get what is left over."""
+    shares = [0] * len(wanted)
+    while open_ones := [place for place, share in enumerate(shares) if share < wanted[place]]:
+        each, left = divmod(most - sum(shares), len(open_ones))
+        if each == 0:
+            for place in open_ones[:left]:
+                shares[place] += 1
+            break
+        for place in open_ones:
+            shares[place] = min(wanted[place], shares[place] + each)
+    return shares
+
+
+def _bundles(found: Bins, features: Sequence[FeatureBins]) -> tuple[tuple[int, ...], ...]:
+    """Put features together of which no two are away from their usual bin in the same row, the fullest ones first."""
+    rows = len(found)
+    masks = [np.packbits(found[:, place] != feature.usual) for place, feature in enumerate(features)]
+    away = [int(np.bitwise_count(mask).sum()) for mask in masks]
+    bundles: list[list[int]] = []
+    taken: list[Bytes] = []
+    free: list[int] = []
+    for place in sorted(range(len(features)), key=lambda place: -away[place]):
+        extra = features[place].feature.size - 1
+        for number, mask in enumerate(taken):
+            if extra <= free[number] and not (mask & masks[place]).any():
+                bundles[number].append(place)
+                mask |= masks[place]
+                free[number] -= extra
+                break
+        else:
+            bundles.append([place])
+            taken.append(masks[place])
+            free.append(MOST_BINS - 1 - extra if 2 * away[place] <= rows else -1)
+    return tuple(sorted(tuple(sorted(bundle)) for bundle in bundles))

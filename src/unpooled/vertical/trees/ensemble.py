@@ -1,0 +1,207 @@
+"""Tree learners for columns that several parties hold: fitting, at the active party and at the others.
+
+`fit` at the active party and `help_fit` at each passive one go together. A party alone (`team.alone()`) fits to pooled
+columns, and gets the same model to the last bit.
+
+>>> from unpooled.vertical.team import alone
+>>> rng = np.random.default_rng(1)
+>>> columns = rng.normal(size=(500, 3))
+>>> target = Target((columns[:, 0] * columns[:, 1] > 0).astype(float))
+>>> fitted = fit(alone(), XgbParameters(trees=10), Columns(columns, ("a", "b", "c")), [target])
+>>> float(((fitted.scores[0][:, 0] > 0.5) == target.values).mean()) > 0.9
+True
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from unpooled.arrays import Bools, Floats
+from unpooled.checkpoint import Notebook
+from unpooled.errors import InputError, ProtocolError
+from unpooled.session import Session
+from unpooled.vertical.inputs import Columns
+from unpooled.vertical.targets import Target, checked_weights, inputs_of
+from unpooled.vertical.team import Team
+from unpooled.vertical.trees import messages
+from unpooled.vertical.trees.audit_trail import TARGETS, evidence_of
+from unpooled.vertical.trees.binning import Binning, binned, fit_bins
+from unpooled.vertical.trees.boosting import boost, probabilities
+from unpooled.vertical.trees.budget import groups_of
+from unpooled.vertical.trees.bundles import Layout
+from unpooled.vertical.trees.forest import plant
+from unpooled.vertical.trees.grower import grow
+from unpooled.vertical.trees.grower_state import Ground, Grown
+from unpooled.vertical.trees.model import Ensemble, Model, Part, gains_of, part_of, tree_of
+from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters, XgbParameters
+from unpooled.vertical.trees.passive import NAME_BYTES, layout_of, lend
+from unpooled.vertical.trees.splitting import Space
+
+_EXACT = 2**53
+
+__all__ = ["Fitted", "Target", "XgbParameters", "fit", "help_fit"]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A model, and for each target the probabilities or numbers of the training rows, rows × outputs.
+
+    Rows that were cut out of the products (`hide_bags = false`) have none, and not-a-number stands in their place.
+    """
+
+    model: Model
+    scores: tuple[Floats, ...]
+
+
+def fit(
+    team: Team,
+    parameters: AnyTrees,
+    columns: Columns,
+    targets: Sequence[Target],
+    classes: Sequence[str] = (),
+    binning: Binning | None = None,
+    notebook: Notebook | None = None,
+) -> Fitted:
+    """At the active party: fit one model to each target, all of them together.
+
+    With several fits to the same columns all parties bin these once, and hand that in. In a notebook all parties keep
+    each group of trees; if there are some in it, which must be as many at all of them, the fit goes on after these.
+    """
+    rows, party = len(columns.matrix), team.active
+    if not targets:
+        raise InputError("target: there is none to fit to")
+    if rows * (2**parameters.precision - 1) >= _EXACT:
+        raise InputError(f"precision: sums over {rows} rows take more than 53 bits with it; take fewer bits")
+    if classes and len(classes) != parameters.classes:
+        raise InputError(f"target: it has {len(classes)} classes, and the parameters say {parameters.classes}")
+    weighed = [
+        (target, checked_weights(target, rows, parameters.classes, balanced=parameters.balanced)) for target in targets
+    ]
+    binning = binning or own_binning(team, parameters, columns)
+    own = binned(binning, columns.matrix, party)
+    space = Space(
+        tuple(own.layout if owner == party else _lent(team, owner, rows, parameters.bins) for owner in team.owners)
+    )
+    if not space.features:
+        raise InputError("columns: no party has any, so there is nothing to learn from")
+    name = secrets.token_bytes(NAME_BYTES)
+    ground = Ground(team, parameters, space, own, name.hex(), notebook=notebook, known=len(notebook or ()))
+    groups = groups_of(parameters, len(targets))
+    for owner in team.passive:
+        team.session.send(owner, messages.Begin(name, rows, groups))
+    if evidence := evidence_of(team):
+        evidence.commit(team.session, team.passive, TARGETS, inputs_of(targets))
+    progress = _Progress(team, groups)
+    if isinstance(parameters, ForestParameters):
+        forests = plant(partial(grow, ground), space.features, parameters, weighed, progress.step)
+        fitted = [(forest.base, forest.trees) for forest in forests]
+        scores = [forest.base + _means(forest.scores, forest.seen) for forest in forests]
+    else:
+        boosters = boost(partial(grow, ground), space.features, parameters, weighed, progress.step)
+        fitted = [(booster.base, booster.trees) for booster in boosters]
+        scores = [_of_part(probabilities(parameters, b.scores), b.taking_part) for b in boosters]
+    for owner in team.passive:
+        team.session.send(owner, messages.Finished())
+    model = Model(
+        part=part_of(name, party, binning, ground.table, hide_nodes=parameters.hide_nodes),
+        owners=team.owners,
+        parameters=parameters,
+        classes=tuple(classes) or tuple(map(str, range(parameters.classes))),
+        ensembles=tuple(_ensemble(ground, base, trees) for base, trees in fitted),
+    )
+    return Fitted(model, tuple(scores))
+
+
+def help_fit(
+    team: Team,
+    parameters: AnyTrees,
+    columns: Columns,
+    most_thresholds: int | None = None,
+    models: int = 1,
+    binning: Binning | None = None,
+    notebook: Notebook | None = None,
+) -> Part:
+    """At a passive party: lend columns, in a random order and without names; what is kept is this party's part.
+
+    `most_thresholds` is how many different ones it reveals at the most, on all its columns together; `models` is how
+    many the active party fits, and their trees are all that is answered.
+    """
+    session, party = team.session, team.session.party
+    binning = binning or lent_binning(session, parameters, columns, most_thresholds)
+    name, table = lend(team, parameters, binned(binning, columns.matrix, party), models, notebook)
+    return part_of(name, party, binning, table, hide_nodes=parameters.hide_nodes)
+
+
+def own_binning(team: Team, parameters: AnyTrees, columns: Columns) -> Binning:
+    """How the active party's values become bins."""
+    return fit_bins(
+        columns.matrix,
+        columns.names,
+        bins=parameters.bins,
+        bundle=parameters.bundle,
+        blocks=columns.blocks,
+        party=team.active,
+    )
+
+
+def lent_binning(session: Session, parameters: AnyTrees, columns: Columns, most_thresholds: int | None) -> Binning:
+    """How a passive party's values become bins, its columns in an order of which it alone knows."""
+    return fit_bins(
+        columns.matrix,
+        columns.names,
+        bins=parameters.bins,
+        order=session.rng.permutation(len(columns.names)),
+        bundle=parameters.bundle,
+        most_thresholds=most_thresholds,
+        party=session.party,
+    )
+
+
+class _Progress:
+    """Tells how many groups of trees have begun."""
+
+    def __init__(self, team: Team, total: int) -> None:
+        self._team, self._total, self._done = team, total, 0
+
+    def step(self) -> None:
+        self._team.progress(min(self._done, self._total), self._total)
+        self._done += 1
+
+
+def _lent(team: Team, owner: str, rows: int, bins: int) -> Layout:
+    lent = team.session.recv(owner, messages.LentColumns)
+    if lent.rows != rows:
+        raise ProtocolError(f"{owner} has {lent.rows} rows and {team.active} {rows}: align first")
+    if evidence := evidence_of(team):
+        evidence.take_commitment(team.session, owner)
+    return layout_of(lent, owner, bins)
+
+
+def _means(sums: Floats, seen: Floats) -> Floats:
+    means: Floats = np.divide(sums, seen, out=np.full(sums.shape, np.nan), where=seen > 0)
+    return means
+
+
+def _of_part(values: Floats, part: Bools | None) -> Floats:
+    """The values of rows that came along, among all rows."""
+    if part is None:
+        return values
+    everybodys = np.full((len(part), values.shape[1]), np.nan)
+    everybodys[part] = values
+    return everybodys
+
+
+def _ensemble(ground: Ground, base: Floats, rounds: Sequence[Sequence[tuple[Grown, Floats]]]) -> Ensemble:
+    """The trees in the order of growing: round by round, in each class by class."""
+    trees = [(tree, values) for each in rounds for tree, values in each]
+    gains = gains_of([tree for tree, _ in trees], ground.space.first_bins, [of.owner for of in ground.space.layouts])
+    return Ensemble(
+        base=tuple(base.tolist()),
+        trees=tuple(tree_of(tree, values if values.ndim == 2 else values[:, np.newaxis]) for tree, values in trees),
+        gains=tuple(map(tuple, gains)),
+    )

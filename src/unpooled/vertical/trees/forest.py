@@ -1,0 +1,117 @@
+"""A random forest: each tree on its own draw of rows, with a draw of columns at each node.
+
+Two classes and numbers go by the variance of the target, which for two classes is half the gini impurity; several
+classes by the gini impurity. A tree asks for sums of w y (for several classes, of w for each class) and of w. A leaf's
+value is the mean of its rows; the forest's the mean of its trees'. Numbers are counted from their mean, so that their
+bits are spent on how they differ.
+
+A secret draw makes every tree's gradients new. Rows drawn without replacement and shown to all (`bootstrap = false`,
+`hide_bags = false`) leave them as they are, so that `paillier` encrypts them once for the whole forest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from unpooled.arrays import Bools, Floats
+from unpooled.vertical.numbers import mean_of, to_integers
+from unpooled.vertical.targets import Target, counted, one_hot
+from unpooled.vertical.trees.grower_state import Grow, Grown, Seedling
+from unpooled.vertical.trees.node_rows import OUTSIDE
+from unpooled.vertical.trees.parameters import ForestParameters, serve_again
+
+
+@dataclass(eq=False)
+class Forest:
+    """A model on its way: scores are sums over the trees in which a row came along, `seen` how many these were.
+
+    The truth is what it is above `base`.
+    """
+
+    base: Floats
+    truth: Floats
+    weights: Floats
+    seed: int
+    scores: Floats
+    seen: Floats
+    trees: list[list[tuple[Grown, Floats]]] = field(default_factory=list)
+
+
+def plant(
+    grow: Grow,
+    features: int,
+    parameters: ForestParameters,
+    targets: Sequence[tuple[Target, Floats]],
+    begin_group: Callable[[], None],
+) -> list[Forest]:
+    """Fit a forest to each target, given with its checked weights; trees of all of them grow in lock-step."""
+    forests = [_begun(parameters, target, weights) for target, weights in targets]
+    waiting = [(place, number) for number in range(parameters.trees) for place in range(len(forests))]
+    for begin in range(0, len(waiting), parameters.lockstep):
+        group = waiting[begin : begin + parameters.lockstep]
+        begin_group()
+        seedlings = [_seedling(features, parameters, forests[place], place, number) for place, number in group]
+        for (place, _), seedling, tree in zip(group, seedlings, grow(seedlings), strict=True):
+            _add(forests[place], seedling, tree, parameters.classes)
+    return forests
+
+
+def _begun(parameters: ForestParameters, target: Target, weights: Floats) -> Forest:
+    several = parameters.classes > 2
+    values = np.where(weights > 0, target.values, 0.0)  # others' may be missing
+    truth = one_hot(values, parameters.classes) if several else values[:, np.newaxis]
+    base = np.zeros(truth.shape[1]) if parameters.classes else np.array([mean_of(values, weights)])
+    return Forest(base, truth - base, weights, target.seed, np.zeros(truth.shape), np.zeros((len(weights), 1)))
+
+
+def _seedling(features: int, parameters: ForestParameters, forest: Forest, place: int, number: int) -> Seedling:
+    rows, rng = np.flatnonzero(forest.weights > 0), np.random.default_rng([forest.seed, number])
+    if parameters.bootstrap:
+        factors = counted(rows[rng.integers(0, len(rows), len(rows))], len(forest.weights))
+    else:
+        drawn = rng.choice(rows, max(round(parameters.row_share * len(rows)), 1), replace=False)
+        factors = counted(drawn, len(forest.weights))
+    part = None if parameters.hide_bags else factors > 0
+    same = serve_again(parameters)
+    weights = forest.weights * (1.0 if same else factors)
+    values = np.concatenate([forest.truth, np.ones((len(weights), 1))], axis=1) * weights[:, np.newaxis]
+    y, exponents = to_integers(values, parameters.precision)
+    name = f"forest {place}" if same else f"tree {number} model {place}"
+    drawn_features = _drawn(parameters, rng, features)
+    return Seedling(name, y, exponents, part, drawn=drawn_features, serve_again=same)
+
+
+def _drawn(parameters: ForestParameters, rng: np.random.Generator, features: int) -> Callable[[Bools], Bools]:
+    """Other columns at each node, of those that it can be split by: small nodes have few, if `min_rows` is large."""
+    if parameters.column_share is not None:
+        count = round(parameters.column_share * features)
+    else:
+        count = round(features**0.5) if parameters.classes else features // 3
+    count = min(max(count, 1), features)
+
+    def draw(can_be: Bools) -> Bools:
+        allowed = np.zeros(can_be.shape, bool)
+        for row, candidates in zip(allowed, map(np.flatnonzero, can_be), strict=True):
+            row[rng.choice(candidates, min(count, len(candidates)), replace=False)] = True
+        return allowed
+
+    return draw
+
+
+def _add(forest: Forest, seedling: Seedling, tree: Grown, classes: int) -> None:
+    sums = np.ldexp(tree.totals.astype(float), -np.array(seedling.exponents))
+    weight = sums[:, -1:]
+    if sums.shape[1] > 2:  # shares of several classes are to add up to one, whatever rounding did to the weights
+        weight = sums[:, :1].copy()
+        for k in range(1, sums.shape[1] - 1):
+            weight += sums[:, k : k + 1]
+    values = np.divide(sums[:, :-1], weight, out=np.zeros(sums[:, :-1].shape), where=weight > 0)
+    if classes == 2:
+        values = np.minimum(values, 1.0)
+    came_along = tree.where != OUTSIDE
+    forest.scores[came_along] += values[tree.where[came_along]]
+    forest.seen[came_along] += 1
+    forest.trees.append([(tree, values)])

@@ -1,0 +1,195 @@
+"""What is learned: each party keeps its own part, as a JSON file that a person can read.
+
+The active party's part has the trees: for each node who owns the column that it is split by, the number of the split
+in that party's own list, the first of its two children (the second follows it), and its values, which count in leaves.
+A passive party's part has only its list of splits and how its values become bins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+
+from unpooled import atomic
+from unpooled.arrays import Floats, Ints
+from unpooled.errors import InputError
+from unpooled.vertical.trees.binning import Binning
+from unpooled.vertical.trees.grower_state import LEAF, Grown
+from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters, outputs_of
+from unpooled.vertical.trees.split_table import SplitTable
+
+_Frozen = ConfigDict(frozen=True, extra="forbid")
+
+
+class Part(BaseModel):
+    """What one party keeps: the model's name, how its values become bins, its splits and how often each was used.
+
+    A split is the feature's place in the binning, the last bin on the left, and whether missing values go left. With
+    `hide_nodes` the active party does not say which rows reach which split, and is told the sides of all.
+    """
+
+    model_config = _Frozen
+
+    format: Literal[1] = 1
+    name: str = Field(pattern="^[0-9a-f]{32}$")
+    party: str
+    hide_nodes: bool = False
+    binning: Binning
+    splits: tuple[tuple[int, int, bool], ...]
+    uses: tuple[int, ...]
+    rows: tuple[int, ...]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        features = self.binning.layout.features
+        if not len(self.splits) == len(self.uses) == len(self.rows):
+            raise ValueError("splits: not as many as uses and rows")
+        if any(not (0 <= f < len(features) and 0 <= place < features[f].values) for f, place, _ in self.splits):
+            raise ValueError("splits: one is of a column or bin that is not there")
+        if min((*self.uses, *self.rows), default=0) < 0:
+            raise ValueError("uses and rows: there cannot be fewer than none")
+        return self
+
+    @property
+    def table(self) -> SplitTable:
+        return SplitTable(list(self.splits), list(self.uses), list(self.rows))
+
+    @property
+    def importance(self) -> dict[str, dict[str, int]]:
+        """For each column, by name, how many nodes it split and how many rows these had."""
+        found = {feature.name: {"splits": 0, "rows": 0} for feature in self.binning.features}
+        for (feature, _, _), uses, rows in zip(self.splits, self.uses, self.rows, strict=True):
+            entry = found[self.binning.features[feature].name]
+            entry["splits"] += uses
+            entry["rows"] += rows
+        return found
+
+
+class Tree(BaseModel):
+    """One tree, its nodes from the root on; a leaf's first child is -1."""
+
+    model_config = _Frozen
+
+    first: tuple[int, ...]
+    owner: tuple[int, ...]
+    split: tuple[int, ...]
+    values: tuple[tuple[FiniteFloat, ...], ...]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        nodes = len(self.first)
+        if not nodes == len(self.owner) == len(self.split) == len(self.values) or not nodes:
+            raise ValueError("a tree's lists are not of the same length")
+        if any(first != LEAF and not place < first < nodes - 1 for place, first in enumerate(self.first)):
+            raise ValueError("a node's children must come after it")
+        return self
+
+
+class Ensemble(BaseModel):
+    """The trees of one model, where its scores begin, and how much the splits of each party's columns gained in all."""
+
+    model_config = _Frozen
+
+    base: tuple[FiniteFloat, ...]
+    trees: tuple[Tree, ...]
+    gains: tuple[tuple[FiniteFloat, ...], ...]
+
+
+class Model(BaseModel):
+    """The active party's part: its own splits, the owners of columns, and one or several ensembles grown together."""
+
+    model_config = _Frozen
+
+    format: Literal[1] = 1
+    part: Part
+    owners: tuple[str, ...]
+    parameters: Annotated[AnyTrees, Field(discriminator="learner")]
+    classes: tuple[str, ...]
+    ensembles: Annotated[tuple[Ensemble, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.part.party not in self.owners:
+            raise ValueError("owners: the active party is not among them")
+        if len(set(self.owners)) < len(self.owners):
+            raise ValueError("owners: one is there twice")
+        if len(self.classes) != self.parameters.classes:
+            raise ValueError("classes: not as many as the parameters say")
+        mine, outputs = self.own_place, self.parameters.classes if self.parameters.classes > 2 else 1
+        width = outputs if isinstance(self.parameters, ForestParameters) else 1
+        for ensemble in self.ensembles:
+            if len(ensemble.base) != outputs or len(ensemble.gains) != len(self.owners):
+                raise ValueError("ensembles: outputs or gains are not as many as the parameters and owners say")
+            if not ensemble.trees or len(ensemble.trees) % outputs_of(self.parameters):
+                raise ValueError("ensembles: a round of trees is not complete")
+        for tree in (tree for ensemble in self.ensembles for tree in ensemble.trees):
+            if any(len(values) != width for values in tree.values):
+                raise ValueError("a node does not have as many values as the parameters say")
+            for first, owner, split in zip(tree.first, tree.owner, tree.split, strict=True):
+                known = (
+                    0 <= owner < len(self.owners) and split >= 0 and (owner != mine or split < len(self.part.splits))
+                )
+                if first != LEAF and not known:
+                    raise ValueError("a node is split by nobody's column")
+        return self
+
+    @property
+    def own_place(self) -> int:
+        return self.owners.index(self.part.party)
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def save(part: BaseModel, path: Path) -> None:
+    """Write a part as JSON, for its owner alone; numbers come back exactly."""
+    atomic.write_text(path, part.model_dump_json() + "\n")
+
+
+def load(path: Path, kind: type[M]) -> M:
+    """Read what `save` wrote, and check it."""
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        what = "part of a model with its trees" if kind is Model else "part of a model"
+        fault = ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]]))
+        raise InputError(f"{path}: is no {what}: {fault}") from None
+
+
+def part_of(name: bytes, party: str, binning: Binning, table: SplitTable, *, hide_nodes: bool) -> Part:
+    return Part(
+        name=name.hex(),
+        party=party,
+        hide_nodes=hide_nodes,
+        binning=binning,
+        splits=tuple(table.splits),
+        uses=tuple(table.uses),
+        rows=tuple(table.rows),
+    )
+
+
+def tree_of(grown: Grown, values: Floats) -> Tree:
+    """A grown tree with the values of its nodes, nodes × outputs."""
+    return Tree(
+        first=tuple(grown.first.tolist()),
+        owner=tuple(grown.owner.tolist()),
+        split=tuple(grown.split.tolist()),
+        values=tuple(map(tuple, values.tolist())),
+    )
+
+
+def gains_of(grown: Sequence[Grown], first_bins: Ints, features: Sequence[Ints]) -> list[list[float]]:
+    """The gains of all splits, by owner and feature, added up in the order of growing."""
+    gains: list[list[float]] = [[0.0] * (int(of.max()) + 1 if of.size else 0) for of in features]
+    for tree in grown:
+        inner = tree.first != LEAF
+        each = zip(tree.owner[inner].tolist(), tree.best[inner].tolist(), tree.gains[inner].tolist(), strict=True)
+        for owner, best, gain in each:
+            gains[owner][int(features[owner][best - int(first_bins[owner])])] += gain
+    return gains

@@ -1,0 +1,242 @@
+"""The best split of each node, from sums of whole numbers; ties go to the first feature, and there to the first bin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from unpooled.arrays import Bools, Floats, Ints
+from unpooled.vertical.trees.bundles import Layout
+from unpooled.vertical.trees.min_rows import Groups
+from unpooled.vertical.trees.parameters import TreeParameters
+
+_NODES_AT_ONCE = 32  # so that what is computed stays in the processor's caches
+_ROUNDING = 1e-12  # of the node's own score: a smaller gain is a rounding error
+
+
+@dataclass(frozen=True)
+class Space:
+    """The features of all owners side by side, in their listed order."""
+
+    layouts: tuple[Layout, ...]
+
+    @cached_property
+    def first_features(self) -> Ints:
+        """For each owner its first feature, and at the end how many there are."""
+        return np.cumsum([0, *(len(layout.features) for layout in self.layouts)])
+
+    @cached_property
+    def features(self) -> int:
+        return int(self.first_features[-1])
+
+    @cached_property
+    def first_bins(self) -> Ints:
+        """For each owner its first logical bin, and at the end how many there are."""
+        return np.cumsum([0, *(layout.logical for layout in self.layouts)])
+
+    @cached_property
+    def owner_of_bin(self) -> Ints:
+        """The feature of each logical bin."""
+        shifted = [layout.owner + first for layout, first in zip(self.layouts, self.first_features, strict=False)]
+        return np.concatenate([np.empty(0, np.int64), *shifted])
+
+    @cached_property
+    def starts(self) -> Ints:
+        """The first logical bin of each feature."""
+        shifted = [layout.starts + first for layout, first in zip(self.layouts, self.first_bins, strict=False)]
+        return np.concatenate([np.empty(0, np.int64), *shifted])
+
+    @cached_property
+    def thresholds(self) -> Bools:
+        """The logical bins after which a feature can be split: all but the last, missing values apart."""
+        places = np.concatenate([np.empty(0, np.int64), *(layout.place for layout in self.layouts)])
+        possible: Bools = places < (self._values + self._missing - 1)[self.owner_of_bin]
+        return possible
+
+    @cached_property
+    def before_missing(self) -> Ints:
+        """The logical bins that are thresholds of features with missing values."""
+        return np.flatnonzero(self.thresholds & (self._missing > 0)[self.owner_of_bin])
+
+    @cached_property
+    def missing_bin(self) -> Ints:
+        """For each feature the bin of its missing values, -1 if there is none."""
+        return np.where(self._missing > 0, self.starts + self._values, -1)
+
+    @cached_property
+    def last_value(self) -> Bools:
+        """The logical bins with all values of their feature up to them."""
+        last: Bools = np.arange(len(self.owner_of_bin)) == (self.starts + self._values - 1)[self.owner_of_bin]
+        return last
+
+    @cached_property
+    def _values(self) -> Ints:
+        return np.array([feature.values for layout in self.layouts for feature in layout.features], np.int64)
+
+    @cached_property
+    def _missing(self) -> Ints:
+        return np.array([feature.missing for layout in self.layouts for feature in layout.features], np.int64)
+
+    def places_of(self, logical: Sequence[int]) -> list[tuple[int, int, int]]:
+        """The owners' numbers, their features and the bins within those, of some logical bins."""
+        bins = np.array(logical)
+        owners, features = np.searchsorted(self.first_bins, bins, side="right") - 1, self.owner_of_bin[bins]
+        fields = owners, features - self.first_features[owners], bins - self.starts[features]
+        return list(zip(*(of.tolist() for of in fields), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """For each node the gain, the logical bin after which it is split (-1: not at all), where missing values go.
+
+    `left` are the sums over the rows on the left.
+    """
+
+    gains: Floats
+    bins: Ints
+    missing_left: Bools
+    left: Ints
+
+
+def best_splits(
+    space: Space,
+    sums: Ints,
+    totals: Ints,
+    exponents: Ints,
+    parameters: TreeParameters,
+    groups: Groups | None = None,
+    allowed: Bools | None = None,
+    least: Floats | None = None,
+) -> Best:
+    """The best split of each node.
+
+    `sums` are nodes × logical bins × columns, `totals` nodes × columns, the last column the weight; `exponents` say by
+    which power of two each column of a node was scaled. A split goes between `groups` of bins, for only there sums are
+    known; missing values that are joined to the last group go with it. `allowed` are nodes × features.
+    `least` is what each side of a node must weigh, where that is more than `minimum_child_weight`.
+
+    Missing values go to the side where that gains more; where none are missing, later ones go where more weight is.
+    """
+    if not len(sums) or not space.thresholds.any():
+        return Best(np.zeros(len(sums)), np.full(len(sums), -1), np.zeros(len(sums), bool), totals)
+    parts = []
+    for begin in range(0, len(sums), _NODES_AT_ONCE):
+        some = slice(begin, begin + _NODES_AT_ONCE)
+        of_groups = None if groups is None else Groups(groups.ends[some], groups.missing_joined[some])
+        of_allowed = None if allowed is None else allowed[some]
+        of_least = None if least is None else least[some]
+        parts.append(
+            _best(space, sums[some], totals[some], exponents[some], parameters, of_groups, of_allowed, of_least)
+        )
+    return Best(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("gains", "bins", "missing_left", "left"))
+    )
+
+
+def _best(
+    space: Space,
+    sums: Ints,
+    totals: Ints,
+    exponents: Ints,
+    parameters: TreeParameters,
+    groups: Groups | None,
+    allowed: Bools | None,
+    least: Floats | None,
+) -> Best:
+    columns, owners = range(sums.shape[2]), space.owner_of_bin
+    scale: Floats = np.ldexp(1.0, -exponents)
+    scaled: Floats = totals * scale  # exact, as are all sums over a node's rows: none passes 2^53
+    base = _score([scaled[:, k] for k in columns], parameters)
+    running = [np.cumsum(sums[..., k], axis=1) for k in columns]  # over all features, which may pass it
+    possible = np.broadcast_to(space.thresholds, sums.shape[:2])
+    if groups is not None:
+        possible = possible & groups.ends & ~(groups.missing_joined[:, owners] & space.last_value)
+    if allowed is not None:
+        possible = possible & allowed[:, owners]
+    # From here on node by node the bins that a split may go after: of small nodes these are few.
+    at, counts = np.flatnonzero(possible), np.count_nonzero(possible, axis=1)
+    nodes = np.arange(len(sums)).repeat(counts)
+    features = owners.take(at - nodes * sums.shape[1])
+    left: list[Floats] = []
+    for k in columns:
+        earlier = features * totals[:, k].repeat(counts)  # each feature's bins add up to the node's total
+        left.append((running[k].reshape(-1).take(at) - earlier) * scale[:, k].repeat(counts))
+    whole, bases = [scaled[:, k].repeat(counts) for k in columns], base.repeat(counts)
+    least = None if least is None else least.repeat(counts)
+    found_gains = _gains(left, whole, bases, parameters, least)
+    missing_left = np.zeros(sums.shape[:2], bool)
+    if space.before_missing.size:
+        missing = space.missing_bin.take(features)
+        # Missing values alone on the left are the same as all others there, which the last value's threshold says.
+        with_missing = (missing >= 0) & (left[-1] > 0)
+        if groups is not None:
+            with_missing &= ~groups.missing_joined[nodes, features]
+        (some,) = with_missing.nonzero()
+        moved = sums[nodes[some], missing[some]] * scale[nodes[some]]
+        other = _gains(
+            [left[k][some] + moved[:, k] for k in columns],
+            [whole[k][some] for k in columns],
+            bases[some],
+            parameters,
+            None if least is None else least[some],
+        )
+        missing_left.reshape(-1)[at[some]] = other > found_gains[some]
+        found_gains[some] = np.maximum(other, found_gains[some])
+    gains = np.full(sums.shape[:2], -np.inf)
+    gains.reshape(-1)[at] = found_gains
+    rows, choice = np.arange(len(sums)), gains.argmax(axis=1)
+    gain = gains[rows, choice]
+    found = gain > np.maximum(parameters.minimum_gain, _ROUNDING * base)
+    bins = space.missing_bin[owners[choice]]
+    goes_left = missing_left[rows, choice]
+    none_missing = (bins < 0) | ~(sums[rows, bins] != 0).any(axis=1)
+    if groups is not None:
+        none_missing &= ~groups.missing_joined[rows, owners[choice]]
+    sums_left = np.stack([running[k][rows, choice] for k in columns], axis=1)
+    sums_left -= owners[choice, np.newaxis] * totals
+    heavier = 2 * sums_left[:, -1] * scale[:, -1] >= scaled[:, -1]
+    sums_left += sums[rows, bins] * goes_left[:, np.newaxis]
+    goes_left = np.where(none_missing, heavier, goes_left)
+    return Best(np.where(found, gain, 0.0), np.where(found, choice, -1), goes_left, sums_left)
+
+
+def splittable(space: Space, groups: Groups | None, nodes: int) -> Bools:
+    """The features that nodes can be split by, nodes × features: those with a threshold between groups of bins."""
+    possible = np.broadcast_to(space.thresholds, (nodes, len(space.thresholds)))
+    if groups is not None:
+        possible = possible & groups.ends & ~(groups.missing_joined[:, space.owner_of_bin] & space.last_value)
+    found: Bools = np.logical_or.reduceat(possible, space.starts, axis=1)
+    return found
+
+
+def _gains(
+    left: Sequence[Floats], whole: Sequence[Floats], base: Floats, parameters: TreeParameters, least: Floats | None
+) -> Floats:
+    """The gain of each split, minus infinity where a side weighs too little."""
+    right = [total - part for total, part in zip(whole, left, strict=True)]
+    gains = _score(left, parameters)
+    gains += _score(right, parameters)
+    gains -= base
+    gains *= 0.5
+    lightest = np.minimum(left[-1], right[-1])
+    too_light = lightest < parameters.minimum_child_weight if parameters.minimum_child_weight else lightest <= 0
+    gains[too_light if least is None else too_light | (lightest < least)] = -np.inf
+    return gains
+
+
+def _score(sums: Sequence[Floats], parameters: TreeParameters) -> Floats:
+    """G² / (H + l2), summed over the columns of G one after the other, so that its order is fixed."""
+    squares = shrunk(sums[0], parameters.l1) ** 2
+    for column in sums[1:-1]:
+        squares += shrunk(column, parameters.l1) ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):  # a side without weight is no side
+        squares /= sums[-1] + parameters.l2
+    return squares
+
+
+def shrunk(gradients: Floats, l1: float) -> Floats:
+    """Gradients with l1 taken off their absolute value."""
+    return gradients if not l1 else np.sign(gradients) * np.maximum(np.abs(gradients) - l1, 0.0)

@@ -1,0 +1,76 @@
+"""`docs/privacy.md` says of a search for look-alikes what its messages say: each role's table is what it receives."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unpooled.jobs.example_job import example_job
+from unpooled.jobs.kinds import outline_of
+from unpooled.jobs.outline import Exchange
+
+PAGE = Path(__file__).parents[3] / "docs" / "privacy.md"
+TITLES = {
+    "seeker": "What the seeker receives",
+    "passive": "What a passive party receives",
+    "active": "What the active party receives",
+    "coordinator": "What the coordinator receives",
+}
+OPEN_BAGS = "only with `hide_bags = false`"
+
+
+def outline(**model: Any) -> list[Exchange]:
+    plan = example_job("lookalike").plan
+    return outline_of(plan.model_copy(update={"parameters": {"model": model}}))
+
+
+def received(role: str, exchanges: list[Exchange]) -> set[tuple[str, str, str]]:
+    """Message, senders' role and disclosure of what a role receives, besides what begins and ends every job."""
+    roles = {name: party.role for name, party in example_job("lookalike").plan.parties.items()}
+    return {
+        (e.message.__name__, roles[e.sender], e.disclosure.what)
+        for e in exchanges
+        if roles[e.receiver] == role and not e.kind.startswith("control.")
+    }
+
+
+def rows(role: str) -> dict[tuple[str, str, str], str]:
+    """A role's table: message, sender's role and disclosure, with the condition of the row."""
+    section = PAGE.read_text(encoding="utf-8").split(f"### {TITLES[role]}\n")[1].split("\n##")[0]
+    found = {}
+    for line in section.splitlines():
+        if row := re.fullmatch(r"\| `(\w+)`(?: \((.*?)\))? \| ([\w, ]+) \| (.*) \|", line):
+            name, condition, senders, what = row.groups()
+            found |= {(name, sender, what): condition or "" for sender in senders.split(", ")}
+    return found
+
+
+@pytest.mark.parametrize("role", TITLES)
+def test_a_roles_table_is_what_it_receives(role: str) -> None:
+    hidden = {row for row, condition in rows(role).items() if condition != OPEN_BAGS}
+    assert hidden == received(role, outline())
+    assert set(rows(role)) == received(role, outline(hide_bags=False)) | hidden
+
+
+@pytest.mark.parametrize("role", TITLES)
+def test_what_comes_only_sometimes_is_marked(role: str) -> None:
+    only_if = {e.message.__name__: e.only_if for e in outline() if e.kind.startswith("align.") and e.only_if}
+    for (name, _, _), condition in rows(role).items():
+        if name in only_if:
+            assert condition == only_if[name]
+
+
+def test_bags_are_shown_to_passive_parties_only_if_the_plan_says_so() -> None:
+    (bags,) = [condition for (name, _, _), condition in rows("passive").items() if name == "Bags"]
+    assert bags == OPEN_BAGS
+
+
+def test_what_begins_and_ends_every_job_is_named() -> None:
+    page = PAGE.read_text(encoding="utf-8").replace("\n", " ")
+    for exchange in outline():
+        if exchange.kind == "PlanOffer":
+            assert f"`PlanOffer`: {exchange.disclosure.what}" in page
+    assert {e.message.__name__ for e in outline() if e.kind.startswith("control.")} == {"PlanOffer", "Goodbye"}

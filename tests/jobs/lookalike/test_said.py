@@ -1,0 +1,214 @@
+"""What a search for look-alikes says: it is foretold, agreed to, and nobody hears of the list but the seeker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from unpooled.cli import app
+from unpooled.errors import PlanError, RefusedError
+from unpooled.jobs.example_job import example_job
+from unpooled.jobs.kinds import check_policy, outline_of
+from unpooled.jobs.lookalike.list_files import Lookalikes
+from unpooled.jobs.private import Consent, Policy, Private, check_fits
+from unpooled.ledger import Record, reconcile_all
+from unpooled.transport.memory import MemoryTransport
+from unpooled.wire import Frame, kind_of
+
+PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
+LINEAR = {"learner": "linear", "epochs": 2, "insecure_batch": True}
+ONE_BAG = {"method": {"name": "bagging", "bags": 1}, "estimate": False, "top": 5}
+FIVE = ("shop", "telco", "bank", "railway", "coordinator")
+
+
+def said(ledgers: Mapping[str, Record]) -> set[tuple[str, str, str]]:
+    return {(party, e.peer, e.kind) for party, record in ledgers.items() for e in record.entries if e.way == "sent"}
+
+
+# What is said
+
+
+CASES = [
+    pytest.param({}, {}, id="shares"),
+    pytest.param({"parties": FIVE}, {}, id="shares, two that lend columns"),
+    pytest.param({}, {"hide_bags": False}, id="shares, open bags"),
+    pytest.param({}, {"hide_nodes": True}, id="shares, hidden nodes"),
+    pytest.param({"method": {"name": "two-step", "folds": 2}}, {"learner": "rf"}, id="shares, two steps, forest"),
+    pytest.param({"psi": "blind-rsa"}, {}, id="shares, blind signatures"),
+    pytest.param({"method": {"name": "naive", "folds": 2}}, LINEAR, id="shares, linear"),
+    pytest.param(PAILLIER | ONE_BAG, {}, id="paillier"),
+    pytest.param({"engine": "plain"}, {}, id="plain"),
+]
+
+
+@pytest.mark.parametrize(("settings", "model"), CASES)
+def test_the_outline_is_what_is_said(seeking: Any, settings: dict[str, Any], model: dict[str, Any]) -> None:
+    plan = seeking.plan(model=model, **settings)
+    ledgers, exchanges = seeking.run(plan).ledgers, outline_of(plan)
+    certain, possible = (
+        {(e.sender, e.receiver, e.kind) for e in exchanges if with_conditions or not e.only_if}
+        for with_conditions in (False, True)
+    )
+    assert certain <= said(ledgers) <= possible
+    frames: dict[tuple[str, str, str], int | None] = {}
+    for exchange in exchanges:
+        key = (exchange.sender, exchange.receiver, exchange.kind)
+        before = frames.get(key, 0)
+        frames[key] = None if exchange.frames is None or before is None else before + exchange.frames
+    for (sender, receiver, kind), count in frames.items():
+        sent = [e for e in ledgers[sender].entries if (e.way, e.peer, e.kind) == ("sent", receiver, kind)]
+        assert count is None or len(sent) == count, (sender, receiver, kind)
+    assert all(pair.differences == () for pair in reconcile_all(ledgers.values()))
+
+
+def test_everything_is_said_in_a_scope_of_its_step(seeking: Any) -> None:
+    ledgers = seeking.run(seeking.plan()).ledgers
+    scopes = {e.scope for record in ledgers.values() for e in record.entries if not e.kind.startswith("control.")}
+    assert {scope.split("/")[0] for scope in scopes} == {"align", "find", "deliver"}
+    groups = {scope.split("/")[1] for scope in scopes if " bags" in scope}
+    assert groups == {
+        "estimates, trees of 5 bags",
+        "iteration 1 of 2, trees of 2 bags",
+        "iteration 2 of 2, trees of 2 bags",
+    }
+
+
+# Who hears of the list
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[bytes]]:
+    """The frames that each party received."""
+    heard: dict[str, list[bytes]] = {}
+    send = MemoryTransport.send
+
+    def noting(self: MemoryTransport, peer: str, frame: Frame) -> None:
+        heard.setdefault(peer, []).append(frame.joined())
+        send(self, peer, frame)
+
+    monkeypatch.setattr(MemoryTransport, "send", noting)
+    return heard
+
+
+@pytest.mark.parametrize("settings", [{}, {"psi": "blind-rsa"}, PAILLIER | ONE_BAG], ids=["ecdh", "rsa", "paillier"])
+def test_nobody_but_the_seeker_hears_of_the_list(
+    seeking: Any, heard: dict[str, list[bytes]], settings: dict[str, Any]
+) -> None:
+    seeking.run(seeking.plan(parties=FIVE, **settings))
+    listed = [person.encode() for person in seeking.reliable()["id"]]
+    assert all(any(person in frame for frame in heard["shop"]) for person in listed)
+    for party in ("telco", "railway", "coordinator", "bank"):
+        assert not any(b"person-" in frame or b"Lookalikes" in frame for frame in heard[party]), party
+    for party in ("telco", "railway", "coordinator"):
+        holding = {
+            path.name
+            for path in (seeking.root / "run" / party).rglob("*")
+            if path.is_file() and b"person-" in path.read_bytes()
+        }
+        assert holding <= {"aligned.csv"}, "a party's own ids, all of those in common"
+
+
+def test_the_list_is_one_message_to_one_party(seeking: Any) -> None:
+    ledgers = seeking.run(seeking.plan()).ledgers
+    sent = [
+        (party, entry.peer, entry.scope)
+        for party, record in ledgers.items()
+        for entry in record.entries
+        if entry.way == "sent" and entry.kind == kind_of(Lookalikes)
+    ]
+    assert sent == [("bank", "shop", "deliver")]
+
+
+@pytest.mark.parametrize("party", ["telco", "coordinator"])
+def test_what_others_receive_does_not_depend_on_how_long_the_list_is(seeking: Any, party: str) -> None:
+    views = []
+    for name, top in (("short", 1), ("long", 150)):
+        entries = seeking.run(seeking.plan(**ONE_BAG | {"top": top}), name).ledgers[party].entries
+        views.append(sorted((e.peer, e.kind, e.scope, e.bytes) for e in entries if e.way == "received"))
+        assert len(seeking.reliable(name)) == top
+        assert "listed" not in (seeking.root / name / party / "result.json").read_text()
+    assert views[0] == views[1]
+
+
+# What parties agree to
+
+
+@pytest.mark.parametrize(("party", "key"), [("shop", "positives"), ("telco", "found"), ("bank", "found")])
+def test_without_consent_nothing_starts(seeking: Any, party: str, key: str) -> None:
+    other = {"positives": "found", "found": "positives"}[key]
+    with pytest.raises(PlanError, match=rf"^{party}: consent\.{key}: \w+ learns .*{party}.*agree to that"):
+        seeking.run(seeking.plan(), **{party: {"consent": {other: True}}})
+    assert not list(seeking.root.rglob("ledger.jsonl"))
+
+
+def test_a_coordinator_has_nothing_to_agree_to(seeking: Any) -> None:
+    check_fits(seeking.plan(), "coordinator", Private())
+    check_fits(seeking.plan(), "shop", Private(consent=Consent(positives=True)), table_given=True)
+
+
+def test_other_kinds_need_no_consent() -> None:
+    plan = example_job("align").plan
+    for party in ("shop", "telco", "bank"):
+        check_fits(plan, party, Private(), table_given=True)
+
+
+@pytest.mark.parametrize(
+    ("party", "kind", "model", "refused"),
+    [
+        ("bank", "Lookalikes", {}, True),
+        ("bank", "Bags", {}, False),
+        ("bank", "Bags", {"hide_bags": False}, True),
+        ("telco", "Opened", {}, True),
+        ("telco", "Opened", {"hide_nodes": True}, False),
+        ("telco", "StandsAt", {}, True),
+        ("bank", "TakingPart", LINEAR, False),
+        ("bank", "TakingPart", LINEAR | {"hide_bags": False}, True),
+    ],
+)
+def test_policies_go_by_what_the_plan_needs(
+    seeking: Any, party: str, kind: str, model: dict[str, Any], refused: bool
+) -> None:
+    plan, policy = seeking.plan(model=model), Policy(never_send=(kind,))
+    if refused:
+        with pytest.raises(RefusedError, match=f"{party} never sends {kind} .*this job needs it"):
+            check_policy(plan, party, policy)
+    else:
+        check_policy(plan, party, policy)
+
+
+def test_a_party_stops_at_the_questions_it_answers(seeking: Any) -> None:
+    plan = seeking.plan()
+    asked = seeking.run(plan).results["telco"]["questions"]
+    seeking.run(plan, "enough", telco={"policy": {"maximum_questions": asked}})
+    with pytest.raises(RefusedError, match=rf"telco answers at most {asked - 1} columns about the same 240 rows"):
+        seeking.run(plan, "refused", telco={"policy": {"maximum_questions": asked - 1}})
+    assert not list((seeking.root / "refused").rglob("reliable.csv"))
+
+
+def test_a_party_reveals_as_few_thresholds_as_it_likes(seeking: Any) -> None:
+    results = seeking.run(seeking.plan(), telco={"policy": {"maximum_thresholds": 2}}).results
+    assert results["telco"]["thresholds"] <= 2
+
+
+# The command
+
+
+def test_the_dry_run_shows_what_will_be_disclosed(tmp_path: Path) -> None:
+    run = CliRunner()
+    assert run.invoke(app, ["example", str(tmp_path), "--rows", "1000", "--kind", "lookalike", "-q"]).exit_code == 0
+    job = str(tmp_path / "job.toml")
+    shown = run.invoke(app, ["run", job, "--dry-run"])
+    assert shown.exit_code == 0, shown.output
+    exchanges = json.loads(run.invoke(app, ["run", job, "--dry-run", "--json"]).stdout)["exchanges"]
+    (told,) = [one for one in exchanges if one["kind"] == "Lookalikes"]
+    assert (told["sender"], told["receiver"]) == ("bank", "shop")
+    assert "the ids of the look-alikes" in told["discloses"]
+    (tmp_path / "job.toml").write_text((tmp_path / "job.toml").read_text().replace("found = true", "found = false", 1))
+    refused = run.invoke(app, ["run", job, "--dry-run"])
+    assert refused.exit_code != 0
+    assert "consent.found" in str(refused.exception) + refused.output

@@ -1,0 +1,135 @@
+"""Numbers that are dealt ahead: they serve once, in order, and save words with the coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unpooled.errors import ProtocolError
+from unpooled.secure.calls import Call, OneHot
+from unpooled.secure.randomness import expand
+from unpooled.secure.shares.dealer import Deal, Dealt
+from unpooled.secure.shares.engine import Hidden
+from unpooled.secure.shares.packing import pack
+from unpooled.secure.shares.stock import Shape, Stock
+from unpooled.secure.shares.supply import slots_of
+
+Make = Callable[..., Any]
+ALL = ("telco", "bank", "shop")
+BINS = (30, 40, 50)
+HOT = Call((("telco", "bank"),), "bank", rows=40, left=OneHot(BINS, 3), columns=2, bound=1000)
+NAMED = replace(HOT, y="gradients")
+
+
+def asked(run: Any) -> list[Deal]:
+    return [message for _, message in run.received["coordinator"] if isinstance(message, Deal)]
+
+
+def check(run: Any, batches: list[list[Any]], expected: Make) -> None:
+    for shown, problem in zip(run.results("bank"), [problem for batch in batches for problem in batch], strict=True):
+        assert np.array_equal(shown, expected(problem))
+
+
+@pytest.mark.parametrize("announced", [0, 1, 20])
+def test_the_same_shape_again_and_again_is_asked_for_ahead(
+    rules_for: Make, multiply: Make, made: Make, expected: Make, announced: int
+) -> None:
+    calls = [replace(HOT, left=OneHot(BINS, 1 + number % 4)) for number in range(20)]
+    batches = [[made(call, seed)] for seed, call in enumerate(calls)]
+    run = multiply(rules_for("shares"), batches, announced=[[call] for call in calls[:announced]])
+    check(run, batches, expected)
+    copies = [item.copies for deal in asked(run) for item in deal.items]
+    assert copies == [*[1] * 8, 8, 8], "eight at once, after as many one by one"
+    assert len(run.engines["telco"].stock.parts[Shape("telco", "bank", 40, 3, 1)]) == sum(copies) - 20
+
+
+def test_every_seed_serves_once(rules_for: Make, multiply: Make, made: Make) -> None:
+    run = multiply(rules_for("shares"), [[made(HOT, seed)] for seed in range(12)])
+    dealt = [part for _, message in run.received["telco"] if isinstance(message, Dealt) for part in message.parts]
+    assert len({part.once for part in dealt}) == len(dealt) == 16  # eight and eight
+    hidden = [part.values.tobytes() for part in dealt]
+    assert len(set(hidden)) == len(hidden)
+    assert len(run.engines["bank"].seeds) == 2 * 12, "a mask and what serves once, for each product"
+    assert not run.engines["bank"].seeds & {part.once for part in dealt}
+    assert not run.engines["bank"].masked, "nothing is remembered of matrices without a name"
+
+
+@pytest.mark.parametrize("call", [HOT, NAMED], ids=["dealt ahead", "with a name"])
+def test_what_the_holder_of_x_is_dealt_takes_no_mask_off(
+    rules_for: Make, multiply: Make, made: Make, call: Call
+) -> None:
+    """Whatever it makes of its seeds and numbers, none of it is what was hidden."""
+    call, held = made(call)
+    run = multiply(rules_for("shares"), [[(call, held)]])
+    (hidden,) = [message.values[0] for _, message in run.received["telco"] if isinstance(message, Hidden)]
+    (part,) = [p for _, message in run.received["telco"] if isinstance(message, Dealt) for p in message.parts]
+    words = pack(held["bank"].y, slots_of(call))
+    masks = [expand(part.once, purpose, hidden.shape) for purpose in (b"mask", b"once", b"order", b"half")]
+    for mask in [*masks, *part.values, *-part.values]:
+        assert not (hidden + mask == words).all(axis=1).any()
+
+
+def test_several_parties_shapes_and_named_matrices_go_together(
+    rules_for: Make, multiply: Make, made: Make, expected: Make
+) -> None:
+    """Each batch has other products: of either party, of two sizes, with and without a name, of several terms."""
+    shops = replace(HOT, terms=(("shop", "bank"),))
+    larger, both = replace(HOT, rows=50), replace(HOT, terms=(("telco", "bank"), ("shop", "bank")))
+    kinds = [HOT, shops, larger, replace(shops, rows=50), both, replace(HOT, left=OneHot((2,), 1))]
+    rng = np.random.default_rng(3)
+    batches = [
+        [
+            made(kinds[number], 100 * seed + place)
+            for place, number in enumerate(rng.integers(0, len(kinds), 4).tolist())
+        ]
+        for seed in range(12)
+    ]
+    named = made(NAMED)
+    batches = [[*batch, named] for batch in batches]
+    check(multiply(rules_for("shares"), batches, ALL, own_calls=True), batches, expected)
+
+
+def test_what_is_large_is_not_asked_for_ahead() -> None:
+    assert Shape("telco", "bank", 200_000, 12, 1).most_ahead == 0
+    assert Shape("telco", "bank", 2_000, 12, 1).most_ahead == 2
+    stock, large = Stock(), Shape("telco", "bank", 200_000, 12, 1)
+    assert [stock.lacking([large, large]) for _ in range(5)] == [[(large, 2)]] * 5
+
+
+def test_a_batch_that_needs_more_than_is_in_stock_asks_for_the_rest() -> None:
+    stock, shape = Stock(), Shape("telco", "bank", 100, 3, 1)
+    assert stock.lacking([shape] * 10) == [(shape, 10)]
+    assert stock.lacking([shape]) == [(shape, 8)]
+    assert stock.lacking([shape] * 10) == [(shape, 8)]
+    assert stock.lacking([shape] * 5) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "change", "text"),
+    [
+        (HOT, {"copies": 0}, "bank asks for several copies"),
+        (HOT, {"copies": -1}, "bank asks for several copies"),
+        (NAMED, {"copies": 2}, "bank asks for several copies"),
+        (HOT, {"method": "triple", "copies": 2}, "bank asks for several copies"),
+        (HOT, {"copies": 2}, "coordinator dealt for other products than telco works on"),
+    ],
+)
+def test_wrong_numbers_of_copies_are_refused(
+    rules_for: Make, multiply: Make, made: Make, call: Call, change: dict[str, Any], text: str
+) -> None:
+    def more(message: Any) -> Any:
+        if not isinstance(message, Deal):
+            return message
+        return replace(message, items=tuple(replace(item, **change) for item in message.items))
+
+    with pytest.raises(ProtocolError, match=text):
+        multiply(rules_for("shares"), [[made(call)]], tamper={"bank": more})
+
+
+def test_another_shape_than_was_announced_is_refused(rules_for: Make, multiply: Make, made: Make) -> None:
+    with pytest.raises(ProtocolError, match=r"another shape than was announced|dealt for other products"):
+        multiply(rules_for("shares"), [[made(HOT)]], announced=[[replace(HOT, rows=41)]])

@@ -1,0 +1,218 @@
+"""How a descent begins, goes on, stops and fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from unpooled.errors import InputError, RefusedError
+from unpooled.vertical.inputs import Columns
+from unpooled.vertical.linear.descent import order_of
+from unpooled.vertical.linear.fitting import LinearParameters, Target, fit
+from unpooled.vertical.linear.messages import NextEpoch
+from unpooled.vertical.linear.model import LinearModel, LinearPart
+from unpooled.vertical.linear.predictor import score
+from unpooled.vertical.linear.residuals import MOST_COLUMNS, Diverged
+from unpooled.vertical.team import alone
+from unpooled.vertical.trees.model import load, save
+
+Make = Callable[..., Any]
+
+SMALL = {"batch_rows": 300, "insecure_batch": True, "tolerance": 0}
+
+
+# beginning where another one ended
+
+
+@pytest.mark.parametrize("optimiser", ["momentum", "adam", "plain"])
+@pytest.mark.parametrize("classes", [2, 3, 0])
+def test_a_descent_goes_on_as_if_it_had_not_stopped(
+    together: Make, scene: Make, new_run: Any, tmp_path: Path, optimiser: str, classes: int
+) -> None:
+    data, settings = scene(), {"classes": classes, "optimiser": optimiser, "rate": 0.03} | SMALL
+    first = together(LinearParameters(**settings, epochs=2), data=data)
+    assert first.losses[1] < first.losses[0], "if the last weights are not the best ones, these are where it goes on"
+    save(first.model, tmp_path / "bank.json")
+    save(first.parts["telco"], tmp_path / "telco.json")
+    new_run.parts["telco"] = load(tmp_path / "telco.json", LinearPart)
+    new_run.fits.append(first.fits[0].__class__(load(tmp_path / "bank.json", LinearModel), ()))
+    second = together(LinearParameters(**settings, epochs=3), data=data, start=new_run)
+    whole = together(LinearParameters(**settings, epochs=5), data=data)
+    assert second.weights() == whole.weights()
+    assert first.losses + second.losses == whole.losses
+    assert second.model.part.name != first.model.part.name
+
+
+def test_another_optimiser_begins_with_the_weights_alone(scene: Make) -> None:
+    data = scene()
+    first = fit(alone(), LinearParameters(**SMALL, epochs=2), data.columns(), data.target())
+    parameters = LinearParameters(**SMALL, epochs=1, optimiser="plain")
+    second = fit(alone(), parameters, data.columns(), data.target(), start=first.model)
+    assert second.model.part.pace.steps == 4
+    assert second.losses[0] < first.losses[0]
+
+
+def test_a_start_that_does_not_fit_is_refused(scene: Make) -> None:
+    data = scene()
+    first = fit(alone(), LinearParameters(**SMALL, epochs=1), data.columns(), data.target()).model
+    for columns, classes in ((data.columns([0, 1]), 2), (data.columns(), 3)):
+        with pytest.raises(InputError, match="pooled: the model to begin with has other columns or classes"):
+            fit(alone(), LinearParameters(classes=classes, **SMALL), columns, data.target(classes), start=first)
+    pace = first.part.pace.model_copy(update={"velocity": ((0.0,),)})
+    odd = first.model_copy(update={"part": first.part.model_copy(update={"pace": pace})})
+    with pytest.raises(InputError, match="pooled: the model to begin with remembers steps of other columns"):
+        fit(alone(), LinearParameters(**SMALL), data.columns(), data.target(), start=odd)
+
+
+def test_a_number_goes_on_with_the_scale_it_began_with(scene: Make) -> None:
+    data, parameters = scene(), LinearParameters(classes=0, **SMALL, epochs=3)
+    first = fit(alone(), parameters, data.columns(), data.target(0)).model
+    second = fit(alone(), parameters, data.columns(), Target(data.truth[0] + 1), start=first).model
+    assert (second.centre, second.scale) == (first.centre, first.scale)
+    assert second.intercept[0] > first.intercept[0]
+
+
+# stopping
+
+
+def test_validation_rows_judge_and_teach_nothing(scene: Make) -> None:
+    data, share = scene(), 0.25
+    parameters = LinearParameters(**SMALL, epochs=3, validation_share=share)
+    columns, held_back = data.columns(), order_of(1200)[900:]
+    fitted = fit(alone(), parameters, columns, data.target())
+    found = score(alone(), fitted.model, data.matrix[held_back])[:, 0]
+    assert fitted.losses[-1] == pytest.approx(np.mean((found / 4 + 0.5 - data.truth[2][held_back]) ** 2), rel=1e-3)
+    other = data.truth[2].copy()
+    other[held_back] = 1 - other[held_back]
+    again = fit(alone(), parameters.model_copy(update={"patience": 99}), columns, Target(other))
+    assert again.losses[0] > fitted.losses[0]
+    first = fit(alone(), parameters.model_copy(update={"epochs": 1}), columns, data.target())
+    assert again.model.part.weights == first.model.part.weights, "the first epoch's weights judge best"
+
+
+def test_the_best_weights_are_kept_and_patience_ends(together: Make, scene: Make) -> None:
+    """Far too fast a rate: the loss rises after some epochs."""
+    data = scene()
+    parameters = LinearParameters(**SMALL | {"batch_rows": 20}, rate=0.5, l2=0, patience=2, validation_share=0.2)
+    run = together(parameters, data=data)
+    best = int(np.argmin(run.losses))
+    assert len(run.losses) == best + 3
+    again = together(parameters.model_copy(update={"epochs": best + 1}), data=data)
+    assert again.weights() == run.weights()
+    told = run.messages("telco", NextEpoch)
+    assert [message.go_on for message in told] == [(True,)] * (len(told) - 1) + [(False,)]
+    assert [place for place, message in enumerate(told) if message.best == (True,)][-1] == best
+
+
+def test_tolerance_ends_a_descent_that_hardly_falls(scene: Make) -> None:
+    data = scene()
+    rough = fit(alone(), LinearParameters(**SMALL | {"tolerance": 0.01}), data.columns(), data.target())
+    fine = fit(alone(), LinearParameters(**SMALL | {"tolerance": 0.00001}), data.columns(), data.target())
+    assert 30 / 4 < len(rough.losses) < len(fine.losses) < 100
+    assert min(fine.losses) < min(rough.losses) < 1.01 * min(fine.losses)
+
+
+def test_two_fits_of_one_conversation_are_the_same(together: Make) -> None:
+    run = together(LinearParameters(**SMALL, epochs=2), "three", fits=2)
+    one, other = (fitted.model for fitted in run.fits)
+    assert one.part.weights == other.part.weights
+    assert one.part.name != other.part.name
+
+
+# failing
+
+
+def test_small_batches_are_refused_unless_the_plan_says_so(together: Make, scene: Make) -> None:
+    message = "takes part in batches of at least 1000 rows .20 for each column, 1000 at least., and one would have 900"
+    with pytest.raises(RefusedError, match=message):
+        together(LinearParameters(epochs=1), data=scene(900))
+    with pytest.raises(RefusedError, match="and one would have 64"):
+        together(LinearParameters(epochs=1, batch_rows=64), data=scene(1024))
+    assert together(LinearParameters(epochs=1), data=scene(1000)).losses
+
+
+def test_a_wide_party_refuses_for_itself(together: Make, scene: Make) -> None:
+    data = scene(1300)
+    wide = data.__class__(np.tile(data.matrix[:, :1], (1, 110)), data.truth, data.weights)
+    held = {"telco": tuple(range(100)), "bank": (100, 101)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(together.__globals__["HELD"], "two", held)
+        with pytest.raises(RefusedError, match="telco takes part in batches of at least 2000 rows"):
+            together(LinearParameters(epochs=1, batch_rows=1000), data=wide)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"rate": 20.0}, {"rate": 300.0}, {"classes": 0, "rate": 20.0}, {"optimiser": "adam", "rate": 90.0}]
+)
+def test_divergence_is_noticed_and_explained(together: Make, scene: Make, settings: dict[str, Any]) -> None:
+    parameters, data = LinearParameters(**SMALL, **settings), scene()
+    with pytest.raises(Diverged, match=r"the descent diverges: .*; take a lower rate"):
+        together(parameters, data=data)
+    with pytest.raises(Diverged, match=r"the descent diverges: .*; take a lower rate"):
+        fit(alone(), parameters, data.columns(), data.target(parameters.classes))
+
+
+def test_wrong_tables_are_named(scene: Make) -> None:
+    data, parameters = scene(), LinearParameters(**SMALL)
+    holes = data.matrix.copy()
+    holes[6, 2] = np.nan
+    with pytest.raises(InputError, match=r"pooled: column 'column no. 2', row 7: missing or infinite"):
+        fit(alone(), parameters, Columns(holes, data.names), data.target())
+    with pytest.raises(InputError, match="pooled: a table of 6 columns is needed, and this has the shape"):
+        fit(alone(), parameters, Columns(data.matrix[:, :5], data.names), data.target())
+    names = tuple(map(str, range(MOST_COLUMNS + 1)))
+    with pytest.raises(InputError, match=f"pooled: a linear model takes {MOST_COLUMNS} columns of a party at most"):
+        fit(alone(), parameters, Columns(np.zeros((2, len(names))), names), Target(np.array([0.0, 1.0])))
+
+
+def test_wrong_targets_are_named(scene: Make) -> None:
+    data, parameters = scene(), LinearParameters(**SMALL)
+    with pytest.raises(InputError, match="target: 1 of 2 classes have no row that takes part"):
+        fit(alone(), parameters, data.columns(), Target(np.ones(1200)))
+    with pytest.raises(InputError, match="target: a value is missing"):
+        fit(alone(), parameters, data.columns(), Target(np.full(1200, np.nan)))
+    with pytest.raises(InputError, match="target: 3 values for 1200 rows"):
+        fit(alone(), parameters, data.columns(), Target(np.ones(3)))
+    with pytest.raises(InputError, match="classes: 3 names for 2 classes"):
+        fit(alone(), parameters, data.columns(), data.target(), ("a", "b", "c"))
+    far = data.truth[0].copy()
+    far[0] = 1e6
+    with pytest.raises(InputError, match="target: a value lies more than 32 standard deviations from the mean"):
+        fit(alone(), LinearParameters(classes=0), data.columns(), Target(far))
+
+
+def test_a_constant_number_is_learned(scene: Make) -> None:
+    fitted = fit(alone(), LinearParameters(classes=0, **SMALL), scene().columns(), Target(np.full(1200, 5.0)))
+    assert fitted.model.centre == 5
+    assert fitted.losses[-1] == 0
+
+
+def test_impossible_settings_are_refused(scene: Make) -> None:
+    with pytest.raises(ValidationError, match="classes: two at least"):
+        LinearParameters(classes=1)
+    with pytest.raises(ValidationError, match="with 'final' there is neither 'adam' nor a validation share"):
+        LinearParameters(reveal="final", optimiser="adam")
+    with pytest.raises(ValidationError, match="with 'final' there is neither 'adam' nor a validation share"):
+        LinearParameters(reveal="final", validation_share=0.1)
+    with pytest.raises(InputError, match="validation_share: no rows are left to learn from"):
+        fit(alone(), LinearParameters(validation_share=0.9999), scene(100).columns(), scene(100).target())
+
+
+def test_sums_that_might_not_fit_are_refused_before_they_are_made(scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = scene()
+    with monkeypatch.context() as patch:
+        patch.setattr("LARGEST", 2**47)
+        with pytest.raises(InputError, match="batch_rows: 1200 rows in a batch are more than the 1024 whose sums fit"):
+            fit(alone(), LinearParameters(), data.columns(), data.target())
+
+
+def test_a_limit_on_questions_holds(together: Make) -> None:
+    with pytest.raises(RefusedError, match="answers at most 5 columns about the same"):
+        together(LinearParameters(**SMALL, epochs=3), rules={"questions": 5})
+    run = together(LinearParameters(**SMALL, epochs=3))
+    assert all(engine.rules.questions is None for engine in run.engines.values())
