@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from unpooled.cli import app
 from unpooled.data import example
+from unpooled.jobs.checks import check_fits
 from unpooled.jobs.files import load_plan, load_private, write_toml
 from unpooled.jobs.kinds import outline_of
-from unpooled.jobs.private import check_fits
 from unpooled.run.join import addresses_of
 from unpooled.transport.certificates import make_trial
 

@@ -22,11 +22,12 @@ from typer.testing import CliRunner, Result
 
 from unpooled.cli import app, exit_code, jobs
 from unpooled.errors import CertificateError, InputError, JobFailed, UnpooledError
-from unpooled.jobs.example_job import ROLES
 from unpooled.jobs.files import load_job, load_plan, load_private, write_toml
 from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Policy, Private
+from unpooled.jobs.templates import ROLES
+from unpooled.jobs.work import CheckedJob
 from unpooled.run import folder as run_folder
 from unpooled.run.progress import Progress, Watch, Watcher
 
@@ -332,10 +333,10 @@ def test_the_demo_runs_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(jobs, "spawn", spawn)
     judged: list[Any] = []
-    monkeypatch.setattr(jobs, "judge", lambda *what: judged.append(what))
+    monkeypatch.setattr(jobs, "evaluate_list", lambda *what: judged.append(what))
     monkeypatch.setattr(jobs, "write_report", lambda folder: folder / "report.html")
     said = json.loads(say("demo", "--rows", "1000", "--run", tmp_path / "demo", "--json").stdout)
-    assert judged == [(tmp_path / "demo", tmp_path / "demo" / "tables" / "truth.csv", "would_buy")]
+    assert judged == [(tmp_path / "demo" / "shop", "shop", tmp_path / "demo" / "tables" / "truth.csv", "would_buy")]
     assert said["results"] == {party: {"role": role} for party, role in ROLES.items()}
     assert load_job(tmp_path / "demo" / "tables" / "job.toml").plan.kind == "lookalike"
 
@@ -373,12 +374,10 @@ def test_a_join_on_a_terminal_draws_one_bar_and_its_log_above(
 ) -> None:
     log = logging.getLogger("unpooled.test")
 
-    def join(
-        plan: Plan, party: str, private: Private, folder: Path, watcher: Watcher, *, resume: bool
-    ) -> dict[str, Any]:
+    def join(job: CheckedJob[Any], folder: Path, watcher: Watcher, *, resume: bool) -> dict[str, Any]:
         assert not resume
         watcher(Progress("fit", 1, 7))
-        log.info("%s is connected", party)
+        log.info("%s is connected", job.party)
         watcher(Progress("score", 2, 8))
         return {}
 

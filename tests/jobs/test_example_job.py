@@ -11,10 +11,12 @@ import pytest
 from unpooled.data import example
 from unpooled.data.sources import schema
 from unpooled.errors import PlanError
-from unpooled.jobs.example_job import ROLES, TARGET, example_job, write_job_files
+from unpooled.jobs.checks import check_fits
+from unpooled.jobs.example_job import example_job, write_job_files
 from unpooled.jobs.files import load_job, load_plan, load_private
 from unpooled.jobs.kinds import outline_of
-from unpooled.jobs.private import check_fits
+from unpooled.jobs.templates import ROLES
+from unpooled.jobs.train.kind import TARGET
 from unpooled.run.join import addresses_of
 
 
@@ -104,9 +106,9 @@ def test_to_predict_owners_have_what_they_learned(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "trained", "reason"),
     [
-        ("predict", None, "predict, and no other kind, takes the folder of a train job's run"),
-        ("train", Path("run"), "predict, and no other kind, takes the folder of a train job's run"),
-        ("learn", None, "there is no kind of job 'learn'"),
+        ("predict", None, "model: predict takes the folder"),
+        ("train", Path("run"), "model: train takes no model"),
+        ("learn", None, "there is no such kind"),
     ],
 )
 def test_a_job_that_cannot_be_is_refused(kind: str, trained: Path | None, reason: str) -> None:

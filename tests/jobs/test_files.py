@@ -176,14 +176,6 @@ def test_files_that_cannot_be_read_are_named(load: Any, tmp_path: Path) -> None:
         ({"private": PRIVATE | {"bank": {"table": {"id": "i", "file": "x"}}}}, "private.bank.table.file: unknown key"),
         ({"private": PRIVATE | {"bank": {"prepare": {"x": 3}}}}, "private.bank.prepare.x: unknown key"),
         ({"private": PRIVATE | {"bank": {"policy": {"x": 3}}}}, "private.bank.policy.x: unknown key"),
-        (
-            {"private": {"bank": PRIVATE["bank"]}},
-            "private.telco: telco needs a table section in its private file: path and id at least",
-        ),
-        (
-            {"private": PRIVATE | {"helper": PRIVATE["bank"]}},
-            "private.helper: helper is the coordinator, which must see no data: remove its table",
-        ),
     ],
 )
 def test_faults_in_a_job_name_file_and_key(change: dict[str, Any], reason: str, tmp_path: Path) -> None:

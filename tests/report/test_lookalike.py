@@ -12,9 +12,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from unpooled.report.lookalike import EVALUATION, TOP_SHOWN
+from unpooled.jobs.lookalike.evaluation import EVALUATION
+from unpooled.jobs.lookalike.section import TOP_SHOWN
+from unpooled.jobs.run_files import RESULT
 from unpooled.report.page import write_report
-from unpooled.run.folder import REPORT, RESULT
+from unpooled.run.folder import REPORT
 from unpooled.vertical.trees.messages import Sides
 from unpooled.wire import disclosure_of
 
@@ -298,7 +300,7 @@ def test_outcomes_are_shown_to_the_seeker(write_job: WriteJob) -> None:
         ("bank", RESULT, json.dumps(FOUND | {"unlabelled": -1}), "unlabelled: "),
         ("bank", RESULT, json.dumps(FOUND | {"judged": JUDGED | {"share": 0}}), "judged.share: "),
         ("bank", RESULT, json.dumps(FOUND | {"scores": {"edges": [1, 0], "counts": [1]}}), "scores: "),
-        ("bank", RESULT, "{", "this key is missing"),
+        ("bank", RESULT, "{", "JSON"),
         ("telco", RESULT, json.dumps(OWNER | {"thresholds": "many"}), "thresholds: "),
         ("shop", RESULT, json.dumps(SOUGHT | {"iterations": None}), "iterations: "),
         ("shop", "reliable.csv", "id,rank,score\n", "its columns are not ids followed by"),

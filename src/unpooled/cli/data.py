@@ -15,6 +15,7 @@ from rich.table import Table
 from unpooled.cli.options import Json, Quiet
 from unpooled.data import datasets, example, publisher
 from unpooled.errors import InputError
+from unpooled.jobs.align.kind import ALIGN
 from unpooled.jobs.example_job import example_job, write_job_files
 
 datasets_app = typer.Typer(help="The public data sets bank, credit and census.", no_args_is_help=True)
@@ -38,7 +39,7 @@ def example_command(
         int, typer.Option(help=f"People in the population, {example.SMALLEST:,} to {example.LARGEST:,}.")
     ] = example.ROWS,
     seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = example.SEED,
-    kind: Annotated[str, typer.Option(metavar="KIND", help="The kind of job to write files for.")] = "align",
+    kind: Annotated[str, typer.Option(metavar="KIND", help="The kind of job to write files for.")] = ALIGN.name,
     model: Annotated[
         Path | None, typer.Option(metavar="RUN", help="For predict: the folder of the train job's run.")
     ] = None,

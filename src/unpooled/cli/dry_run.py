@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from unpooled.jobs.kinds import outline_of
+from unpooled.jobs.kinds import kind_named, outline_of
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.preflight import Rehearsal
-from unpooled.jobs.private import Private
-from unpooled.jobs.query_bounds import answers_of
+from unpooled.jobs.work import CheckedJob
 
 
 def show_dry_run(
-    plan: Plan, rehearsals: Sequence[Rehearsal], privates: Mapping[str, Private], *, as_json: bool
+    plan: Plan, rehearsals: Sequence[Rehearsal], parties: Sequence[CheckedJob[Any]], *, as_json: bool
 ) -> None:
     """Show what was found at the parties whose settings are here, all that the job will say, and what that may tell."""
     exchanges = outline_of(plan)
-    found = {party: answers_of(plan, party, private) for party, private in privates.items()}
+    found = {job.party: kind_named(plan.kind).answers(job) for job in parties}
     answers = {party: answered for party, answered in found.items() if answered}
     if as_json:
         most = {party: vars(answered) for party, answered in answers.items()}

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -20,18 +20,19 @@ from rich.console import Console
 from unpooled import atomic
 from unpooled.cli.bars import ConsoleHandler, bars
 from unpooled.cli.dry_run import show_dry_run
-from unpooled.cli.evaluate import judge
 from unpooled.cli.options import Json, Quiet
 from unpooled.data import example
-from unpooled.errors import InputError, JobFailed, PlanError, UnpooledError
+from unpooled.errors import InputError, JobFailed, UnpooledError
+from unpooled.jobs.checks import checked
 from unpooled.jobs.example_job import write_job_files
 from unpooled.jobs.files import Job, load_job, load_plan, load_private
-from unpooled.jobs.kinds import KINDS, Result
+from unpooled.jobs.kinds import KINDS
+from unpooled.jobs.lookalike.evaluation import evaluate_list
+from unpooled.jobs.lookalike.kind import LOOKALIKE
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.preflight import rehearse
-from unpooled.jobs.private import Private, check_fits
 from unpooled.jobs.templates import job_template, plan_template, private_template
-from unpooled.jobs.work import WORKING
+from unpooled.jobs.work import WORKING, CheckedJob, Result
 from unpooled.report.page import write_report
 from unpooled.run import folder as run_folder
 from unpooled.run.join import addresses_of, join
@@ -70,9 +71,10 @@ def run_command(
     Certificates and ports are made for the run where the file names none. With a machine for each party, use `join`.
     """
     loaded = load_job(job)
-    rehearsals = [rehearse(loaded.plan, party, private) for party, private in loaded.privates.items()]
+    parties = [checked(loaded.plan, party, private) for party, private in loaded.privates.items()]
+    rehearsals = [rehearse(party) for party in parties]
     if dry_run:
-        show_dry_run(loaded.plan, rehearsals, loaded.privates, as_json=as_json)
+        show_dry_run(loaded.plan, rehearsals, parties, as_json=as_json)
         return
     folder = run or run_folder.new_folder(loaded.plan.kind)
     _spawn_and_report(loaded, folder, quiet, as_json)
@@ -92,17 +94,16 @@ def join_command(
 
     The parties may start in any order; each waits for the others as long as the plan's timeout says.
     """
-    loaded_plan, loaded_private = load_plan(plan), load_private(private)
+    job = checked(load_plan(plan), party, load_private(private))
     if dry_run:
-        rehearsal = rehearse(loaded_plan, party, loaded_private, joins=True)
-        addresses_of(loaded_plan, party, loaded_private)
-        show_dry_run(loaded_plan, [rehearsal], {party: loaded_private}, as_json=as_json)
+        rehearsal = rehearse(job, joins=True)
+        addresses_of(job.plan, party, job.private)
+        show_dry_run(job.plan, [rehearsal], [job], as_json=as_json)
         return
-    folder = run or run_folder.new_folder(f"{loaded_plan.kind}-{party}")
-    check_fits(loaded_plan, party, loaded_private)  # before there is a folder
+    folder = run or run_folder.new_folder(f"{job.plan.kind}-{party}")
     run_folder.create(folder)
     run_folder.keep_private(folder, private)
-    _take_part(Seat(loaded_plan, party, loaded_private, folder), quiet=quiet, as_json=as_json, attached=attached)
+    _take_part(job, folder, quiet=quiet, as_json=as_json, attached=attached)
 
 
 def resume_command(
@@ -130,9 +131,8 @@ def resume_command(
     if (run / run_folder.STATUS).exists():
         plan = load_plan(run / run_folder.PLAN)
         party = str(run_folder.read_json(run / run_folder.STATUS).get("party", ""))
-        seat = Seat(plan, party, load_private(private or run_folder.private_path(run)), run)
-        check_fits(plan, party, seat.private)
-        _take_part(seat, quiet=quiet, as_json=as_json, attached=attached, resume=True)
+        job = checked(plan, party, load_private(private or run_folder.private_path(run)))
+        _take_part(job, run, quiet=quiet, as_json=as_json, attached=attached, resume=True)
         return
     if private is not None:
         raise InputError(f"--private: {run} is the run of several parties; each has kept its own settings")
@@ -151,11 +151,9 @@ def job_command(
 ) -> None:
     """List the kinds of job, or print a commented example file for one."""
     if example_kind is None:
-        for name, kind in KINDS.items():
-            typer.echo(f"{name:10} {kind.summary}")
+        for kind in KINDS:
+            typer.echo(f"{kind.name:10} {kind.summary}")
         return
-    if example_kind not in KINDS:
-        raise PlanError(f"there is no kind of job {example_kind!r}; there are: {', '.join(KINDS)}")
     typer.echo(_TEMPLATES[part](example_kind), nl=False)
 
 
@@ -177,12 +175,13 @@ def demo_command(
     folder = run_folder.create(run or run_folder.new_folder("demo"))
     tables = folder / "tables"
     example.write(tables, rows)
-    write_job_files(tables, "lookalike", engine=engine)
+    write_job_files(tables, LOOKALIKE.name, engine=engine)
     job = load_job(tables / "job.toml")
 
     def start(watch: Watch) -> dict[str, Result]:
         results = spawn(job.plan, job.privates, folder, watch)
-        judge(folder, tables / "truth.csv", example.OUTCOME)  # these people are made up, so the truth is known
+        (seeker,) = job.plan.with_role("seeker")
+        evaluate_list(folder / seeker, seeker, tables / "truth.csv", example.OUTCOME)  # made up, so the truth is known
         return results
 
     _watched(job.plan, folder, start, quiet, as_json)
@@ -216,27 +215,20 @@ def purge_command(
         typer.echo("nothing to remove")
 
 
-class Seat(NamedTuple):
-    """Which party's part is to be taken, with what, and where."""
-
-    plan: Plan
-    party: str
-    private: Private
-    folder: Path
-
-
-def _take_part(seat: Seat, *, quiet: bool, as_json: bool, attached: bool, resume: bool = False) -> None:
+def _take_part(
+    job: CheckedJob[Any], folder: Path, *, quiet: bool, as_json: bool, attached: bool, resume: bool = False
+) -> None:
     """Join or join again, with a progress bar, and write the report; an attached one keeps its progress in a file."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    console, folder, party = Console(stderr=True), seat.folder, seat.party
+    console, party = Console(stderr=True), job.party
     _log_to(console, quiet or as_json)
     if attached:
         threading.Thread(target=_end_with_parent, daemon=True).start()
-        join(*seat, keep_progress(folder), resume=resume)
+        join(job, folder, keep_progress(folder), resume=resume)
         return
     try:
-        with _log_in(folder / run_folder.LOG), bars(console, quiet or as_json, f"{seat.plan.kind}: {party}") as watch:
-            result = join(*seat, lambda progress: watch({party: progress}), resume=resume)
+        with _log_in(folder / run_folder.LOG), bars(console, quiet or as_json, f"{job.plan.kind}: {party}") as watch:
+            result = join(job, folder, lambda progress: watch({party: progress}), resume=resume)
     except UnpooledError:
         _report_failure(folder)
         raise

@@ -11,7 +11,7 @@ from unpooled.align.opening import MOST_PEER_IDS
 from unpooled.data.prepare import PrepareSettings
 from unpooled.data.sources import TableSettings
 from unpooled.errors import PlanError
-from unpooled.jobs.plan import Address, Plan
+from unpooled.jobs.plan import Address
 from unpooled.secure.service_limits import Serving
 from unpooled.settings import Section
 
@@ -121,40 +121,3 @@ def check_certificates(privates: Mapping[str, Private]) -> None:
     without = [name for name, private in privates.items() if private.certificates is None]
     if without and len(without) < len(privates):
         raise PlanError(f"private.{without[0]}: certificates: give them for every party, or for none to have them made")
-
-
-def check_fits(plan: Plan, party: str, private: Private, *, table_given: bool = False) -> None:
-    """Refuse private settings that cannot serve the plan, before anything starts."""
-    if party not in plan.parties:
-        raise PlanError(f"{party} is not in the plan; its parties are {', '.join(plan.parties)}")
-    role = plan.parties[party].role
-    has_table = table_given or private.table is not None
-    if role == "coordinator" and has_table:
-        raise PlanError(f"{party} is the coordinator, which must see no data: remove its table")
-    if role != "coordinator" and not has_table:
-        raise PlanError(f"{party} needs a table section in its private file: path and id at least")
-    if role != "active" and (private.target is not None or private.weight is not None):
-        raise PlanError(f"{party}: target and weight are columns of the active party, {plan.active}: remove them")
-    if private.target is not None and private.target == private.weight:
-        raise PlanError(f"{party}: target and weight cannot be the same column")
-    if plan.kind == "train" and role == "active" and private.target is None:
-        raise PlanError(f"{party}: target: name the column to learn in the private file")
-    if plan.kind == "lookalike":
-        _check_consent(plan, party, private.consent)
-    if plan.kind == "predict" and role != "coordinator" and private.model is None:
-        raise PlanError(f"{party}: model: name the folder with this party's part of a model in the private file")
-
-
-def _check_consent(plan: Plan, party: str, consent: Consent) -> None:
-    """Refuse a search for look-alikes to which a party has not agreed."""
-    role, seekers = plan.parties[party].role, ", ".join(plan.with_role("seeker"))
-    if role == "seeker" and not consent.positives:
-        raise PlanError(
-            f"{party}: consent.positives: {plan.active} learns which of its rows are {party}'s people; agree to that "
-            "in the private file, or do not take part"
-        )
-    if role in ("active", "passive") and not consent.found:
-        raise PlanError(
-            f"{party}: consent.found: {seekers} learns the ids of the look-alikes, who are customers of {party}; agree "
-            "to that in the private file, or do not take part"
-        )

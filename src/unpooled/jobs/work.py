@@ -5,18 +5,17 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
 from unpooled.data.prepare import Cleaning, clean
-from unpooled.data.sources import load
+from unpooled.data.sources import TableSettings, load
 from unpooled.data.table import Table
 from unpooled.errors import RefusedError
 from unpooled.jobs.labels import check_weights
-from unpooled.jobs.model_files import reading
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.private import Private, check_fits
+from unpooled.jobs.private import Private
 from unpooled.secure.evidence import RECEIVED, SECRETS, Evidence
 from unpooled.secure.query_count import Asked
 
@@ -25,7 +24,21 @@ WORKING = ".working"
 
 log = logging.getLogger("unpooled.jobs")
 
+Result = dict[str, Any]
+"""What a party has at the end: JSON values, for `result.json` and its report."""
+
 P = TypeVar("P", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class CheckedJob(Generic[P]):
+    """One party's side of a job, made by `checks.checked` alone; `given` is a table in memory, if it has one."""
+
+    plan: Plan
+    parameters: P
+    party: str
+    private: Private
+    given: Table | None = None
 
 
 @dataclass(frozen=True)
@@ -58,28 +71,18 @@ def asked_before(work: Work[P]) -> Asked:
     return Asked(work.folder / WORKING)
 
 
-def begin(
-    plan: Plan,
-    parameters: P,
-    party: str,
-    private: Private,
-    folder: Path,
-    table: Table | None = None,
-    *,
-    resume: bool = False,
-) -> Work[P]:
-    """Load and clean a party's table, and refuse what its policy does not allow; a table may also be given."""
-    check_fits(plan, party, private, table_given=table is not None)
-    if table is None:
-        settings = reading(plan, party, private)
-        if settings is None:
-            return Work(plan, parameters, party, private, folder, None, None, resume)
+def begin(job: CheckedJob[P], settings: TableSettings | None, folder: Path, *, resume: bool = False) -> Work[P]:
+    """Take the table that is given, or load the one of these settings; clean it, and refuse one with too few rows."""
+    party, private, table = job.party, job.private, job.given
+    if table is None and settings is not None:
         log.info("%s reads %s", party, settings.origin)
         table = load(settings, party)
+    if table is None:
+        return Work(job.plan, job.parameters, party, private, folder, None, None, resume)
     check_weights(table, private.weight)
     cleaned, cleaning = clean(table, private.prepare)
     rows, minimum = cleaned.frame.height, private.policy.minimum_rows
     if rows < minimum:
         raise RefusedError(f"{party} takes part with at least {minimum} rows (policy.minimum_rows) and has fewer")
     log.info("%s has %d rows ready", party, rows)
-    return Work(plan, parameters, party, private, folder, cleaned, cleaning, resume)
+    return Work(job.plan, job.parameters, party, private, folder, cleaned, cleaning, resume)

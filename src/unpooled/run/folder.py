@@ -15,21 +15,14 @@ from typing import Any
 from unpooled import atomic, ledger
 from unpooled.errors import InputError, UnpooledError, cause_of, origin_of
 from unpooled.jobs.files import write_toml
-from unpooled.jobs.kinds import Result
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.work import WORKING
+from unpooled.jobs.run_files import RESULT
+from unpooled.jobs.work import WORKING, Result
 
 if sys.platform != "win32":
     import fcntl
 
-PLAN, LEDGER, LOG, STATUS, RESULT, REPORT = (
-    "plan.toml",
-    "ledger.jsonl",
-    "log.txt",
-    "status.json",
-    "result.json",
-    "report.html",
-)
+PLAN, LEDGER, LOG, STATUS, REPORT = "plan.toml", "ledger.jsonl", "log.txt", "status.json", "report.html"
 PRIVATE = "private.toml"
 _PRIVATE_PATH, _SEED, _LOCK = "private-path", "seed", "lock"
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from unpooled import atomic
 from unpooled.errors import CAUSES, InputError, JobFailed
 from unpooled.jobs.files import load_plan, write_toml
-from unpooled.jobs.kinds import Result
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, check_certificates
-from unpooled.jobs.work import WORKING
+from unpooled.jobs.run_files import RESULT
+from unpooled.jobs.work import WORKING, Result
 from unpooled.run import folder as run_folder
 from unpooled.run.progress import Watch, read_progress
 from unpooled.transport.certificates import make_trial
@@ -66,7 +66,7 @@ def _run(plan: Plan, folder: Path, watch: Watch | None, command: str) -> dict[st
     codes = {party: process.returncode for party, process in processes.items()}
     if any(codes.values()):
         raise JobFailed(explain_failure(folder, codes))
-    return {party: run_folder.read_json(folder / party / run_folder.RESULT) for party in plan.parties}
+    return {party: run_folder.read_json(folder / party / RESULT) for party in plan.parties}
 
 
 def _completed(plan: Plan, privates: Mapping[str, Private], folder: Path) -> tuple[Plan, dict[str, Private]]:

@@ -12,8 +12,7 @@ import pytest
 from unpooled.data.columns import LONGEST_ID
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import InputError, ProtocolError
-from unpooled.jobs.lookalike.list_files import Listed, Lookalikes, listed, write_reliable
-from unpooled.report.listed import read_list
+from unpooled.jobs.lookalike.list_files import Listed, Lookalikes, listed, read_list, write_reliable
 
 UNSEEN = [
     "\x1b[31m",

@@ -12,6 +12,7 @@ import pytest
 
 from unpooled.data.table import table_from_frame
 from unpooled.errors import InputError, PlanError
+from unpooled.jobs.checks import checked
 from unpooled.jobs.kinds import outline_of, parameters_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.preflight import rehearse
@@ -215,7 +216,7 @@ def test_a_target_is_looked_for_before_the_start(learning: Any) -> None:
     learning.frames["bank"].write_csv(learning.root / "bank.csv")
     table = {"path": learning.root / "bank.csv", "id": "id"}
     plan = learning.plan()
-    columns = rehearse(plan, "bank", Private.model_validate({"table": table, "target": "buys"})).columns
+    columns = rehearse(checked(plan, "bank", Private.model_validate({"table": table, "target": "buys"}))).columns
     assert {"buys", "age"} <= columns.keys()
     for change, reason in (
         ({"target": "bought"}, r"bank: .*bank\.csv: column 'bought': target names it"),
@@ -223,8 +224,10 @@ def test_a_target_is_looked_for_before_the_start(learning: Any) -> None:
         ({"target": "buys", "table": table | {"columns": ["age"]}}, "column 'buys': target names it"),
     ):
         with pytest.raises(InputError, match=reason):
-            rehearse(plan, "bank", Private.model_validate({"table": table} | change))
+            rehearse(checked(plan, "bank", Private.model_validate({"table": table} | change)))
     with pytest.raises(InputError, match="column 'buys': classes is 0, which asks for a number"):
         rehearse(
-            learning.plan(model={"classes": 0}), "bank", Private.model_validate({"table": table, "target": "buys"})
+            checked(
+                learning.plan(model={"classes": 0}), "bank", Private.model_validate({"table": table, "target": "buys"})
+            )
         )
