@@ -23,10 +23,10 @@ from unpooled.cli.dry_run import show_dry_run
 from unpooled.cli.options import Json, Quiet
 from unpooled.data import example
 from unpooled.errors import InputError, JobFailed, UnpooledError
+from unpooled.jobs import kinds
 from unpooled.jobs.checks import checked
 from unpooled.jobs.example_job import write_job_files
 from unpooled.jobs.files import Job, load_job, load_plan, load_private
-from unpooled.jobs.kinds import KINDS
 from unpooled.jobs.lookalike.evaluation import evaluate_list
 from unpooled.jobs.lookalike.kind import LOOKALIKE
 from unpooled.jobs.plan import Plan
@@ -151,7 +151,7 @@ def job_command(
 ) -> None:
     """List the kinds of job, or print a commented example file for one."""
     if example_kind is None:
-        for kind in KINDS:
+        for kind in kinds.KINDS:
             typer.echo(f"{kind.name:10} {kind.summary}")
         return
     typer.echo(_TEMPLATES[part](example_kind), nl=False)
