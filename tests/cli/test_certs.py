@@ -80,7 +80,7 @@ def test_fingerprints_agree_on_both_sides() -> None:
 
 
 def test_the_next_step_is_said_and_keys_are_to_stay() -> None:
-    assert "ca/authority-key.pem to yourself" in run("authority ca").replace("\\", "/")
+    assert "ca/authority-key.pem secret" in run("authority ca").replace("\\", "/")
     said = run("request bank --dir bank").replace("\\", "/")
     assert "Send bank/request.pem to the authority. Never send key.pem to anybody." in said
     assert "send the files in for-bank back" in run("sign bank/request.pem --authority ca --out for-bank")
@@ -92,7 +92,7 @@ def test_check_says_what_it_found() -> None:
     run("trial bank telco --dir trial --days 7")
     said = run("check trial/bank")
     end = trust.read_certificate(Path("trial/bank/certificate.pem")).not_valid_after_utc
-    assert f"All is well: bank until {end:%Y-%m-%d %H:%M} UTC." in said
+    assert f"Valid: bank, until {end:%Y-%m-%d %H:%M} UTC." in said
     assert "Revoked certificates: 0" in said
     Path("trial/bank/revoked.pem").unlink()
     assert "There is no revoked.pem" in run("check trial/bank")

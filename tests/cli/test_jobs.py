@@ -133,7 +133,7 @@ def test_a_dry_run_in_words(shared: Path) -> None:
     assert "which of the asker's ids this party has too, but no other id, to the asker" in said
     plan = load_job(shared / "example" / "job.toml").plan
     frames = sum(exchange.frames or 0 for exchange in outline_of(plan))
-    assert f"In all about {frames} messages" in said
+    assert f"About {frames} messages" in said
     assert "and more that grows with the tables" in said
     assert "Nothing was started, nothing left this machine." in said
 
@@ -392,7 +392,7 @@ def test_a_join_on_a_terminal_draws_one_bar_and_its_log_above(
     else:
         above = r"\x1b\[2K\d\d:\d\d:\d\d bank is connected\n. align: bank 0:00:\d\d\nbank fit [━╸╺]+ +1/7 "
         assert re.search(above, terminal.getvalue())
-        assert re.search(r"\nbank score [━╸╺]+ +2/8 0\.0 MB *\n", terminal.getvalue())
+        assert re.search(r"\nbank score [━╸╺]+ +2/8 0 bytes *\n", terminal.getvalue())
 
 
 def commands_of(page: Path) -> list[list[str]]:

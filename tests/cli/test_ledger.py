@@ -129,7 +129,7 @@ def test_one_ledger_alone_is_compared_with_none_and_says_whose_are_elsewhere(run
     result = call(run_folder / "bank")
     assert result.exit_code == 0
     assert result.output.splitlines()[-2:] == [
-        "not compared, for want of a ledger that holds: telco",
+        "not compared, because their ledgers are not here: telco",
         "To compare your ledger with a peer's: unpooled ledger MINE THEIRS",
     ]
 
@@ -200,7 +200,7 @@ def test_a_broken_chain_is_an_error_and_the_others_are_still_shown(run_folder: P
     broken = f"{path} line 2: the chain is broken: this line or one before it was changed"
     result = call(run_folder)
     assert result.exit_code == 1
-    for line in (f"broken: {broken}", "bank: closed in order", "bank and shop: agree"):
+    for line in (f"damaged: {broken}", "bank: closed in order", "bank and shop: agree"):
         assert line in result.output.splitlines()
     code, content = as_json(run_folder)
     assert code == 1

@@ -90,7 +90,7 @@ def test_a_run_of_all_parties_goes_on_from_its_folder(
     folder = run_folder.create(tmp_path / "all")
     write_toml(folder / run_folder.PLAN, load_plan(begun / run_folder.PLAN))
     assert "--private" in fault(folder, "--private", tmp_path / "files" / "bank.toml")
-    assert "the working files of shop are gone, so the run cannot be resumed" in fault(folder)
+    assert "the working files of shop are missing" in fault(folder)
     monkeypatch.setattr(jobs, "spawn_again", lambda folder, watch: {"shop": {"listed": 5}})
     assert json.loads(resume(folder, "--json").stdout)["results"] == {"shop": {"listed": 5}}
 

@@ -102,7 +102,7 @@ def words(element: ElementTree.Element) -> str:
 def shown(tree: ElementTree.Element) -> ElementTree.Element:
     """The section of the page that is about what was found."""
     headed = {words(section[0]): section for section in tree.iter("section") if len(section)}
-    return headed["What was found in common"]
+    return headed["People that all parties know"]
 
 
 def numbers_in_picture(tree: ElementTree.Element) -> list[int]:

@@ -193,7 +193,7 @@ def test_a_party_from_whom_nodes_are_hidden_counts_its_splits(write_job: WriteJo
     run = write_job("train", ROLES, RESULTS | {"telco": owner})
     tree = parsed(write_report(run))
     assert table(tree, "Columns of telco") == [["usage", "8"], ["calls", "2"]]
-    assert "Where nodes are hidden from a party, it can count its splits alone." in words(tree)
+    assert "A party from which nodes are hidden can count only its splits." in words(tree)
     result = result_of(gather(run).parties["telco"], train_columns.OwnerResult)
     assert result is not None
     assert [used.bar for used in train_columns.usage_of(result, {}).shown] == [1.0, 0.25]
@@ -212,11 +212,11 @@ def test_a_passive_party_reads_what_the_active_one_learnt(write_job: WriteJob) -
     assert lead(tree) == "telco lent 4 columns of 600 rows; the trees go by 2 of them."
     assert "What bank learnt from telco" in headings(tree)
     assert "How good the model is" not in headings(tree)
-    assert table(tree, "What was lent") == [["telco", "600", "4", "23", "1,234"]]
+    assert table(tree, "Columns that were used") == [["telco", "600", "4", "23", "1,234"]]
     told = [[disclosure_of(kind).what, str(times)] for kind, times in SENT if kind not in (PlanOffer, Hidden)]
     assert table(tree, "What bank learnt from telco") == told
     text = words(tree)
-    assert "as they stand in the ledger of telco" in text
+    assert "from the ledger of telco" in text
     assert not re.search(r"\b(balance|AUC|departs)\b", text)
     for teller in (run, run / "bank"):
         assert table(parsed(write_report(teller)), "What bank learnt from telco") == told
@@ -247,14 +247,14 @@ def test_one_party_without_a_result_does_not_hide_the_others(write_job: WriteJob
     run = write_job("train", ROLES, {"telco": OWNER})
     tree = parsed(write_report(run))
     assert "How good the model is" not in headings(tree)
-    assert table(tree, "What was lent") == [["telco", "600", "4", "23", "1,234"]]
+    assert table(tree, "Columns that were used") == [["telco", "600", "4", "23", "1,234"]]
 
 
 def test_the_rows_in_common_are_shown_too(write_job: WriteJob) -> None:
     run = write_job("train", ROLES, RESULTS)
     (run / "telco" / "aligned.csv").write_text("id\n1\n")
     tree = parsed(write_report(run))
-    assert "What was found in common" in headings(tree)
+    assert "People that all parties know" in headings(tree)
     text = words(tree)
     assert "The aligned ids are in telco/aligned.csv, readable by the owner alone" in text
     assert "Digest of the rows: abababababab…, the same at each." in text
@@ -350,7 +350,7 @@ def test_a_real_run(trained: Path) -> None:
         assert [line[0] for line in shown] == [column["name"] for column in used[: train_columns.COLUMNS_SHOWN]]
         assert [line[2] for line in shown] == [f"{column['rows']:,}" for column in used[: train_columns.COLUMNS_SHOWN]]
     counts = [f"{telco[key]:,}" for key in ("common", "columns", "thresholds", "questions")]
-    assert table(tree, "What was lent") == [["telco", *counts]]
+    assert table(tree, "Columns that were used") == [["telco", *counts]]
 
 
 def test_a_real_partys_page_keeps_to_what_it_knows(trained: Path) -> None:

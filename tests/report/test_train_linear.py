@@ -111,7 +111,7 @@ def test_a_passive_party_reads_what_its_own_columns_weigh(write_job: WriteJob) -
     assert table(tree, "Columns of telco") == [["usage", "0.500"], ["calls", "0.125"], ["age", "0"]]
     bars = [bar.get("width") for svg in tree.iter("svg") if svg.get("class") == "bar" for bar in svg]
     assert bars == ["100.0", "25.0", "0.0"]
-    assert table(tree, "What was lent") == [["telco", "600", "3", "1,234"]]
+    assert table(tree, "Columns that were used") == [["telco", "600", "3", "1,234"]]
     told = [[disclosure_of(Contribution).what, "8"], [disclosure_of(PartialScores).what, "1"]]
     assert table(tree, "What bank learnt from telco") == told
     assert not re.search(r"\b(balance|AUC|departs|Loss)\b", words(tree))

@@ -89,7 +89,7 @@ def test_a_file_that_has_no_room_is_named(name: str, tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(tempfile, "mkstemp", full_for_one)
     with (
-        pytest.raises(InputError, match=rf"{name} cannot be written: No space left on device$"),
+        pytest.raises(InputError, match=rf"{name}: cannot be written: No space left on device$"),
         run_folder.status_kept(tmp_path, "bank", PLAN),
     ):
         run_folder.write_result(tmp_path, {})
@@ -122,7 +122,7 @@ def test_an_empty_folder_is_closed_to_others_and_one_that_is_in_use_is_refused(t
     (tmp_path / "closed").chmod(0o700)
     for name in ("empty", "closed", "new"):
         assert rights(run_folder.create(tmp_path / name)) == 0o700
-    with pytest.raises(InputError, match=r"used is open to others than its owner; type: chmod 700 .*used, or choose"):
+    with pytest.raises(InputError, match=r"others can enter .*used: run `chmod 700 .*used`"):
         run_folder.create(tmp_path / "used")
     assert rights(tmp_path / "used") == 0o755
 
@@ -164,9 +164,9 @@ def test_a_folder_is_made_or_the_reason_told(tmp_path: Path) -> None:
     assert run_folder.create(tmp_path / "runs" / "first").is_dir()
     assert run_folder.create(tmp_path / "runs" / "first").is_dir()
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="file cannot be made: File exists"):
+    with pytest.raises(InputError, match="file: cannot be created: File exists"):
         run_folder.create(tmp_path / "file")
-    with pytest.raises(InputError, match=r"file/run cannot be made: "):
+    with pytest.raises(InputError, match=r"file/run: cannot be created: "):
         run_folder.create(tmp_path / "file" / "run")
 
 

@@ -102,7 +102,7 @@ def test_a_run_goes_on_whoever_was_killed_whenever(job: Job, undisturbed: Path, 
     assert list((folder / "bank" / CHECKPOINT / "groups").iterdir())
     run_folder.purge(folder)
     assert not list(folder.rglob(".working"))
-    with pytest.raises(InputError, match="the working files of shop are gone, so the run cannot be resumed"):
+    with pytest.raises(InputError, match="the working files of shop are missing"):
         spawn_again(folder)
 
 

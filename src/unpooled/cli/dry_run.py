@@ -37,7 +37,7 @@ def show_dry_run(
     frames, size = sum(e.frames or 0 for e in exchanges), sum(e.bytes or 0 for e in exchanges)
     more = "" if all(e.frames or e.only_if for e in exchanges) else ", and more that grows with the tables"
     console.print(
-        f"In all about {frames} messages and {size / 1e6:.1f} MB{more}. Nothing was started, nothing left this machine."
+        f"About {frames} messages and {size / 1e6:.1f} MB{more}. Nothing was started, nothing left this machine."
     )
 
 
@@ -47,7 +47,7 @@ def _plain(exchange: Exchange) -> dict[str, object]:
 
 
 def _parties(plan: Plan, rehearsals: Sequence[Rehearsal]) -> Table:
-    table = Table("party", "role", "table", "columns", "certificates", title="In place")
+    table = Table("party", "role", "table", "columns", "certificates", title="Parties")
     for found in rehearsals:
         columns = ", ".join(f"{name} ({kind})" for name, kind in found.columns.items())
         table.add_row(found.party, plan.parties[found.party].role, found.origin, columns, found.certificates)
@@ -55,7 +55,7 @@ def _parties(plan: Plan, rehearsals: Sequence[Rehearsal]) -> Table:
 
 
 def _exchanges(exchanges: list[Exchange]) -> Table:
-    table = Table("from", "to", "message", "times", "MB", "discloses", title="What will be said")
+    table = Table("from", "to", "message", "times", "MB", "discloses", title="Messages")
     for e in exchanges:
         times = e.only_if or ("by rows" if e.frames is None else str(e.frames))
         size = "" if e.only_if else "by rows" if e.bytes is None else f"{e.bytes / 1e6:.3f}"

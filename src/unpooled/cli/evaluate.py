@@ -1,4 +1,4 @@
-"""`unpooled evaluate`: how good a result was, once it is known what became of people."""
+"""`unpooled evaluate`: how good a result was, once outcomes are known."""
 
 from __future__ import annotations
 
@@ -21,42 +21,45 @@ from unpooled.jobs.lookalike.job import Parameters
 from unpooled.report.page import write_report
 from unpooled.run.folder import PLAN, STATUS, read_json
 
-evaluate_app = typer.Typer(help="Tell how good a result was, once more is known.", no_args_is_help=True)
+evaluate_app = typer.Typer(help="Evaluate a result once outcomes are known.", no_args_is_help=True)
 
 
 @evaluate_app.command("lookalike")
 def lookalike_command(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="The seeker's folder, or that of a run with all parties here.")
+        Path,
+        typer.Argument(
+            metavar="RUN", help="The seeker's folder, or the folder of a run with all parties on this machine."
+        ),
     ],
     outcomes: Annotated[
         Path,
         typer.Option(
             metavar="FILE",
-            help="Who turned out positive: a .csv, .csv.gz or .parquet with their ids, each as often as you like.",
+            help="Who turned out positive: a .csv, .csv.gz or .parquet file of ids; duplicates are ignored.",
         ),
     ],
     outcome: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="The file has everybody of whom it is known, and this column says true or false, 1 or 0.",
+            help="The file lists everyone whose outcome is known, and this column is true or false, 1 or 0.",
         ),
     ] = None,
     id_columns: Annotated[
         list[str] | None,
-        typer.Option("--id", metavar="COLUMN", help="The id column of the file, if it is not called as in the list."),
+        typer.Option("--id", metavar="COLUMN", help="The id column of the file, if its name differs from the list's."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell the seeker how good its list of look-alikes was: precision, recall and lift for every tier.
+    """Evaluate the seeker's list of look-alikes: precision, recall and lift for every tier.
 
-    Precision is the share that turned out positive. Recall is the share of all positives in the file that is listed, so
-    leave out those whom you knew before. Lift, which takes --outcome, is how many times as many turned out positive as
-    among everybody in the file; then people who are listed and not in the file count for nothing.
+    Precision is the share of listed people who turned out positive. Recall is the share of all positives in the file
+    who are on the list, so leave out those you knew before. Lift needs --outcome: it is precision divided by the share
+    of positives in the file; people who are on the list but not in the file are then ignored.
 
-    An id of several columns takes --id several times, in the list's order. The figures are kept as evaluation.json in
-    the seeker's folder, and its report shows them.
+    For an id of several columns, give --id several times, in the list's order. The figures are written to
+    evaluation.json in the seeker's folder, and shown in its report.
     """
     parameters, seeker, folder = _seeker(run)
     found = evaluate_list(folder, seeker, outcomes, outcome, id_columns, ignore_case=parameters.ignore_case)

@@ -1,4 +1,4 @@
-"""The commands that write, check, start and tidy up jobs."""
+"""The commands that write, check, start and clean up jobs."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ RunFolder = Annotated[
     Path | None, typer.Option("--run", metavar="DIR", help="Folder for this run. Default: runs/KIND-DATE-TIME.")
 ]
 Attached = Annotated[
-    bool, typer.Option(hidden=True, help="End when standard input closes, and keep progress in a file.")
+    bool, typer.Option(hidden=True, help="End when standard input closes, and write progress to a file.")
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Check everything, show what will be disclosed, start nothing.")
+    bool, typer.Option("--dry-run", help="Check everything and show what would be disclosed, without starting.")
 ]
 
 
@@ -68,7 +68,8 @@ def run_command(
 ) -> None:
     """Run a job with all its parties on this machine, each in a process of its own.
 
-    Certificates and ports are made for the run where the file names none. With a machine for each party, use `join`.
+    Certificates and ports that the file does not name are made for the run. To run each party on its own machine, use
+    `join`.
     """
     loaded = load_job(job)
     parties = [checked(loaded.plan, party, private) for party, private in loaded.privates.items()]
@@ -82,8 +83,8 @@ def run_command(
 
 def join_command(
     plan: Annotated[Path, typer.Argument(metavar="PLAN.toml", help="The plan, the same file at every party.")],
-    party: Annotated[str, typer.Option("--as", metavar="NAME", help="Which of the plan's parties this is.")],
-    private: Annotated[Path, typer.Option(metavar="FILE", help="This party's own settings.")],
+    party: Annotated[str, typer.Option("--as", metavar="NAME", help="The name of this party in the plan.")],
+    private: Annotated[Path, typer.Option(metavar="FILE", help="This party's private file.")],
     dry_run: DryRun = False,
     run: RunFolder = None,
     quiet: Quiet = False,
@@ -92,7 +93,7 @@ def join_command(
 ) -> None:
     """Take part in a job as one party, over the network.
 
-    The parties may start in any order; each waits for the others as long as the plan's timeout says.
+    Parties may start in any order; each waits for the others until the plan's timeout.
     """
     job = checked(load_plan(plan), party, load_private(private))
     if dry_run:
@@ -107,21 +108,21 @@ def join_command(
 
 
 def resume_command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run that was interrupted.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of an interrupted run.")],
     private: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A party's own settings, if they are elsewhere now.")
+        Path | None, typer.Option(metavar="FILE", help="The party's private file, if it has moved.")
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Take part again though this party has finished, for another that has not.")
+        bool, typer.Option("--again", help="Take part again after finishing, because another party has not finished.")
     ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
     attached: Attached = False,
 ) -> None:
-    """Go on with a run that was interrupted, from what its parties have kept.
+    """Resume an interrupted run from its checkpoints.
 
-    RUN is the folder of one party, which joined, or that of a run with all of them here. Every party has to resume; the
-    result is the one that an undisturbed run would have had. Plan, tables and software must be the same as before.
+    RUN is the folder of one party, or of a run with all parties on this machine. Every party has to resume. The result
+    is the same as without the interruption. Plan, tables and software must not have changed.
     """
     if not (run / run_folder.PLAN).exists():
         raise InputError(f"{run} is not a run's folder: it has no {run_folder.PLAN}")
@@ -142,11 +143,11 @@ def resume_command(
 
 def job_command(
     example_kind: Annotated[
-        str | None, typer.Option("--example", metavar="KIND", help="Print a file for this kind.")
+        str | None, typer.Option("--example", metavar="KIND", help="Print an example file for this kind of job.")
     ] = None,
     part: Annotated[
         Literal["job", "plan", "private"],
-        typer.Option(help="Which file: job, for a trial on one machine, or plan or private, for a machine each."),
+        typer.Option(help="Which file: job (a trial on one machine), plan, or private (one machine for each party)."),
     ] = "job",
 ) -> None:
     """List the kinds of job, or print a commented example file for one."""
@@ -158,19 +159,19 @@ def job_command(
 
 
 def demo_command(
-    rows: Annotated[int, typer.Option(help="People in the generated population.")] = example.ROWS,
+    rows: Annotated[int, typer.Option(help="Number of people to generate.")] = example.ROWS,
     engine: Annotated[
         Literal["shares", "paillier"],
-        typer.Option(help="How products are protected. With paillier, which takes far longer, little is learned."),
+        typer.Option(help="The engine; with paillier, which is much slower, the models are small."),
     ] = "shares",
     run: RunFolder = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Try it: four real parties over mutual TLS on this machine find look-alikes in made-up data; a report to look at.
+    """Try it: four parties on this machine find look-alikes in made-up data, over mutual TLS, and write a report.
 
-    A shop knows some of its buyers; a bank and a telephone company, who hold columns of many people, find for it who
-    else is very likely one.
+    A shop knows some of its buyers. A bank and a telephone company, who hold data on many people, find out for the shop
+    who else is likely to buy.
     """
     folder = run_folder.create(run or run_folder.new_folder("demo"))
     tables = folder / "tables"
@@ -190,7 +191,7 @@ def demo_command(
 def report_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
 ) -> None:
-    """Write a run's report again, from the files in its folder; with all parties here, also each party's own."""
+    """Write a run's report again from the files in its folder; with all parties here, one for each party too."""
     typer.echo(f"report: {write_report(run)}")
 
 

@@ -32,29 +32,24 @@ P = TypeVar("P", bound=BaseModel)
 
 @dataclass(frozen=True)
 class CheckedJob(Generic[P]):
-    """One party's side of a job, made by `checks.checked` alone; `given` is a table in memory, if it has one."""
+    """One party's side of a job, made by `checks.checked` alone; `table` is None if it is not in memory yet."""
 
     plan: Plan
     parameters: P
     party: str
     private: Private
-    given: Table | None = None
+    table: Table | None
 
 
 @dataclass(frozen=True)
-class Work(Generic[P]):
-    """One party's part: `folder` is where it keeps what it makes, `table` is None for a coordinator.
+class Work(CheckedJob[P]):
+    """What a party begins with: its table, cleaned, or None for a coordinator; and the folder for what it makes.
 
     `resume` says that an interrupted run goes on, where it has kept how far it was.
     """
 
-    plan: Plan
-    parameters: P
-    party: str
-    private: Private
-    folder: Path
-    table: Table | None
     cleaning: Cleaning | None
+    folder: Path
     resume: bool = False
 
 
@@ -72,17 +67,16 @@ def asked_before(work: Work[P]) -> Asked:
 
 
 def begin(job: CheckedJob[P], settings: TableSettings | None, folder: Path, *, resume: bool = False) -> Work[P]:
-    """Take the table that is given, or load the one of these settings; clean it, and refuse one with too few rows."""
-    party, private, table = job.party, job.private, job.given
+    """Take the table in memory, or load the one of these settings; clean it, and refuse one with too few rows."""
+    party, private, table, cleaning = job.party, job.private, job.table, None
     if table is None and settings is not None:
         log.info("%s reads %s", party, settings.origin)
         table = load(settings, party)
-    if table is None:
-        return Work(job.plan, job.parameters, party, private, folder, None, None, resume)
-    check_weights(table, private.weight)
-    cleaned, cleaning = clean(table, private.prepare)
-    rows, minimum = cleaned.frame.height, private.policy.minimum_rows
-    if rows < minimum:
-        raise RefusedError(f"{party} takes part with at least {minimum} rows (policy.minimum_rows) and has fewer")
-    log.info("%s has %d rows ready", party, rows)
-    return Work(job.plan, job.parameters, party, private, folder, cleaned, cleaning, resume)
+    if table is not None:
+        check_weights(table, private.weight)
+        table, cleaning = clean(table, private.prepare)
+        rows, minimum = table.frame.height, private.policy.minimum_rows
+        if rows < minimum:
+            raise RefusedError(f"{party} takes part with at least {minimum} rows (policy.minimum_rows) and has fewer")
+        log.info("%s has %d rows ready", party, rows)
+    return Work(job.plan, job.parameters, party, private, table, cleaning, folder, resume)

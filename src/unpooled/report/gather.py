@@ -68,7 +68,7 @@ def _read_status(folder: Path) -> Status | None:
 
 def _read_ledger(party: str, path: Path) -> tuple[Record | None, str]:
     if not path.exists():
-        return None, "there is none: this party never got as far as a conversation, or it was removed"
+        return None, "missing: this party never started to talk to others, or its ledger was removed"
     try:
         record = read_ledger(path)
     except LedgerError as error:
@@ -92,9 +92,9 @@ def _troubles(parties: Collection[PartyFiles]) -> tuple[Trouble, ...]:
 
 def _what_happened(party: PartyFiles) -> str:
     if party.status is None:
-        return f"left no readable {STATUS}, so it probably never began; its {LOG} may say why"
+        return f"has no readable {STATUS}: it probably never started; its {LOG} may say why"
     if party.status.state == "running":
-        return "has not said how it ended: it is still running, or its process was killed"
+        return "is still running, or its process was killed"
     return party.status.error.removeprefix(f"{party.name}: ")
 
 

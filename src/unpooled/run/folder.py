@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from unpooled import atomic, ledger
+from unpooled.checkpoint import naming
 from unpooled.errors import InputError, UnpooledError, cause_of, origin_of
 from unpooled.jobs.files import write_toml
 from unpooled.jobs.plan import Plan
@@ -42,10 +43,10 @@ def create(folder: Path) -> Path:
         raise InputError(f"{folder} already holds a run; runs are never overwritten, choose another folder")
     try:
         if folder.is_dir() and any(folder.iterdir()) and folder.stat().st_mode & 0o077:
-            raise InputError(f"{folder} is open to others than its owner; type: chmod 700 {folder}, or choose another")
+            raise InputError(f"others can enter {folder}: run `chmod 700 {folder}`, or choose another folder")
         atomic.close_folder(folder)  # it names columns, and later ids: nobody else's business
     except OSError as error:
-        raise InputError(f"{folder} cannot be made: {error.strerror}") from None
+        raise InputError(f"{folder}: cannot be created: {error.strerror}") from None
     return folder
 
 
@@ -74,7 +75,7 @@ def status_kept(folder: Path, party: str, plan: Plan) -> Iterator[None]:
     """Keep `status.json` true: running, then finished or failed with the error, and the party it began with."""
     status: dict[str, Any] = {"party": party, "role": plan.parties[party].role, "kind": plan.kind, "started": _now()}
     _write_json(folder / STATUS, status | {"state": "running"})
-    with _naming(folder / PLAN):
+    with naming(folder / PLAN, "written"):
         write_toml(folder / PLAN, plan)
     try:
         yield
@@ -129,11 +130,9 @@ def kept_seed(folder: Path, seed: int, *, resume: bool) -> int:
         if kept < 0:
             raise InputError(f"{path}: cannot be read, so the run cannot be resumed")
         return kept
-    try:
+    with naming(path, "written"):
         path.parent.mkdir(mode=atomic.OWNER_ENTERS, exist_ok=True)
         atomic.write_text(path, f"{seed}\n")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
     return seed
 
 
@@ -150,7 +149,7 @@ def private_path(folder: Path) -> Path:
         return copy
     if remembered.exists():
         return Path(remembered.read_text(encoding="utf-8"))
-    raise InputError(f"{folder}: where the private settings are was not kept; name the file with --private")
+    raise InputError(f"{folder}: the path of the private file was not kept; name it with --private")
 
 
 def write_result(folder: Path, result: Result) -> None:
@@ -189,21 +188,12 @@ def purge(folder: Path) -> list[Path]:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    with _naming(path):
+    with naming(path, "written"):
         atomic.write_bytes(path, _as_json(content))
 
 
 def _as_json(content: dict[str, Any]) -> bytes:
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Let errors such as a full disk name the file."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _taken() -> dict[str, float]:

@@ -50,7 +50,7 @@ def spawn_again(folder: Path, watch: Watch | None = None) -> dict[str, Result]:
     """Go on with an interrupted run that `spawn` began, from its folder: same plan, addresses and certificates."""
     plan = load_plan(folder / run_folder.PLAN)
     if absent := [party for party in plan.parties if not (folder / party / WORKING).is_dir()]:
-        raise InputError(f"{folder}: the working files of {absent[0]} are gone, so the run cannot be resumed")
+        raise InputError(f"{folder}: the working files of {absent[0]} are missing, so the run cannot be resumed")
     return _run(plan, folder, watch, "resume")
 
 

@@ -105,7 +105,7 @@ def places_of(plan: Plan, parameters: Parameters) -> Places:
     if len(seekers) > 1 or len(coordinators) > 1:
         raise PlanError("parties: there can be one seeker and one coordinator at most")
     if not passive and not seekers:
-        raise PlanError("parties: an alignment takes a passive party or a seeker besides the active one")
+        raise PlanError("parties: an alignment needs a passive party or a seeker besides the active one")
     if parameters.psi == "ecdh" and len(passive) > 1 and not coordinators:
         raise PlanError("parties: to align several passive parties, add a coordinator, or set psi = 'blind-rsa'")
     return Places(plan.active, tuple(passive), next(iter(seekers), None), next(iter(coordinators), None))

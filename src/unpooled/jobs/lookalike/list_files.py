@@ -63,15 +63,15 @@ def listed(said: Lookalikes, table: Table, sender: str, most: int, last: int) ->
     columns, rows = len(table.id), len(said.scores)
     fits = said.scores.ndim == said.iterations.ndim == 1 and len(said.iterations) == rows
     if not fits or len(said.ids) != rows * columns or (said.iterations < 0).any() or np.isinf(said.scores).any():
-        raise ProtocolError(f"{sender} sent Lookalikes that do not fit together")
+        raise ProtocolError(f"invalid Lookalikes from {sender}: ids, scores and iterations do not match")
     if rows > most or (said.iterations > last).any():
-        raise ProtocolError(f"{sender} sent Lookalikes of more rows or iterations than there can be")
+        raise ProtocolError(f"invalid Lookalikes from {sender}: more rows or iterations than there can be")
     frame = pl.DataFrame({name: list(said.ids[place::columns]) for place, name in enumerate(table.id)})
     if frame.is_duplicated().any() or frame.null_count().row(0) != (0,) * columns:
-        raise ProtocolError(f"{sender} sent Lookalikes in which somebody is twice or nobody")
+        raise ProtocolError(f"invalid Lookalikes from {sender}: duplicate or missing ids")
     for texts in frame:
         if unfit := unfit_ids(texts):
-            raise ProtocolError(f"{sender} sent Lookalikes, {rows_named(unfit[1])}: {unfit[0]}")
+            raise ProtocolError(f"invalid Lookalikes from {sender}: {rows_named(unfit[1])}: {unfit[0]}")
     return Listed(frame, said.scores, said.iterations.astype(np.int64))
 
 

@@ -76,4 +76,4 @@ def _headline(active: str, passive: Sequence[str], results: Mapping[str, Predict
     owners = listed([*passive, active])
     made = f"{active} has predictions for {many(predicted.common, 'row')} that {owners} have in common."
     judged = best_known(predicted.metrics.get("new", {}))
-    return f"{made} Compared with what is true, they have {judged}." if judged else made
+    return f"{made} Compared with the truth, they have {judged}." if judged else made
