@@ -169,15 +169,8 @@ def _as_json(finding: Finding) -> dict[str, Any]:
                 "plan": record.plan,
                 "closed": record.closed,
                 "messages": [
-                    {
-                        "way": line.way,
-                        "peer": line.peer,
-                        "kind": line.kind,
-                        "frames": line.frames,
-                        "bytes": line.bytes,
-                        "discloses": line.disclosure.what,
-                        "to": line.disclosure.to,
-                    }
+                    {name: value for name, value in vars(line).items() if name != "disclosure"}
+                    | {"discloses": line.disclosure.what, "to": line.disclosure.to}
                     for line in summarise(record)
                 ],
             }

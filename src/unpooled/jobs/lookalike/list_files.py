@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from unpooled import atomic
 from unpooled.arrays import Floats, Ints, Ints32
 from unpooled.data.columns import rows_named, unfit_ids
 from unpooled.data.table import Table
 from unpooled.errors import InputError, ProtocolError
-from unpooled.jobs.scores import free_name
+from unpooled.jobs.scores import write_rows
 from unpooled.pu.ranking import Ranking
 from unpooled.wire import message
 
@@ -119,10 +118,7 @@ def _write(
     if tier is not None:
         columns["tier"] = pl.Series(tier.tolist(), dtype=pl.String)
     columns["iteration"] = pl.Series(iterations)
-    for name, cells in columns.items():
-        ids = ids.with_columns(cells.alias(free_name(name, ids.columns)))
-    with atomic.replacing(path) as temporary:
-        ids.write_csv(temporary)
+    write_rows(path, ids, columns)
 
 
 @dataclass(frozen=True, eq=False)

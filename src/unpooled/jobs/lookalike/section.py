@@ -16,7 +16,7 @@ from unpooled.jobs.align.section import alignment_html
 from unpooled.jobs.lookalike.evaluation import EVALUATION
 from unpooled.jobs.lookalike.job import Parameters
 from unpooled.jobs.lookalike.list_files import RELIABLE, read_list
-from unpooled.jobs.run_files import Histogram, PartyFiles, RunFiles, Section, result_of
+from unpooled.jobs.run_files import Histogram, RunFiles, Section, result_of
 from unpooled.jobs.train.columns import OwnerResult, columns_html
 from unpooled.jobs.train.section import Curve, Share
 
@@ -103,14 +103,6 @@ class FoundResult:
     judged: Judged | None = None
 
 
-@dataclass(frozen=True)
-class TopOfTheList:
-    """The names of the id columns, and the first rows of the list: ids, score (None without one), tier, iteration."""
-
-    names: tuple[str, ...]
-    rows: tuple[tuple[tuple[str, ...], float | None, str, int], ...]
-
-
 def section(run: RunFiles, parameters: Parameters) -> Section:
     """What one party's files say of a search; of a whole run there is a headline, and the parties' own pages."""
     active = run.plan.active
@@ -128,20 +120,13 @@ def section(run: RunFiles, parameters: Parameters) -> Section:
         headline=headline,
         found=found,
         sought=sought,
-        top=_top(party) if sought else None,
+        top=read_list(party.folder / RELIABLE, TOP_SHOWN) if sought else None,
         evaluation=result_of(party, Evaluation, EVALUATION) if sought else None,
         charts=_charts(found, sought),
         columns=columns_html(run, {run.owner: owned} if owned else {}),
         alignment=alignment_html(run, parameters),
     )
     return Section(headline, html)
-
-
-def _top(party: PartyFiles) -> TopOfTheList:
-    first = read_list(party.folder / RELIABLE, TOP_SHOWN)
-    lines = zip(first.ids.iter_rows(), first.lines.iter_rows(), strict=True)
-    rows = tuple((tuple(ids), score, tier, iteration) for ids, (_, score, tier, iteration) in lines)
-    return TopOfTheList(tuple(first.ids.columns), rows)
 
 
 def _headline(run: RunFiles, found: FoundResult | None, sought: SeekerResult | None, owned: OwnerResult | None) -> str:

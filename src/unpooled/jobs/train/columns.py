@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -27,6 +27,10 @@ class Splits:
     splits: NonNegativeInt
     rows: NonNegativeInt
 
+    @property
+    def size(self) -> tuple[float, float]:
+        return self.rows, self.splits
+
 
 @dataclass(frozen=True)
 class Weight:
@@ -34,6 +38,10 @@ class Weight:
 
     name: str
     weight: Positive
+
+    @property
+    def size(self) -> tuple[float, float]:
+        return self.weight, 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,71 +68,24 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class Used:
-    """A column, how much it was used, and its share in what all gain, None at a party that cannot know it.
+class Ranked:
+    """A party's columns that the model uses, the most important first.
 
-    The bars compare it with the one of the same party that has most.
+    `most` is what their bars are compared with. `more` are used too, `unused` are not.
     """
 
-    name: str
-    splits: int
-    rows: int
-    bar: float
-    gained: float | None
-    gained_bar: float
-
-
-@dataclass(frozen=True)
-class Usage:
-    """A party's columns, those used most first; `more` were used too, `unused` were not.
-
-    `by_rows` is false where nodes were hidden from the party, so that it can count its splits alone.
-    """
-
-    shown: tuple[Used, ...]
-    by_rows: bool
+    shown: Sequence[Splits | Weight]
+    most: float
     more: int
     unused: int
 
 
-@dataclass(frozen=True)
-class Weighed:
-    """A column of a linear model; the bars compare it with the heaviest one of the same party."""
-
-    name: str
-    weight: float
-    bar: float
-
-
-@dataclass(frozen=True)
-class Weights:
-    """A party's columns, the heaviest first; `more` weigh less."""
-
-    shown: tuple[Weighed, ...]
-    more: int
-
-
-def usage_of(result: OwnerResult, gained: Mapping[str, float]) -> Usage:
-    """Columns that were used; `gained` has the shares of a party that knows them."""
-    used = [one for one in result.importance if isinstance(one, Splits) and one.splits]
-    by_rows = any(one.rows for one in used)
-    ranked = sorted(used, key=lambda one: (-one.rows, -one.splits))
-    most = max(((one.rows if by_rows else one.splits) for one in used), default=1)
-    most_gained = max(gained.values(), default=0.0) or 1.0
-    shown = []
-    for one in ranked[:COLUMNS_SHOWN]:
-        gain = gained.get(one.name, 0.0) if gained else None
-        bar = (one.rows if by_rows else one.splits) / most
-        shown.append(Used(one.name, one.splits, one.rows, bar, gain, (gain or 0.0) / most_gained))
-    return Usage(tuple(shown), by_rows, len(used) - len(shown), len(result.importance) - len(used))
-
-
-def weights_of(result: OwnerResult) -> Weights:
-    """Columns by what they weigh."""
-    ranked = sorted((one for one in result.importance if isinstance(one, Weight)), key=lambda one: -one.weight)
-    most = max((one.weight for one in ranked), default=0.0) or 1.0
-    shown = tuple(Weighed(one.name, one.weight, one.weight / most) for one in ranked[:COLUMNS_SHOWN])
-    return Weights(shown, len(ranked) - len(shown))
+def ranked(result: OwnerResult) -> Ranked:
+    """Columns by how many rows they divide, or by weight; where nodes are hidden from their owner, by splits alone."""
+    used = [one for one in result.importance if isinstance(one, Weight) or one.splits]
+    order = sorted(used, key=lambda one: one.size, reverse=True)
+    most = max((one.size[0] or one.size[1] for one in used), default=0.0) or 1.0
+    return Ranked(order[:COLUMNS_SHOWN], most, max(len(used) - COLUMNS_SHOWN, 0), len(result.importance) - len(used))
 
 
 def columns_html(run: RunFiles, results: Mapping[str, OwnerResult], gain: Gain | None = None) -> str:
@@ -133,14 +94,12 @@ def columns_html(run: RunFiles, results: Mapping[str, OwnerResult], gain: Gain |
     `gain` is what the active party knows of how much loss columns saved.
     """
     active, passive = run.plan.active, run.plan.with_role("passive")
-    split = {name: result for name, result in results.items() if result.thresholds is not None}
     return render(
         _TEMPLATE,
         run=run,
-        knows_gain=gain is not None,
-        gained=gain.by_party if gain else {},
+        gain=gain,
         lent={name: result for name, result in results.items() if name != active},
-        usage={name: usage_of(one, gain.own if gain and name == active else {}) for name, one in split.items()},
-        weights={name: weights_of(result) for name, result in results.items() if name not in split},
+        usage={name: ranked(result) for name, result in results.items() if result.thresholds is not None},
+        weights={name: ranked(result) for name, result in results.items() if result.thresholds is None},
         told=learnt(run, active, passive),
     )
