@@ -62,7 +62,7 @@ def test_otherwise_one_asks_one_opens_and_one_checks(run: Path, monkeypatch: pyt
     asked = call(run / "telco", "--audit", "--of", "bank", "--sample", 1)
     request = run / "telco" / "audit-request-bank.json"
     assert f"send {request} to bank" in asked.output.replace("\n", "")
-    with pytest.raises(InputError, match="nothing was opened: agree to that with --yes"):
+    with pytest.raises(InputError, match="nothing was written: agree"):
         call(run / "bank", "--audit", "--open", request)
     opened = call(run / "bank", "--audit", "--open", request, "--yes")
     assert "tells telco, or whoever checks in its place: the labels and weights of 200 rows" in opened.output
@@ -82,7 +82,7 @@ def test_what_cannot_be_is_refused(run: Path, tmp_path: Path) -> None:
     for words, reason in (
         ((run, run, "--audit"), "give one folder"),
         ((run, "--audit", "--of", "bank"), "is not a party's folder"),
-        ((run / "telco", "--audit"), "name whom to check with --of"),
+        ((run / "telco", "--audit"), "name a party with --of"),
         ((run / "telco", "--audit", "--of", "shop"), "shop is not in the plan"),
         ((run / "coordinator", "--audit", "--of", "bank"), "audit.jsonl: is not there"),
         ((tmp_path, "--audit"), "there is nothing to audit"),

@@ -82,7 +82,7 @@ def test_fingerprints_agree_on_both_sides() -> None:
 def test_the_next_step_is_said_and_keys_are_to_stay() -> None:
     assert "ca/authority-key.pem secret" in run("authority ca").replace("\\", "/")
     said = run("request bank --dir bank").replace("\\", "/")
-    assert "Send bank/request.pem to the authority. Never send key.pem to anybody." in said
+    assert "Send bank/request.pem to the authority. Keep key.pem secret." in said
     assert "send the files in for-bank back" in run("sign bank/request.pem --authority ca --out for-bank")
     assert "revoked.pem to every party" in run("revoke for-bank/certificate.pem --authority ca")
     assert "revoked.pem to every party" in run("refresh --authority ca")

@@ -22,7 +22,7 @@ from unpooled.errors import PlanError
 from unpooled.jobs import kinds
 from unpooled.jobs.checks import checked
 from unpooled.jobs.files import load_job
-from unpooled.jobs.kind import Agreement, Example, Kind, no_answers, no_files, own_table
+from unpooled.jobs.kind import Agreement, Example, Kind, any_columns, no_answers, no_files, own_table
 from unpooled.jobs.kinds import KINDS, kind_named
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
@@ -116,6 +116,7 @@ GREET = Kind(
     consents={"passive": Agreement("found", "{active} hears from {party}")},
     table=own_table,
     check_files=no_files,
+    check_columns=any_columns,
     answers=no_answers,
     audit=None,
     example=Example(parameters={}, paillier_parameters={}, private={"active": {"target": "of-{party}"}}, seeded=False),

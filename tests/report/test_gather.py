@@ -103,7 +103,7 @@ def test_a_missing_ledger_is_told(write_run: WriteRun) -> None:
     for party in ("lab", "clinic"):
         (run / party / LEDGER).unlink()
     story = gather(run)
-    assert "there is none" in story.parties["lab"].ledger_fault
+    assert "missing" in story.parties["lab"].ledger_fault
     assert story.flows == {}
 
 

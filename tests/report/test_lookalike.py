@@ -140,7 +140,7 @@ def test_the_active_party_reads_how_the_list_came_about(write_job: WriteJob) -> 
     shown = figures(tree)
     assert (shown["Share of positives, by best bin"], shown["by Elkan and Noto"]) == ("25.0 %", "37.5 %")
     assert (shown["at most"], shown["Suggested length of a list"]) == ("50.0 %", "135")
-    assert "rather an upper bound than an estimate" in words(tree)
+    assert "an upper bound rather than an estimate" in words(tree)
     assert "How good the list is" not in headings(tree)
     assert "The look-alikes" not in headings(tree)
 

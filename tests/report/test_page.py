@@ -90,7 +90,7 @@ def test_the_tables_are_those_in_the_results(real_run: Path) -> None:
 
 def test_a_partys_page_keeps_to_what_it_knows(real_run: Path) -> None:
     whole, own = words(parsed(write_report(real_run))), words(parsed(write_report(real_run / "bank")))
-    assert "one machine that saw the files of all parties, as only a trial does" in whole
+    assert "one machine with the files of all parties" in whole
     assert "made from the files of bank alone" in own
     columns = json.loads((real_run / "telco" / RESULT).read_text())["table"]["columns"]
     foreign = [column["name"] for column in columns if len(column["name"]) > 4]

@@ -169,7 +169,7 @@ def test_a_model_that_can_hardly_be_judged(changes: dict[str, Any], end: str, wr
     poor = {name: value for name, value in MODEL.items() if name not in ("curves", "calibration")} | changes
     tree = parsed(write_report(write_job("train", ROLES, RESULTS | {"bank": poor}) / "bank"))
     assert lead(tree).endswith(end)
-    assert ("There are no rows that it could be judged by." in words(tree)) == (not poor["metrics"])
+    assert ("There are no rows to evaluate it with." in words(tree)) == (not poor["metrics"])
 
 
 def test_columns_are_shown_with_what_they_gain(write_job: WriteJob) -> None:
@@ -287,7 +287,9 @@ def test_everything_is_escaped(write_job: WriteJob) -> None:
 def test_a_result_with_a_key_missing_is_named(key: str, write_job: WriteJob) -> None:
     broken = {name: value for name, value in MODEL.items() if name != key}
     run = write_job("train", ROLES, RESULTS | {"bank": broken})
-    fault = re.search(rf"{re.escape(str(run / 'bank' / RESULT))}: (.*?)What each party sent", words(parsed(write_report(run))))
+    fault = re.search(
+        rf"{re.escape(str(run / 'bank' / RESULT))}: (.*?)What each party sent", words(parsed(write_report(run)))
+    )
     assert fault is not None
     assert key in fault[1]
 

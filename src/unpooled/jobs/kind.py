@@ -82,8 +82,10 @@ class Kind(Generic[P]):
     consents: Mapping[Role, Agreement]
     table: Callable[[CheckedJob[P]], TableSettings | None]
     """How a party's table is read; None for one that has none."""
-    check_files: Callable[[CheckedJob[P], Mapping[str, ColumnKind], str], None]
-    """Refuse, before the start, files that cannot serve; given the columns of the table, and where it is."""
+    check_files: Callable[[CheckedJob[P]], None]
+    """Refuse, before the start, what else the private file names and cannot serve."""
+    check_columns: Callable[[CheckedJob[P], Mapping[str, ColumnKind], str], None]
+    """Refuse, before the start, a table with these columns; the text says where it is."""
     answers: Callable[[CheckedJob[P]], Answers | None]
     """The most that a party answers about its rows; None if it answers nothing."""
     audit: Audit[P] | None
@@ -97,8 +99,12 @@ def own_table(job: CheckedJob[P]) -> TableSettings | None:
     return job.private.table
 
 
-def no_files(_job: CheckedJob[P], _columns: Mapping[str, ColumnKind], _origin: str) -> None:
+def no_files(_job: CheckedJob[P]) -> None:
     """Nothing but the table is needed."""
+
+
+def any_columns(_job: CheckedJob[P], _columns: Mapping[str, ColumnKind], _origin: str) -> None:
+    """Every table will do."""
 
 
 def no_answers(_job: CheckedJob[P]) -> None:

@@ -43,10 +43,11 @@ def rehearse(job: CheckedJob[Any], *, joins: bool = False) -> Rehearsal:
     check_engine(rules_of(plan), coordinator=True, networked=True)
     origin = "none"
     columns: dict[str, Kind] = {}
+    kind.check_files(job)
     if settings := kind.table(job):
         origin, columns = settings.origin, schema(settings, party)
         check_limits(private.prepare, columns, party, origin)
-    kind.check_files(job, columns, origin)
+        kind.check_columns(job, columns, origin)
     certificates = "made for the run"
     if joins or private.certificates is not None:
         identity_of(party, private)

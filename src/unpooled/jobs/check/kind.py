@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unpooled.jobs.check.job import Parameters, outline, role
 from unpooled.jobs.check.section import section
-from unpooled.jobs.kind import Example, Kind, no_answers, no_files, own_table
+from unpooled.jobs.kind import Example, Kind, any_columns, no_answers, no_files, own_table
 
 CHECK = Kind(
     name="check",
@@ -20,6 +20,7 @@ CHECK = Kind(
     consents={},
     table=own_table,
     check_files=no_files,
+    check_columns=any_columns,
     answers=no_answers,
     audit=None,
     example=Example(parameters={}, paillier_parameters={}, private={}, seeded=False),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from unpooled.jobs.kind import Agreement, Audit, Example, Kind, no_files, own_table
+from unpooled.jobs.kind import Agreement, Audit, Example, Kind, any_columns, no_files, own_table
 from unpooled.jobs.lookalike.job import Parameters, outline, role
 from unpooled.jobs.lookalike.section import section
 from unpooled.jobs.query_bounds import Answers, answers_of
@@ -49,6 +49,7 @@ LOOKALIKE = Kind(
     },
     table=own_table,
     check_files=no_files,
+    check_columns=any_columns,
     answers=_answers,
     audit=Audit(model=lambda parameters: parameters.model, problem=_problem),
     example=Example(parameters={}, paillier_parameters=_LITTLE, private={}, seeded=True),

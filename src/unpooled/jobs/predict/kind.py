@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from unpooled.data.columns import Kind as ColumnKind
 from unpooled.data.sources import TableSettings
-from unpooled.jobs.kind import Example, Kind, no_answers
+from unpooled.jobs.kind import Example, Kind, any_columns, no_answers
 from unpooled.jobs.model_files import check_saved, reading
 from unpooled.jobs.predict.job import Parameters, outline, role
 from unpooled.jobs.predict.section import section
@@ -20,7 +17,7 @@ def _table(job: CheckedJob[Parameters]) -> TableSettings | None:
     return reading(job.party, job.private)
 
 
-def _check_files(job: CheckedJob[Parameters], _columns: Mapping[str, ColumnKind], _origin: str) -> None:
+def _check_files(job: CheckedJob[Parameters]) -> None:
     if job.private.model is not None:
         check_saved(job.plan, job.party, job.private)
 
@@ -39,6 +36,7 @@ PREDICT = Kind(
     consents={},
     table=_table,
     check_files=_check_files,
+    check_columns=any_columns,
     answers=no_answers,
     audit=None,
     example=Example(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from unpooled.data.columns import Kind as ColumnKind
-from unpooled.jobs.kind import Audit, Example, Kind, own_table
+from unpooled.jobs.kind import Audit, Example, Kind, no_files, own_table
 from unpooled.jobs.labels import check_columns
 from unpooled.jobs.query_bounds import Answers, answers_of
 from unpooled.jobs.train.job import Parameters, outline, role
@@ -19,7 +19,7 @@ TARGET = "card_payments"
 """How often somebody pays by card, which shows in the telephone company's columns rather than in the bank's own."""
 
 
-def _check_files(job: CheckedJob[Parameters], columns: Mapping[str, ColumnKind], origin: str) -> None:
+def _check_columns(job: CheckedJob[Parameters], columns: Mapping[str, ColumnKind], origin: str) -> None:
     check_columns(job.private, columns, job.party, origin, job.parameters.model.classes)
 
 
@@ -44,7 +44,8 @@ TRAIN = Kind(
     private_needs={"active": ("target",)},
     consents={},
     table=own_table,
-    check_files=_check_files,
+    check_files=no_files,
+    check_columns=_check_columns,
     answers=_answers,
     audit=Audit(model=lambda parameters: parameters.model, problem=_any_targets),
     example=Example(
