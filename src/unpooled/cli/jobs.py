@@ -26,7 +26,7 @@ from unpooled.errors import InputError, JobFailed, UnpooledError
 from unpooled.jobs import kinds
 from unpooled.jobs.checks import checked
 from unpooled.jobs.example_job import write_job_files
-from unpooled.jobs.files import Job, load_job, load_plan, load_private
+from unpooled.jobs.files import load_job, load_plan, load_private
 from unpooled.jobs.lookalike.evaluation import evaluate_list
 from unpooled.jobs.lookalike.kind import LOOKALIKE
 from unpooled.jobs.plan import Plan
@@ -78,7 +78,7 @@ def run_command(
         show_dry_run(loaded.plan, rehearsals, parties, as_json=as_json)
         return
     folder = run or run_folder.new_folder(loaded.plan.kind)
-    _spawn_and_report(loaded, folder, quiet, as_json)
+    _watched(loaded.plan, folder, lambda watch: spawn(loaded.plan, loaded.privates, folder, watch), quiet, as_json)
 
 
 def join_command(
@@ -234,10 +234,6 @@ def _take_part(
         _report_failure(folder)
         raise
     _say_done(folder, write_report(folder), {party: result}, quiet, as_json)
-
-
-def _spawn_and_report(job: Job, folder: Path, quiet: bool, as_json: bool) -> None:
-    _watched(job.plan, folder, lambda watch: spawn(job.plan, job.privates, folder, watch), quiet, as_json)
 
 
 def _watched(plan: Plan, folder: Path, start: Callable[[Watch], dict[str, Result]], quiet: bool, as_json: bool) -> None:

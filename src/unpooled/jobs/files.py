@@ -69,8 +69,12 @@ def load_job(path: Path) -> Job:
 
 def write_toml(path: Path, settings: BaseModel) -> None:
     """Write a plan or private settings as a file that loads to the same."""
-    content = settings.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    atomic.write_text(path, tomli_w.dumps(content))
+    atomic.write_text(path, tomli_w.dumps(as_toml(settings)))
+
+
+def as_toml(settings: BaseModel) -> dict[str, Any]:
+    """Settings as TOML has them: what differs from the defaults."""
+    return settings.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
 
 
 def _read(path: Path) -> dict[str, Any]:
