@@ -97,7 +97,7 @@ def test_a_run_of_all_parties_goes_on_from_its_folder(
 
 def test_a_party_that_has_finished_takes_part_again_only_if_told_so(begun: Path, joined: list[tuple[Any, ...]]) -> None:
     (begun / run_folder.STATUS).write_text(json.dumps({"party": "bank", "state": "finished"}))
-    assert "has finished; take part --again only if another party has not" in fault(begun)
+    assert "has finished; use --again only if another party has not" in fault(begun)
     assert not joined
     assert resume(begun, "--again").exit_code == 0
     assert len(joined) == 1

@@ -169,7 +169,10 @@ def test_files_that_cannot_be_read_are_named(load: Any, tmp_path: Path) -> None:
             {"parties": PLAN["parties"] | {"bank": {"role": "active", "adress": "x"}}},
             "parties.bank.adress: unknown key",
         ),
-        ({"private": "none"}, "private: to run all parties here, each needs a [private.NAME] section; see also `join`"),
+        (
+            {"private": "none"},
+            "private: each party needs a [private.NAME] section; to run one party of a plan, see `join`",
+        ),
         ({"private": {"shop": {}}}, "private.shop: there is no such party in the plan"),
         ({"private": PRIVATE | {"bank": 3}}, "private.bank: must be a table"),
         ({"private": PRIVATE | {"bank": {"sede": 3}}}, "private.bank.sede: unknown key"),
@@ -195,7 +198,7 @@ def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_a_job_without_private_sections_is_sent_to_join(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match=r"private: .* see also `join`"):
+    with pytest.raises(PlanError, match=r"private: .* see `join`"):
         load_job(write(tmp_path, "plan.toml", PLAN))
 
 
