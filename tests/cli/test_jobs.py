@@ -219,7 +219,7 @@ def test_a_dry_run_of_join_finds_what_join_would_refuse(shared: Path, tmp_path: 
     assert refusal("join", plan, "--as", "bank", "--private", tmp_path / "none.toml", "--dry-run")[0] == 2
     code, text = refusal("join", shared / "example" / "job.toml", "--as", "bank", "--private", bank, "--dry-run")
     assert code == 2
-    assert "private: a plan is shared with everybody" in text
+    assert "private: a plan is shared with all parties" in text
     uncertified = tmp_path / "coordinator.toml"
     uncertified.write_text("")
     code, text = refusal("join", plan, "--as", "coordinator", "--private", uncertified, "--dry-run")

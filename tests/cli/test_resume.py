@@ -70,7 +70,7 @@ def test_the_private_file_may_be_elsewhere_now(begun: Path, joined: list[tuple[A
     assert result.exit_code == 0, result.output
     assert joined[0][2].table.path == tmp_path / "moved" / "bank.csv"
     (begun / ".working" / "private-path").unlink()
-    assert "name the file with --private" in fault(begun)
+    assert "name it with --private" in fault(begun)
 
 
 def test_consent_that_was_taken_back_is_missed(begun: Path, joined: list[tuple[Any, ...]], tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_products_that_never_were(run: Callable[..., Path]) -> None:
         audit.answer(folder / "telco", request)
     with pytest.raises(InputError, match="not one to bank under the plan"):
         audit.answer(folder / "bank", changed(request, plan="00"))
-    with pytest.raises(InputError, match="was sent nothing by coordinator"):
+    with pytest.raises(InputError, match="received nothing from coordinator"):
         audit.ask(folder / "telco", "coordinator", 1)
 
 

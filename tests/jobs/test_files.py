@@ -141,7 +141,7 @@ def test_a_private_file_can_be_kept_from_others(tmp_path: Path) -> None:
 
 def test_a_shared_plan_with_private_sections_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "plan.toml", PLAN | {"private": PRIVATE})
-    with pytest.raises(PlanError, match=r"plan\.toml: private: a plan is shared with everybody"):
+    with pytest.raises(PlanError, match=r"plan\.toml: private: a plan is shared with all parties"):
         load_plan(path)
 
 
