@@ -24,7 +24,7 @@ def job_template(kind: str) -> str:
     of = kind_named(kind)
     parties = {name: {"role": party["role"]} for name, party in _parties(of).items()}
     lines = [
-        f"# job.toml, for a trial on one machine: unpooled run job.toml. Kind of job: {of.summary}",
+        *_heading("job.toml, for a trial on one machine: unpooled run job.toml", of),
         *_plan_lines(of, parties),
         "# What is private to each party. First the bank's, with every setting; the coordinator needs none.",
         "[private.bank]",
@@ -40,18 +40,21 @@ def job_template(kind: str) -> str:
 def plan_template(kind: str) -> str:
     """A plan with every setting explained; settings that keep their default are commented out."""
     of = kind_named(kind)
-    lines = [f"# plan.toml, the same at every party. Kind of job: {of.summary}", *_plan_lines(of, _parties(of))]
-    return "\n".join(lines)
+    return "\n".join([*_heading("plan.toml, the same at every party", of), *_plan_lines(of, _parties(of))])
 
 
 def private_template(kind: str) -> str:
     """A private file with every setting explained."""
     of = kind_named(kind)
     lines = [
-        f"# bank.toml, private: stays with the bank, is never sent. Kind of job: {of.summary}",
+        *_heading("bank.toml, the private file of the bank, which is never sent", of),
         *_private_lines(_TABLE | example_settings(of, "bank") | {"certificates": "certs/bank"}),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _heading(file: str, kind: Kind[Any]) -> tuple[str, ...]:
+    return f"# {file}", f"# Kind of job: {kind.summary}", f"# Documentation: docs/{kind.page}"
 
 
 def _parties(kind: Kind[Any]) -> dict[str, dict[str, str]]:
