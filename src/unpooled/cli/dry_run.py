@@ -37,7 +37,8 @@ def show_dry_run(
     frames, size = sum(e.frames or 0 for e in exchanges), sum(e.bytes or 0 for e in exchanges)
     more = "" if all(e.frames or e.only_if for e in exchanges) else ", and more that grows with the tables"
     console.print(
-        f"About {frames} messages and {size / 1e6:.1f} MB{more}. Nothing was started, nothing left this machine."
+        f"About {frames} messages and {size / 1e6:.1f} MB{more}. Nothing was started, nothing left this machine.",
+        soft_wrap=True,
     )
 
 
