@@ -168,11 +168,13 @@ def test_a_full_disk_is_named_with_the_file(tmp_path: Path, monkeypatch: pytest.
     book = Notebook(tmp_path / "book")
     book.write(number=np.array(1))
     monkeypatch.setattr(np, "savez", full)
-    with pytest.raises(InputError, match=r"page-00001\.npz: cannot be written: No space left"):
+    with pytest.raises(
+        InputError, match=r"page-00001\.npz: this part of a checkpoint cannot be written: No space left"
+    ):
         book.write(number=np.array(2))
     assert len(book) == len(Notebook(tmp_path / "book")) == 1
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(InputError, match=r"header\.json: cannot be written: No space left"):
+    with pytest.raises(InputError, match=r"header\.json: this part of a checkpoint cannot be written: No space left"):
         open_checkpoint(tmp_path / "kept", "bank", ABOUT, resume=False)
 
 
@@ -180,7 +182,7 @@ def test_a_folder_that_is_gone_is_named_with_the_file(tmp_path: Path) -> None:
     book = Notebook(tmp_path / "book")
     book.write(number=np.array(1))
     shutil.rmtree(tmp_path / "book")
-    with pytest.raises(InputError, match=r"page-00001\.npz: cannot be written: No such file"):
+    with pytest.raises(InputError, match=r"page-00001\.npz: this part of a checkpoint cannot be written: No such file"):
         book.write(number=np.array(2))
 
 
@@ -188,13 +190,13 @@ def test_a_page_that_cannot_be_removed_is_named(tmp_path: Path, monkeypatch: pyt
     book = Notebook(tmp_path / "book")
     book.write(number=np.array(1))
     monkeypatch.setattr(Path, "unlink", full)
-    with pytest.raises(InputError, match=r"page-00000\.npz: cannot be removed"):
+    with pytest.raises(InputError, match=r"page-00000\.npz: this part of a checkpoint cannot be removed"):
         book.keep_first(0)
 
 
 def test_a_checkpoint_where_a_file_stands_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("")
-    with pytest.raises(InputError, match=r"header\.json: cannot be written: File exists"):
+    with pytest.raises(InputError, match=r"header\.json: this part of a checkpoint cannot be written: File exists"):
         open_checkpoint(tmp_path / "kept", "bank", ABOUT, resume=False)
 
 

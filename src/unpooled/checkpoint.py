@@ -110,7 +110,7 @@ def naming(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"{path}: cannot be {what}: {error.strerror}") from error
+        raise InputError(f"{path}: this part of a checkpoint cannot be {what}: {error.strerror}") from error
 
 
 def open_checkpoint(folder: Path, party: str, about: Mapping[str, str], *, resume: bool) -> Path:

@@ -230,7 +230,7 @@ def test_what_was_purged_cannot_be_opened(run: Callable[..., Path]) -> None:
 def test_where_nothing_can_be_kept_the_error_names_the_file(tmp_path: Path) -> None:
     evidence = Evidence(tmp_path / "audit.jsonl", tmp_path / "secrets")
     (tmp_path / "audit.jsonl").mkdir()
-    with pytest.raises(InputError, match=r"audit\.jsonl: cannot be written: Is a directory"):
+    with pytest.raises(InputError, match=r"audit\.jsonl: evidence for an audit cannot be written: Is a directory"):
         evidence.keep_asked("bank", {})
 
 

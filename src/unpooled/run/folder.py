@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from unpooled import atomic, ledger
-from unpooled.checkpoint import naming
 from unpooled.errors import InputError, UnpooledError, cause_of, origin_of
 from unpooled.jobs.files import write_toml
 from unpooled.jobs.plan import Plan
@@ -75,7 +74,7 @@ def status_kept(folder: Path, party: str, plan: Plan) -> Iterator[None]:
     """Keep `status.json` true: running, then finished or failed with the error, and the party it began with."""
     status: dict[str, Any] = {"party": party, "role": plan.parties[party].role, "kind": plan.kind, "started": _now()}
     _write_json(folder / STATUS, status | {"state": "running"})
-    with naming(folder / PLAN, "written"):
+    with atomic.naming(folder / PLAN):
         write_toml(folder / PLAN, plan)
     try:
         yield
@@ -130,7 +129,7 @@ def kept_seed(folder: Path, seed: int, *, resume: bool) -> int:
         if kept < 0:
             raise InputError(f"{path}: cannot be read, so the run cannot be resumed")
         return kept
-    with naming(path, "written"):
+    with atomic.naming(path):
         path.parent.mkdir(mode=atomic.OWNER_ENTERS, exist_ok=True)
         atomic.write_text(path, f"{seed}\n")
     return seed
@@ -188,7 +187,7 @@ def purge(folder: Path) -> list[Path]:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    with naming(path, "written"):
+    with atomic.naming(path):
         atomic.write_bytes(path, _as_json(content))
 
 

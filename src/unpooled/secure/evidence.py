@@ -20,7 +20,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unpooled import atomic
-from unpooled.checkpoint import naming
 from unpooled.errors import InputError, ProtocolError
 from unpooled.ledger import mend
 from unpooled.secure.randomness import new_seed
@@ -58,7 +58,7 @@ class Evidence:
     def __init__(self, received: Path, secrets: Path) -> None:
         self.fit = self.group = 0
         self._received, self._secrets = received, secrets
-        with naming(secrets, "written"):
+        with _naming(secrets):
             atomic.make_folder(secrets)
         mend(received)
         mend(secrets / _OPENINGS)
@@ -103,7 +103,7 @@ class Evidence:
         if path.exists():
             return
         with (
-            naming(path, "written"),
+            _naming(path),
             atomic.replacing(path, lasting=False) as temporary,
             temporary.open("wb") as file,
         ):
@@ -163,8 +163,17 @@ def _without_own(about: Line) -> Line:
     return {name: value for name, value in about.items() if name != OWN}
 
 
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let errors such as a full disk name the file."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: evidence for an audit cannot be written: {error.strerror}") from error
+
+
 def _append(path: Path, line: Line) -> None:
-    with naming(path, "written"):
+    with _naming(path):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, atomic.OWNER_ONLY)
         with os.fdopen(handle, "ab", buffering=0) as file:
             file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")

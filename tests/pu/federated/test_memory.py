@@ -286,7 +286,7 @@ def test_a_count_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file where the folder should be")
 
     def role(session: Session) -> None:
-        with pytest.raises(InputError, match=r"asked\.json: cannot be written: File exists"):
+        with pytest.raises(InputError, match=r"asked\.json: this part of a checkpoint cannot be written: File exists"):
             Memory(tmp_path / "taken").begin(Team("bank", OWNERS, engine_of(session), "rows"), 0, models=1)
 
     simulate_roles(dict.fromkeys(OWNERS, role))
