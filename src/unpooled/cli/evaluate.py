@@ -14,12 +14,11 @@ from rich.table import Table as Grid
 from unpooled.cli.options import Json
 from unpooled.errors import InputError
 from unpooled.evaluate.lookalike import Evaluation, Part
-from unpooled.jobs.files import load_plan
 from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.lookalike.evaluation import evaluate_list
 from unpooled.jobs.lookalike.job import Parameters
 from unpooled.report.page import write_report
-from unpooled.run.folder import PLAN, STATUS, read_json
+from unpooled.run.folder import STATUS, plan_in, read_json
 
 evaluate_app = typer.Typer(help="Evaluate a result once outcomes are known.", no_args_is_help=True)
 
@@ -73,9 +72,7 @@ def lookalike_command(
 
 def _seeker(run: Path) -> tuple[Parameters, str, Path]:
     """The settings of a search, who its seeker is, and where its files are."""
-    if not (run / PLAN).exists():
-        raise InputError(f"{run} is not a run's folder: it has no {PLAN}")
-    plan = load_plan(run / PLAN)
+    plan = plan_in(run)
     parameters, seekers = parameters_of(plan), plan.with_role("seeker")
     if not isinstance(parameters, Parameters) or not seekers:
         raise InputError(f"{run} is a run of kind {plan.kind}, which leaves no list of look-alikes")

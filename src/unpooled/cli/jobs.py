@@ -124,20 +124,17 @@ def resume_command(
     RUN is the folder of one party, or of a run with all parties on this machine. Every party has to resume. The result
     is the same as without the interruption. Plan, tables and software must not have changed.
     """
-    if not (run / run_folder.PLAN).exists():
-        raise InputError(f"{run} is not a run's folder: it has no {run_folder.PLAN}")
+    plan = run_folder.plan_in(run)
     states = [run_folder.read_json(home / run_folder.STATUS).get("state") for home in run_folder.parties_in(run)]
     if not again and states and set(states) == {"finished"}:
         raise InputError(f"{run} has finished; use --again only if another party has not")
     if (run / run_folder.STATUS).exists():
-        plan = load_plan(run / run_folder.PLAN)
         party = str(run_folder.read_json(run / run_folder.STATUS).get("party", ""))
         job = checked(plan, party, load_private(private or run_folder.private_path(run)))
         _take_part(job, run, quiet=quiet, as_json=as_json, attached=attached, resume=True)
         return
     if private is not None:
         raise InputError(f"--private: {run} is a run of several parties; each has kept its own private file")
-    plan = load_plan(run / run_folder.PLAN)
     _watched(plan, run, lambda watch: spawn_again(run, watch), quiet, as_json)
 
 

@@ -12,21 +12,18 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from unpooled.errors import InputError, LedgerError
-from unpooled.jobs.files import load_plan
 from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.run_files import PartyFiles, RunFiles, Setting, Status, Trouble
 from unpooled.ledger import Record, read_ledger, reconcile_all, summarise
-from unpooled.run.folder import LEDGER, LOG, PLAN, STATUS, read_json
+from unpooled.run.folder import LEDGER, LOG, PLAN, STATUS, plan_in, read_json
 
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
 
 def gather(run: Path) -> RunFiles:
     """Read the folder of a whole run, or of one party in it."""
-    if not (run / PLAN).exists():
-        raise InputError(f"{run} is not a run's folder: it has no {PLAN}")
-    plan = load_plan(run / PLAN)
+    plan = plan_in(run)
     parameters = parameters_of(plan)
     owner = _owner(run, plan) if (run / STATUS).exists() else None
     folders = {owner: run} if owner else {name: run / name for name in plan.parties}

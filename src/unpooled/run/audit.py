@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unpooled.errors import InputError
-from unpooled.jobs.files import load_plan
 from unpooled.jobs.kinds import kind_named, parameters_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.work import WORKING
 from unpooled.run.audit_files import Answer, Opening, Request, Salt, read_answer, read_request
-from unpooled.run.folder import PLAN, STATUS, read_json
+from unpooled.run.folder import STATUS, plan_in, read_json
 from unpooled.secure.evidence import (
     RECEIVED,
     SECRETS,
@@ -225,7 +224,7 @@ def _plan_of(home: Path) -> tuple[Plan, str]:
     party = read_json(home / STATUS).get("party")
     if not isinstance(party, str):
         raise InputError(f"{home}: is not the folder of a party in a run: it has no {STATUS}")
-    return load_plan(home / PLAN), party
+    return plan_in(home), party
 
 
 def _digest(plan: Plan) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from unpooled import atomic, ledger
 from unpooled.errors import InputError, UnpooledError, cause_of, origin_of
-from unpooled.jobs.files import write_toml
+from unpooled.jobs.files import load_plan, write_toml
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.run_files import RESULT
 from unpooled.jobs.work import WORKING, Result
@@ -162,6 +162,13 @@ def read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return content
+
+
+def plan_in(folder: Path) -> Plan:
+    """The plan of a run, from its folder or that of a party in it."""
+    if not (folder / PLAN).exists():
+        raise InputError(f"{folder} is not a run's folder: it has no {PLAN}")
+    return load_plan(folder / PLAN)
 
 
 def parties_in(folder: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from unpooled import atomic
 from unpooled.errors import CAUSES, InputError, JobFailed
-from unpooled.jobs.files import load_plan, write_toml
+from unpooled.jobs.files import write_toml
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, check_certificates
 from unpooled.jobs.run_files import RESULT
@@ -48,7 +48,7 @@ def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watc
 
 def spawn_again(folder: Path, watch: Watch | None = None) -> dict[str, Result]:
     """Resume an interrupted run of `spawn`, with the same plan, addresses and certificates."""
-    plan = load_plan(folder / run_folder.PLAN)
+    plan = run_folder.plan_in(folder)
     if absent := [party for party in plan.parties if not (folder / party / WORKING).is_dir()]:
         raise InputError(f"{folder}: the working files of {absent[0]} are missing, so the run cannot be resumed")
     return _run(plan, folder, watch, "resume")
