@@ -74,7 +74,7 @@ def answer(home: Path, request: Request) -> Answer:
     """At the opener: what opens the products that are asked about."""
     plan, opener = _plan_of(home)
     if request.opener != opener or request.plan != _digest(plan):
-        raise InputError(f"the request is for another party than {opener}, or for another plan than that of {home}")
+        raise InputError(f"the request is not for {opener} and the plan of {home}")
     shelf = home / WORKING / SECRETS
     kept = openings_in(shelf)
     sent = {line["product"]: line for line in kept if line.get("to") == request.checker}
@@ -104,7 +104,7 @@ def check(home: Path, request: Request, answered: Answer) -> Verdict:
     """Compare what was opened with what the checker was sent, and with what an honest party would have sent."""
     plan, checker = _plan_of(home)
     if request.checker != checker or request.plan != _digest(plan):
-        raise InputError(f"the request is from another party than {checker}, or for another plan than that of {home}")
+        raise InputError(f"the request is not from {checker} for the plan of {home}")
     if answered.request != request:
         raise InputError(f"the answer is to another request than the one of {checker}")
     lines = received_in(home)
