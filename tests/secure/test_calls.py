@@ -95,7 +95,6 @@ def test_zero_rows_and_columns_are_no_mistake() -> None:
         ({"left": OneHot((2, -1))}, "none negative"),
         ({"left": OneHot((2,), -1)}, "none negative"),
         ({"added": (("bank", -1),)}, "none negative"),
-        ({"x": "#1"}, "do not begin with #"),
         ({"y": "g\nh"}, "are printable"),
         ({"rows": np.int64(4)}, "Python's own"),
         ({"left": OneHot((2,), 0)}, "at least one node"),

@@ -134,8 +134,8 @@ def check_call(call: Call, parties: Sequence[str]) -> None:
         raise InputError("a product is of matrices that two different parties hold; a party adds its own as a term")
     if strangers := [party for party in call.participants if party not in parties]:
         raise InputError(f"a product names {', '.join(strangers)}, who takes no part")
-    if any(name.startswith("#") or not name.isprintable() for name in (call.x, call.y)):
-        raise InputError("the names of matrices are printable, and do not begin with #")
+    if not (call.x + call.y).isprintable():
+        raise InputError("the names of matrices must be printable")
     if call.fixed and not (isinstance(call.left, Dense) and call.fixed < call.rows):
         raise InputError("the first of two matrices one above the other is dense, and has fewer rows than both")
     numbers = [call.rows, call.columns, call.bound, call.among, call.fixed, *(bound for _, bound in call.added)]

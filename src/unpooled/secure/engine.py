@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -14,9 +14,10 @@ from unpooled.errors import InputError, PlanError, ProtocolError, RefusedError
 from unpooled.secure.calls import Call, Dense, Inputs
 from unpooled.secure.evidence import Evidence
 from unpooled.secure.paillier.keys import check_size
+from unpooled.secure.paillier.state import PaillierState
 from unpooled.secure.randomness import SEED_BYTES, new_seed
 from unpooled.secure.service_limits import Serving
-from unpooled.secure.shares.stock import Stock
+from unpooled.secure.shares.state import SharesState
 from unpooled.session import Session
 from unpooled.wire import message
 
@@ -51,7 +52,8 @@ class Engine:
     `answered` counts the columns that it was asked, `bits` what it has shown and `opened` the splits of trees that it
     has opened; `most_bits` is what a learner needs at the most. `count_ahead` is told before each answer what is
     counted (one of `COUNTED`), of which rows, how much, and how much may be in all: whoever keeps count on its disk has
-    it there before the answer leaves.
+    it there before the answer leaves. `shares` and `paillier` are what the engines keep from one product to the next;
+    `widths` is how many columns each party said it has, by party and digest of the rows.
     """
 
     session: Session
@@ -65,17 +67,14 @@ class Engine:
     batches: int = 0
     calls: Counter[tuple[str, ...]] = field(default_factory=Counter)
     mask_seeds: dict[str, bytes] = field(default_factory=dict, repr=False)
-    prepared: dict[Any, Any] = field(default_factory=dict, repr=False)
     answered: Counter[str] = field(default_factory=Counter)
     bits: Counter[str] = field(default_factory=Counter)
     opened: Counter[str] = field(default_factory=Counter)
     most_bits: dict[str, int] = field(default_factory=dict)
     count_ahead: Callable[[str, str, int, int | None], None] | None = None
-    announced: deque[Sequence[Call]] = field(default_factory=deque)
-    chosen: deque[bytes] = field(default_factory=deque, repr=False)
-    stock: Stock = field(default_factory=Stock, repr=False)
-    masked: set[str] = field(default_factory=set, repr=False)
-    seeds: set[bytes] = field(default_factory=set, repr=False)
+    shares: SharesState = field(default_factory=SharesState, repr=False)
+    paillier: PaillierState = field(default_factory=PaillierState, repr=False)
+    widths: dict[tuple[str, str], int] = field(default_factory=dict)
     evidence: Evidence | None = field(default=None, repr=False)
 
     @property

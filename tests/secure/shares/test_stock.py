@@ -44,7 +44,7 @@ def test_the_same_shape_again_and_again_is_asked_for_ahead(
     check(run, batches, expected)
     copies = [item.copies for deal in asked(run) for item in deal.items]
     assert copies == [*[1] * 8, 8, 8], "eight at once, after as many one by one"
-    assert len(run.engines["telco"].stock.parts[Shape("telco", "bank", 40, 3, 1)]) == sum(copies) - 20
+    assert len(run.engines["telco"].shares.stock.parts[Shape("telco", "bank", 40, 3, 1)]) == sum(copies) - 20
 
 
 def test_every_seed_serves_once(rules_for: Make, multiply: Make, made: Make) -> None:
@@ -55,7 +55,7 @@ def test_every_seed_serves_once(rules_for: Make, multiply: Make, made: Make) -> 
     assert len(set(hidden)) == len(hidden)
     assert len(run.engines["bank"].seeds) == 2 * 12, "a mask and what serves once, for each product"
     assert not run.engines["bank"].seeds & {part.once for part in dealt}
-    assert not run.engines["bank"].masked, "nothing is remembered of matrices without a name"
+    assert not run.engines["bank"].shares.masked, "nothing is remembered of matrices without a name"
 
 
 @pytest.mark.parametrize("call", [HOT, NAMED], ids=["dealt ahead", "with a name"])

@@ -278,7 +278,7 @@ def test_under_paillier_one_result_is_as_long_as_the_key(
     def added_up(engine: Any, task: Any) -> Any:
         if engine.party != "telco" or not task.call.fixed:
             return totals(engine, task)
-        public, encrypted = paillier._public(engine), engine.prepared["rows", *task.kept, task.right]
+        public, encrypted = paillier._public(engine), engine.paillier.received[task.right, task.rows_key]
         weights = keys.from_bytes(public, encrypted[rows:, 0])
         return [keys.add_many(public, [keys.shift(public, c, shift + row) for row, c in enumerate(weights)])]
 

@@ -9,29 +9,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 
 from unpooled.arrays import Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
-from unpooled.secure.calls import Call, Dense
-from unpooled.secure.engine import HowFar, Rules, Stop, follow
+from unpooled.secure.engine import HowFar, Stop, follow
 from unpooled.secure.evidence import digest_of_seed
 from unpooled.secure.randomness import SEED_BYTES, expand, new_seed
 from unpooled.secure.service_limits import Serving
 from unpooled.secure.shares import permutation
-from unpooled.secure.shares.packing import RING_BITS, slots_for
 from unpooled.session import Session
 from unpooled.wire import message
 
-Method = Literal["triple", "permute"]
+NOTHING: Ring = np.empty(0, np.uint64)
 
 _WORD = 8
-_SECONDS_PER_BYTE = 1e-8  # a line of 100 MB/s
-_SECONDS_PER_PRODUCT = 1.5e-9  # a multiplication of two numbers, at the coordinator and again at the holder of Y
-_SECONDS_PER_MOVE = 5e-8  # sorting and moving a row of a column, at all three
 
 
 @message(
@@ -199,20 +193,3 @@ def _permutation(dealer: Dealer, item: DealItem, chosen: tuple[bytes, bytes] | N
     values = permutation.dealt(left_once, right_once, expand(v_seed, b"mask", v_shape), item.width)
     left = Part(b"", left_once, values, digest_of_seed(v_seed))
     return left, Part(v_seed if v_new else b"", right_once, NOTHING)
-
-
-NOTHING: Ring = np.empty(0, np.uint64)
-
-
-def method_of(call: Call, rules: Rules) -> Method:
-    """The cheaper way, by bytes and arithmetic; where row counts may not be shown, or nodes are hidden, the triple."""
-    left = call.left
-    if isinstance(left, Dense) or left.hidden or not rules.count_rows:
-        return "triple"
-    words = slots_for(call.columns, call.result_bound, RING_BITS).words
-    moved = call.rows * len(left.sizes)
-    permutation = moved * (8 * words + 4) * _SECONDS_PER_BYTE + moved * words * _SECONDS_PER_MOVE
-    opened = left.nodes * words + (0 if call.x else left.bins)
-    multiplied = call.rows * left.bins * left.nodes * words
-    triple = 8 * call.rows * opened * _SECONDS_PER_BYTE + multiplied * _SECONDS_PER_PRODUCT
-    return "permute" if permutation < triple else "triple"

@@ -401,7 +401,7 @@ def _widths(team: Team, rows: int, columns: int) -> dict[str, int]:
             raise ProtocolError(f"{owner} has {told.rows} rows and {me} {rows}: align first")
         if not 0 <= told.columns <= MOST_COLUMNS + 1:
             raise ProtocolError(f"{owner} sent a Width that cannot be")
-        before = team.products.prepared.setdefault(("width", owner, team.digest), told.columns)
+        before = team.products.widths.setdefault((owner, team.digest), told.columns)
         if told.columns != before:
             raise ProtocolError(f"{owner} has {told.columns} columns and had {before} in the job's first fit")
         widths[owner] = told.columns
