@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from unpooled.errors import InputError
+
 OWNER_ONLY = 0o600
 OWNER_ENTERS = 0o700
 _UNFINISHED = ".unfinished"
@@ -86,6 +88,15 @@ def owner_only(path: str, flags: int) -> int:
     handle = os.open(path, flags, OWNER_ONLY)
     Path(path).chmod(OWNER_ONLY)
     return handle
+
+
+@contextmanager
+def naming(path: Path, what: str = "written") -> Iterator[None]:
+    """Let errors such as a full disk, or a folder that is gone, name the file."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be {what}: {error.strerror}") from error
 
 
 def write_text(path: Path, text: str) -> None:

@@ -21,7 +21,6 @@ import json
 import shutil
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -53,7 +52,7 @@ class Notebook:
     def write(self, **arrays: NDArray[np.generic]) -> None:
         """Add a page."""
         path = self._path(len(self))
-        with naming(path, "written"):
+        with atomic.naming(path, "written"):
             if not len(self):
                 _make_folder(self.folder)
             with atomic.replacing(path) as temporary, temporary.open("wb") as file:
@@ -63,7 +62,7 @@ class Notebook:
     def read(self, number: int) -> Page:
         """One page, from 0 on."""
         path = self._path(number)
-        with naming(path, "read"):
+        with atomic.naming(path, "read"):
             content = path.read_bytes()
         page = _page_in(content)
         if page is None:
@@ -78,11 +77,11 @@ class Notebook:
         self._length = min(len(self), length)
         for path in sorted(self.folder.glob("page-*.npz"), reverse=True):
             if path.name >= self._path(len(self)).name:
-                with naming(path, "removed"):
+                with atomic.naming(path, "removed"):
                     path.unlink()
 
     def _is_whole(self, number: int) -> bool:
-        with naming(self._path(number), "read"):
+        with atomic.naming(self._path(number), "read"):
             return _page_in(self._path(number).read_bytes()) is not None
 
     def _path(self, number: int) -> Path:
@@ -104,15 +103,6 @@ def _make_folder(folder: Path) -> None:
     atomic.flush_folder(folder.parent)
 
 
-@contextmanager
-def naming(path: Path, what: str) -> Iterator[None]:
-    """Let errors such as a full disk, or a folder that is gone, name the file."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{path}: this part of a checkpoint cannot be {what}: {error.strerror}") from error
-
-
 def open_checkpoint(folder: Path, party: str, about: Mapping[str, str], *, resume: bool) -> Path:
     """The folder of a party's checkpoint, a new one, or to resume the one that is there if it is about the same.
 
@@ -128,12 +118,11 @@ def open_checkpoint(folder: Path, party: str, about: Mapping[str, str], *, resum
             raise InputError(f"{party}: {folder / _HEADER}: cannot be read, so the run cannot be resumed")
         if changed := [name for name in {**header, **written} if header.get(name) != written.get(name)]:
             raise InputError(
-                f"{party}: the run cannot be resumed: since then there is another {' and another '.join(changed)}; "
-                "begin a new run"
+                f"{party}: the run cannot be resumed: the {' and the '.join(changed)} changed since; begin a new run"
             )
         return folder
     shutil.rmtree(folder, ignore_errors=True)
-    with naming(folder / _HEADER, "written"):
+    with atomic.naming(folder / _HEADER, "written"):
         _make_folder(folder)
         atomic.write_text(folder / _HEADER, json.dumps(header) + "\n")
     return folder

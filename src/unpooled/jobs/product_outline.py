@@ -89,7 +89,7 @@ def products_outline(plan: Plan, *, hidden_nodes: bool) -> list[Exchange]:
     seeds = [Exchange(first, second, MaskSeed, 1, 100) for first, second in combinations(plan.owners, 2)]
     shown = [Exchange(party, active, Contribution) for party in passive]
     if plan.engine == "plain":
-        return [*seeds, *(Exchange(party, active, plain.Shown) for party in passive), *shown]
+        return [*seeds, *(Exchange(party, active, plain.PlainMatrix) for party in passive), *shown]
     stop = Exchange(active, coordinator, Stop, 1, 50)
     if plan.engine == "paillier":
         return [
@@ -138,7 +138,7 @@ def dense_products_outline(plan: Plan, *, shown: bool) -> list[Exchange]:
         if shown
     ]
     if plan.engine == "plain":
-        sent = [Exchange(one, other, plain.Shown, only_if=multiplied(one, other)) for one, other in pairs]
+        sent = [Exchange(one, other, plain.PlainMatrix, only_if=multiplied(one, other)) for one, other in pairs]
         return [*seeds, *sent, *told]
     stop = Exchange(active, coordinator, Stop, 1, 50)
     if plan.engine == "paillier":

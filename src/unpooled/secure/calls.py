@@ -129,27 +129,27 @@ class Inputs:
 def check_call(call: Call, parties: Sequence[str]) -> None:
     """Refuse a call that names strangers, or whose result might not fit, before anything is computed."""
     if not call.terms or call.receiver not in call.participants:
-        raise InputError("a product needs at least one pair of parties, and the one who is shown it must be among them")
+        raise InputError("a product needs at least one pair of parties, and its receiver must be one of them")
     if any(left == right for left, right in call.terms):
-        raise InputError("a product is of matrices that two different parties hold; a party adds its own as a term")
+        raise InputError("a product needs matrices of two different parties; a party adds its own matrix with `added`")
     if strangers := [party for party in call.participants if party not in parties]:
-        raise InputError(f"a product names {', '.join(strangers)}, who takes no part")
+        raise InputError(f"a product names unknown parties: {', '.join(strangers)}")
     if not (call.x + call.y).isprintable():
         raise InputError("the names of matrices must be printable")
     if call.fixed and not (isinstance(call.left, Dense) and call.fixed < call.rows):
-        raise InputError("the first of two matrices one above the other is dense, and has fewer rows than both")
+        raise InputError("with `fixed`, X must be dense and have more rows than that")
     numbers = [call.rows, call.columns, call.bound, call.among, call.fixed, *(bound for _, bound in call.added)]
     numbers += (
         [call.left.width, call.left.bound] if isinstance(call.left, Dense) else [*call.left.sizes, call.left.nodes]
     )
     if not all(isinstance(number, int) and number >= 0 for number in numbers):  # numpy's integers would wrap around
-        raise InputError("the sizes and bounds of a product are whole numbers of Python's own, none negative")
+        raise InputError("the sizes and bounds of a product must be Python integers, not negative")
     if isinstance(call.left, OneHot) and not call.left.nodes:
-        raise InputError("a product has at least one node")
+        raise InputError("a product needs at least one node")
     if call.result_bound > LARGEST:
         raise InputError(
-            f"a product over {call.rows} rows may reach {call.result_bound.bit_length()} bits, and 63 are there: "
-            "take fewer bits for its inputs"
+            f"a product over {call.rows} rows may take {call.result_bound.bit_length()} bits, and 63 is the most: "
+            "use inputs with fewer bits"
         )
 
 
@@ -174,7 +174,7 @@ def check_inputs(call: Call, party: str, inputs: Inputs) -> None:
 def given(value: T | None) -> T:
     """An input that `check_inputs` has made sure is there."""
     if value is None:
-        raise ValueError("an input is missing that was checked before")
+        raise ValueError("a checked input is missing")
     return value
 
 
@@ -182,7 +182,7 @@ def _check_matrix(values: NDArray[Any] | None, shape: tuple[int, ...], bound: in
     if values is None or values.dtype != np.int64 or values.shape != shape:
         raise InputError(f"{party}: {what} must be whole numbers (int64) of shape {shape}")
     if values.size and (int(values.max()) > bound or int(values.min()) < -bound):
-        raise InputError(f"{party}: {what} has a value beyond the bound that the call states")
+        raise InputError(f"{party}: {what} has a value beyond the bound of the call")
 
 
 def _check_bins(bins: NDArray[Any] | None, rows: int, sizes: tuple[int, ...], party: str) -> None:
@@ -192,11 +192,11 @@ def _check_bins(bins: NDArray[Any] | None, rows: int, sizes: tuple[int, ...], pa
         return
     within = int(bins.max()) < min(sizes) or bool((bins.max(axis=0) < np.array(sizes)).all())
     if not within or (bins.dtype.kind == "i" and int(bins.min()) < 0):
-        raise InputError(f"{party}: X has a bin that its column does not have")
+        raise InputError(f"{party}: X has a bin out of range")
 
 
 def _check_nodes(nodes: Ints32 | None, rows: int, count: int, party: str) -> None:
     if nodes is None or nodes.dtype != np.int32 or nodes.shape != (rows,):
         raise InputError(f"{party}: the nodes must be whole numbers (int32), one for each of {rows} rows")
     if rows and (int(nodes.min()) < -1 or int(nodes.max()) >= count):
-        raise InputError(f"{party}: a row's node is not one of {count}, nor -1")
+        raise InputError(f"{party}: a row's node is neither -1 nor below {count}")

@@ -166,7 +166,7 @@ class MaskSeed:
 def follow(session: Session, driver: str, news: HowFar) -> None:
     """Whoever waits for the driver shows how far that one is."""
     if not 0 <= news.done <= news.total < _MOST_STEPS:
-        raise ProtocolError(f"{driver} sent HowFar with numbers that cannot be")
+        raise ProtocolError(f"invalid HowFar from {driver}: numbers out of range")
     session.follow(spoken(news.where), news.done, news.total)
 
 
@@ -188,11 +188,11 @@ def open_engine(
     keeps what can be checked later; either all parties do, or none.
     """
     if rules.engine == "plain" and session.networked:
-        raise PlanError("engine: plain protects nothing, so it does not run over a network")
+        raise PlanError("engine: plain protects nothing and is refused over a network; choose shares or paillier")
     if rules.engine != "plain" and coordinator is None:
-        raise PlanError(f"engine: {rules.engine} needs a coordinator, which sees no data")
+        raise PlanError(f"engine: {rules.engine} needs a coordinator; it sees no data")
     if driver not in parties or coordinator in parties:
-        raise PlanError("parties: the one who drives holds data, and the coordinator must not")
+        raise PlanError("parties: the driver must hold data, and the coordinator must not")
     if rules.engine == "paillier":
         try:
             check_size(rules.key_bits, insecure=rules.insecure)
@@ -215,7 +215,7 @@ def agreed_seeds(session: Session, parties: Sequence[str]) -> dict[str, bytes]:
         elif session.party == second:
             seeds[first] = session.recv(first, MaskSeed).seed
             if len(seeds[first]) != SEED_BYTES:
-                raise ProtocolError(f"{first} sent a MaskSeed of the wrong length")
+                raise ProtocolError(f"invalid MaskSeed from {first}: wrong length")
     return seeds
 
 

@@ -20,8 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +57,7 @@ class Evidence:
     def __init__(self, received: Path, secrets: Path) -> None:
         self.fit = self.group = 0
         self._received, self._secrets = received, secrets
-        with _naming(secrets):
+        with atomic.naming(secrets):
             atomic.make_folder(secrets)
         mend(received)
         mend(secrets / _OPENINGS)
@@ -91,7 +90,7 @@ class Evidence:
         """Keep what a peer binds its inputs with."""
         digest = session.recv(sender, Commitment).digest
         if len(digest) != hashlib.sha256().digest_size:
-            raise ProtocolError(f"{sender} sent a Commitment that is none")
+            raise ProtocolError(f"invalid Commitment from {sender}: wrong length")
         _append(self._received, {"commitment": digest.hex(), "from": sender, "fit": self.fit})
 
     def keep_page(self, name: str, **arrays: NDArray[Any]) -> None:
@@ -103,7 +102,7 @@ class Evidence:
         if path.exists():
             return
         with (
-            _naming(path),
+            atomic.naming(path),
             atomic.replacing(path, lasting=False) as temporary,
             temporary.open("wb") as file,
         ):
@@ -153,7 +152,7 @@ def page_in(secrets: Path, name: str) -> Arrays:
         with np.load(path, allow_pickle=False) as page:
             return dict(page)
     except FileNotFoundError:
-        raise InputError(f"{path}: is not there: it was purged, or never written, so it cannot be opened") from None
+        raise InputError(f"{path}: file not found: it was purged or never written, so it cannot be opened") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
 
@@ -163,17 +162,8 @@ def _without_own(about: Line) -> Line:
     return {name: value for name, value in about.items() if name != OWN}
 
 
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Let errors such as a full disk name the file."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{path}: evidence for an audit cannot be written: {error.strerror}") from error
-
-
 def _append(path: Path, line: Line) -> None:
-    with _naming(path):
+    with atomic.naming(path):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, atomic.OWNER_ONLY)
         with os.fdopen(handle, "ab", buffering=0) as file:
             file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
@@ -183,7 +173,7 @@ def _lines(path: Path) -> list[Line]:
     try:
         written = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(f"{path}: is not there: the plan says audit = false, or it was removed") from None
+        raise InputError(f"{path}: file not found: the plan says audit = false, or the file was removed") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
     lines = []
@@ -193,6 +183,6 @@ def _lines(path: Path) -> list[Line]:
         except (ValueError, RecursionError):
             line = None
         if not isinstance(line, dict):
-            raise InputError(f"{path} line {number}: is damaged or was changed")
+            raise InputError(f"{path} line {number}: damaged or changed")
         lines.append(line)
     return lines

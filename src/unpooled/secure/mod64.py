@@ -140,5 +140,5 @@ def to_bytes(values: Ring) -> Bytes:
 def from_bytes(data: Bytes, shape: tuple[int, ...], sender: str) -> Ring:
     """Numbers that arrived, which must be as many as expected."""
     if data.ndim != 1 or data.size != 8 * math.prod(shape):
-        raise ProtocolError(f"{sender} sent a Contribution of the wrong size")
+        raise ProtocolError(f"invalid Contribution from {sender}: wrong size")
     return np.frombuffer(data.tobytes(), np.uint64).reshape(shape)

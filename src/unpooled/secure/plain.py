@@ -20,7 +20,7 @@ _EXACT = 2**53
 
 
 @message(discloses="matrices X, as they are", to="the holder of Y")
-class Shown:
+class PlainMatrix:
     tags: tuple[bytes, ...]
     values: tuple[Ints, ...]
 
@@ -33,7 +33,7 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
         places = [place for place, left, right in terms if (left, right) == (me, peer)]
         if places:
             values = tuple(given(batch[place][1].x).astype(np.int64) for place in places)
-            session.send(peer, Shown(tuple(tags[place] for place in places), values))
+            session.send(peer, PlainMatrix(tuple(tags[place] for place in places), values))
     held = [np.zeros(call.shape, np.uint64) for call, _ in batch]
     for peer in engine.parties:
         places = [place for place, left, right in terms if (left, right) == (peer, me)]
@@ -41,13 +41,13 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
             continue
         shapes = [(batch[place][0].rows, batch[place][0].left) for place in places]
         most = [rows * (left.width if isinstance(left, Dense) else len(left.sizes)) for rows, left in shapes]
-        shown = session.recv(peer, Shown, at_most=sum(8 * cells + 2 * ITEM_BYTES for cells in most))
+        shown = session.recv(peer, PlainMatrix, at_most=sum(8 * cells + 2 * ITEM_BYTES for cells in most))
         if shown.tags != tuple(tags[place] for place in places) or len(shown.values) != len(places):
-            raise ProtocolError(f"{peer} sent Shown for other products than {me} works on")
+            raise ProtocolError(f"invalid PlainMatrix from {peer}: it is not for the products that {me} works on")
         for place, x in zip(places, shown.values, strict=True):
             call = batch[place][0]
             if x.shape != (call.rows, call.left.width if isinstance(call.left, Dense) else len(call.left.sizes)):
-                raise ProtocolError(f"{peer} sent a matrix X of the wrong shape")
+                raise ProtocolError(f"invalid PlainMatrix from {peer}: wrong shape")
             held[place] += _product(batch[place][0], x, batch[place][1]).view(np.uint64)
     return held
 

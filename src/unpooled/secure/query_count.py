@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 
 from unpooled import atomic
-from unpooled.checkpoint import naming
 from unpooled.errors import InputError
 from unpooled.secure.engine import COUNTED, Engine
 
@@ -83,7 +82,7 @@ class Asked:
         for name, counted in engine.counted.items():
             self.counts[name] |= Counter({rows.removeprefix(digest): count for rows, count in counted.items()})
         text = json.dumps({"begun": self.begun} | {name: self.counts[name] | self._ahead[name] for name in COUNTED})
-        with naming(self._path, "written"):
+        with atomic.naming(self._path, "written"):
             atomic.make_folder(self._path.parent)
             atomic.write_text(self._path, text + "\n")
 
@@ -100,4 +99,4 @@ def _read(path: Path) -> tuple[int, Counts]:
         counts = {name: Counter({rows: int(count) for rows, count in kept[name].items()}) for name in COUNTED}
         return int(kept["begun"]), counts
     except (OSError, KeyError, ValueError, AttributeError, TypeError):
-        raise InputError(f"{path}: does not say what was answered, so the run cannot be resumed") from None
+        raise InputError(f"{path}: cannot be read, so the run cannot be resumed") from None

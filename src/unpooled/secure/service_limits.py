@@ -24,11 +24,11 @@ class Serving:
     def check(self, party: str, driver: str, size: int, products: int, rows: int) -> None:
         """Refuse a request, before any of it is made."""
         if products > MOST_PRODUCTS:
-            raise RefusedError(f"{driver} asks for {products} products at once, and {party} serves {MOST_PRODUCTS}")
+            raise RefusedError(f"{party} serves at most {MOST_PRODUCTS} products at once; {driver} asks for {products}")
         if self.rows is not None and rows > self.rows:
-            raise RefusedError(f"{driver} asks for a product of {rows} rows, and {party} knows of {self.rows} at most")
+            raise RefusedError(f"{party} serves products of at most {self.rows} rows; {driver} asks for {rows}")
         if size > self.megabytes * MEGABYTE:
             raise RefusedError(
-                f"{driver} asks for {size // MEGABYTE} MB at once, and {party} serves at most {self.megabytes:g} "
-                "(policy.maximum_served_megabytes)"
+                f"{party} serves at most {self.megabytes:g} MB at once (policy.maximum_served_megabytes); "
+                f"{driver} asks for {size // MEGABYTE}"
             )

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
-from unpooled.checkpoint import Notebook, Page, naming
+from unpooled import atomic
+from unpooled.checkpoint import Notebook, Page
 from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.pu.federated.messages import GoOnFrom, StandsAt
 from unpooled.secure.query_count import Asked
@@ -75,7 +76,7 @@ class Memory:
             raise InputError("the checkpoint does not go back far enough to resume the run: begin a new one")
         for trees_of in self._folder.glob(f"{_TREES}*"):
             if int(trees_of.name.removeprefix(_TREES)) not in (groups - 1, groups):
-                with naming(trees_of, "removed"):
+                with atomic.naming(trees_of, "removed"):
                     shutil.rmtree(trees_of)
         self.groups.keep_first(groups)
         self.trees_of(groups).keep_first(trees)

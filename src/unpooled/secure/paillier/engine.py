@@ -192,7 +192,7 @@ def _bind(engine: Engine, task: Task) -> None:
     if not task.call.y or task.call.fixed:
         return
     if engine.paillier.digests.setdefault(task.call.y, digest) != digest:
-        raise ProtocolError(f"{engine.party}: a name that stands for one matrix Y cannot stand for another")
+        raise ProtocolError(f"{engine.party}: one name was used for two matrices Y")
 
 
 def _encrypted(engine: Engine, task: Task) -> tuple[Bytes, list[Span]]:

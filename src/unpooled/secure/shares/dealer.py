@@ -93,7 +93,7 @@ class Dealer:
         new = (side, party, name) not in self.masks
         seed, known = self.masks.setdefault((side, party, name), (chosen or new_seed(), shape))
         if known != shape:
-            raise ProtocolError(f"a mask of {party} was dealt for shape {known} and is asked for with {shape}")
+            raise ProtocolError(f"invalid Deal: a mask of {party} has shape {known}, and {shape} was asked for")
         return seed, new
 
 
@@ -139,14 +139,14 @@ def bytes_of(items: Sequence[DealItem]) -> tuple[int, int]:
 def checked(request: Deal, party: str, driver: str, parties: Sequence[str], serving: Serving) -> int:
     """Refuse what cannot be dealt, or is too much; how many bytes are to be sent."""
     if len(request.seed) != SEED_BYTES:
-        raise ProtocolError(f"{driver} sent a seed of the wrong length")
+        raise ProtocolError(f"invalid Deal from {driver}: the seed has the wrong length")
     for item in request.items:
         if item.left not in parties or item.right not in parties or item.left == item.right:
-            raise ProtocolError(f"{driver} asks for numbers for parties that take no part")
+            raise ProtocolError(f"invalid Deal from {driver}: unknown parties")
         if min(item.rows, item.width, item.words) < 0 or item.method not in ("triple", "permute"):
-            raise ProtocolError(f"{driver} asks for numbers of an impossible shape")
+            raise ProtocolError(f"invalid Deal from {driver}: shape or method out of range")
         if item.copies != 1 and (item.copies < 1 or item.y or not chooses(driver, item)):
-            raise ProtocolError(f"{driver} asks for several copies of what serves a single product")
+            raise ProtocolError(f"invalid Deal from {driver}: several copies of what serves a single product")
     sent, size = bytes_of(request.items)
     products, rows = sum(item.copies for item in request.items), max((item.rows for item in request.items), default=0)
     serving.check(party, driver, size, products, rows)

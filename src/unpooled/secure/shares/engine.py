@@ -258,7 +258,7 @@ def _mask(engine: Engine, task: Task) -> Mask:
     """The mask for this party's matrix, dealt now or under its name before."""
     mask, shape = engine.shares.masks.get(task.own), task.shape_of(task.own)
     if mask is None or mask.values.shape != shape:
-        raise ProtocolError(f"{engine.coordinator} dealt no mask of shape {shape} for {engine.party}")
+        raise ProtocolError(f"invalid Dealt from {engine.coordinator}: no mask of shape {shape} for {engine.party}")
     return mask
 
 
@@ -303,16 +303,16 @@ def _shape(call: Call) -> tuple[int, ...]:
 
 def _seed(seed: bytes, engine: Engine) -> bytes:
     if len(seed) != SEED_BYTES:
-        raise ProtocolError(f"{engine.coordinator} dealt a seed of the wrong length")
+        raise ProtocolError(f"invalid Dealt from {engine.coordinator}: a seed has the wrong length")
     if seed in engine.shares.seeds:
-        raise ProtocolError(f"{engine.coordinator} dealt a seed twice: its numbers hide nothing the second time")
+        raise ProtocolError(f"invalid Dealt from {engine.coordinator}: a seed was dealt before and would hide nothing")
     engine.shares.seeds.add(seed)
     return seed
 
 
 def _shaped(values: Ring, shape: tuple[int, ...], sender: str | None) -> Ring:
     if values.shape != shape:
-        raise ProtocolError(f"{sender} sent numbers of shape {values.shape}, expected {shape}")
+        raise ProtocolError(f"invalid numbers from {sender}: shape {values.shape}, expected {shape}")
     return values
 
 

@@ -45,7 +45,7 @@ class Mask:
         """Refuse a second matrix: the difference of what the mask hides would show."""
         digest = hashlib.sha256(f"{matrix.dtype} {matrix.shape} {sizes}".encode() + matrix.tobytes()).digest()
         if self.bound_to not in (b"", digest):
-            raise ProtocolError(f"{whose}: a mask that has hidden one matrix cannot hide another")
+            raise ProtocolError(f"{whose}: a mask that has hidden one matrix must not hide another")
         self.bound_to = digest
 
 

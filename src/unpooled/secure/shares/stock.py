@@ -58,5 +58,5 @@ class Stock:
     def take(self, shape: Shape) -> Any:
         """The next of what was dealt for a shape."""
         if not self.parts[shape]:
-            raise ProtocolError(f"a product of {shape.left} and {shape.right} has another shape than was announced")
+            raise ProtocolError(f"a product of {shape.left} and {shape.right} has another shape than announced")
         return self.parts[shape].popleft()

@@ -154,7 +154,7 @@ def _receive(engine: Engine, items: Sequence[DealItem]) -> Iterator[Part]:
     most = sum(item.copies * (8 * count + 3 * ITEM_BYTES) for item, count in zip(items, cells, strict=True))
     dealt = engine.session.recv(engine.coordinator or "", Dealt, at_most=most)
     if len(dealt.parts) != sum(item.copies for item in items) or dealt.digest != dealer.digest_of(items):
-        raise ProtocolError(f"{engine.coordinator} dealt for other products than {engine.party} works on")
+        raise ProtocolError(f"invalid Dealt from {engine.coordinator}: it is not for the products of {engine.party}")
     return iter(dealt.parts)
 
 
