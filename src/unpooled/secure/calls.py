@@ -1,9 +1,9 @@
-"""A product as everybody knows it: who holds what, its shape and bounds, and who is shown the result.
+"""A product as all its participants know it: who holds which matrix, shapes, bounds, and who receives the result.
 
-A call asks for the sum, over pairs of parties, of XᵀY, where one party of a pair holds X and the other Y, row by row
-the same people. X is either a dense matrix of whole numbers or one-hot: a bin for each row and column, and a node for
-each row (-1 for a row that takes no part). Nothing in a call depends on data but the number of nodes. A party makes the
-calls in which it takes part, and those who take part in the same calls make them in the same order.
+A call asks for the sum, over pairs of parties, of XᵀY. One party of a pair holds X and the other Y, with the same
+people in the same rows. X is either a dense matrix of whole numbers, or one-hot: a bin for each row and column, and a
+node for each row (-1 for rows that are left out). Only the number of nodes depends on data. Participants of the same
+calls make them in the same order.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Dense:
 
 @dataclass(frozen=True)
 class OneHot:
-    """X has a bin for each row and column, `sizes` says how many bins a column has; rows are summed up by node.
+    """X has a bin for each row and column; `sizes` says how many bins each column has. Rows are summed by node.
 
     The holder of Y knows every row's node. So does the holder of X, unless the nodes are `hidden` from it.
     """
@@ -53,14 +53,13 @@ class OneHot:
 
 @dataclass(frozen=True)
 class Call:
-    """One product, or sum of products, shown to one party.
+    """One product, or sum of products, with one receiver.
 
     `terms` are pairs: the holder of X, the holder of Y. Y has `columns` of whole numbers between -bound and bound. The
-    parties in `added` add a matrix of their own, with the bound given there, before anything is shown. Under the names
-    `x` and `y` a party says that its X or Y is the one it used under that name before, so that what was prepared serves
-    again. Where the rows are two matrices one above the other, the first of `fixed` rows, `x` names X of the first and
-    `y` names Y of the second. `digest` is that of the aligned rows; `among` says how many these are where a call is
-    about some of them.
+    parties in `added` add a matrix of their own, with the bound given there, before the result is shown. A name `x` or
+    `y` says that the matrix is the one used under that name before, so that earlier preparation is reused. With
+    `fixed`, the rows are two matrices stacked: `x` names X of the first `fixed` rows, `y` names Y of the rest. `digest`
+    is that of the aligned rows; `among` is their number where a call uses only some of them.
     """
 
     terms: tuple[tuple[str, str], ...]
@@ -78,7 +77,7 @@ class Call:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The result's: width × columns, or nodes × bins × columns."""
+        """Shape of the result: width × columns, or nodes × bins × columns."""
         if isinstance(self.left, Dense):
             return self.left.width, self.columns
         return self.left.nodes, self.left.bins, self.columns
@@ -90,20 +89,20 @@ class Call:
 
     @cached_property
     def result_bound(self) -> int:
-        """How large the result can become."""
+        """The largest absolute value that the result can have."""
         each = self.left.bound if isinstance(self.left, Dense) else 1
         return len(self.terms) * self.rows * each * self.bound + sum(bound for _, bound in self.added)
 
     @cached_property
     def participants(self) -> tuple[str, ...]:
-        """Everybody who contributes, in order of first appearance."""
+        """All who contribute, in order of first appearance."""
         parties = [party for term in self.terms for party in term] + [party for party, _ in self.added]
         return tuple(dict.fromkeys(parties))
 
     def tag(self, number: int) -> bytes:
-        """What the messages of this call carry; `number` is its number among the calls of the same participants.
+        """The tag on this call's messages; `number` counts the calls with the same participants.
 
-        Whoever takes part must make the same call, after as many others of the same participants.
+        Participants must make the same calls in the same order.
         """
         return hashlib.sha256(f"unpooled product {number} {self._text}".encode()).digest()[:16]
 
@@ -114,9 +113,9 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What one party holds for a call, None for what it does not hold.
+    """What one party holds for a call; None for what it does not hold.
 
-    `about` says what the product is about, where evidence of it is kept (`evidence`).
+    `about` describes the product for audits (`evidence`).
     """
 
     x: NDArray[Any] | None = None
@@ -127,7 +126,7 @@ class Inputs:
 
 
 def check_call(call: Call, parties: Sequence[str]) -> None:
-    """Refuse a call that names strangers, or whose result might not fit, before anything is computed."""
+    """Refuse a call that names unknown parties or whose result might overflow, before anything is computed."""
     if not call.terms or call.receiver not in call.participants:
         raise InputError("a product needs at least one pair of parties, and its receiver must be one of them")
     if any(left == right for left, right in call.terms):
@@ -154,7 +153,7 @@ def check_call(call: Call, parties: Sequence[str]) -> None:
 
 
 def check_inputs(call: Call, party: str, inputs: Inputs) -> None:
-    """Refuse inputs that are not what the call says; `party` is whose they are."""
+    """Refuse inputs of `party` that do not match the call."""
     if any(left == party for left, _ in call.terms):
         if isinstance(call.left, Dense):
             _check_matrix(inputs.x, (call.rows, call.left.width), call.left.bound, party, "X")
@@ -172,7 +171,7 @@ def check_inputs(call: Call, party: str, inputs: Inputs) -> None:
 
 
 def given(value: T | None) -> T:
-    """An input that `check_inputs` has made sure is there."""
+    """An input that `check_inputs` has checked."""
     if value is None:
         raise ValueError("a checked input is missing")
     return value

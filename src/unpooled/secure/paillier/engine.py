@@ -70,7 +70,7 @@ class Task:
 
 
 def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[list[mpz]]:
-    """Encrypt, add up, mask, decrypt: a message at most between any two parties each way, however many products."""
+    """Encrypt, add, mask, decrypt: at most one message each way between two parties, however many products."""
     public, me = _public(engine), engine.party
     tasks = [
         Task(place, call, inputs, tags[place], left, right, _layout(engine, call))
@@ -104,7 +104,7 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
 
 
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
-    """Have noise made for batches to come, while there is other work."""
+    """Have noise made for the next batches in advance."""
     me, results = engine.party, 0
     words: dict[RowsKey, int] = {}
     for number, call in enumerate(call for batch in batches for call in batch):
@@ -118,7 +118,7 @@ def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
 
 
 def forget(engine: Engine, names: Iterable[str]) -> None:
-    """Drop what is kept of matrices Y under these names; all parties must, since each reckons with what others keep."""
+    """Drop what is kept of matrices Y with these names; all parties must, since they rely on what others keep."""
     engine.paillier.forget(set(names))
 
 
@@ -159,14 +159,14 @@ def _layout_by(rules: Rules, call: Call) -> Layout:
 
 
 def _rows_key(call: Call, layout: Layout, tag: bytes) -> RowsKey:
-    """What encrypted rows are kept under; without a name for all rows, or with nodes folded in, they serve once."""
+    """What encrypted rows are kept under; without a name, or with nodes folded in, they are used once."""
     folded = isinstance(call.left, OneHot) and call.left.hidden
     name = "" if folded or call.fixed else call.y
     return RowsKey(name, b"" if name else tag, call.rows, layout.columns, layout.bits)
 
 
 def _send_rows(engine: Engine, rights: Sequence[Task]) -> None:
-    """Encrypt each Y once, and send it to those who have not had it."""
+    """Encrypt each Y once, and send it to those who do not have it."""
     for task in rights:
         _bind(engine, task)
     encrypted: dict[RowsKey, tuple[Bytes, list[Span]]] = {}
@@ -186,7 +186,7 @@ def _send_rows(engine: Engine, rights: Sequence[Task]) -> None:
 
 
 def _bind(engine: Engine, task: Task) -> None:
-    """Refuse another matrix under a name that was used: the others would go on with the one they have."""
+    """Refuse a second matrix under the same name: the others would use the one they have."""
     y = given(task.inputs.y)
     digest = hashlib.sha256(f"{y.shape}".encode() + y.tobytes()).digest()
     if not task.call.y or task.call.fixed:
@@ -206,7 +206,7 @@ def _encrypted(engine: Engine, task: Task) -> tuple[Bytes, list[Span]]:
 
 
 def _take_rows(engine: Engine, lefts: Sequence[Task]) -> None:
-    """Receive what has not come before."""
+    """Receive the rows that are new."""
     public = _public(engine)
     for right in dict.fromkeys(task.right for task in lefts):
         new: dict[RowsKey, Task] = {}
@@ -232,7 +232,7 @@ def _take_rows(engine: Engine, lefts: Sequence[Task]) -> None:
 
 
 def _keep_opening(engine: Engine, task: Task, spans: Sequence[Span]) -> None:
-    """Keep where the noise of a matrix came from, where the product is about something that can be checked."""
+    """Keep the seeds of the noise of a matrix, for audits."""
     if engine.evidence and task.inputs.about is not None:
         public, noise = _public(engine), [(span.seed.hex(), span.start, span.length) for span in spans]
         key = hex(public.n), hex(public.noise_base)
@@ -330,7 +330,7 @@ def add(engine: Engine, call: Call, parts: Sequence[Sequence[mpz]]) -> list[mpz]
 
 
 def masked(engine: Engine, call: Call, tag: bytes, held: list[mpz], others: Sequence[str]) -> list[mpz]:  # noqa: ARG001
-    """The share plus numbers that the others take off again."""
+    """The share plus random numbers that cancel against those of the others."""
     public = _public(engine)
     for other in others:
         draw = partial(expand_bytes, engine.mask_seeds[other], b"cancel" + tag)

@@ -1,7 +1,7 @@
-"""What the coordinator deals for products by shares: random numbers that fit together, and nothing else.
+"""What the coordinator deals for products by shares: correlated random numbers.
 
-It is told shapes, and its random numbers are all it ever sees. It must not collude with a party: the two could take the
-masks off. `shares` explains what each number is for.
+It learns shapes, and sees nothing but its own random numbers. It must not collude with a party: together they could
+remove the masks. `engine` explains what each number is for.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WORD = 8
     to="the coordinator",
 )
 class DealItem:
-    """One product between two parties; `x` and `y` name the masks, which are dealt when they are first named.
+    """One product between two parties; `x` and `y` name the masks, which are dealt when first named.
 
     Without names it is any product of that shape, and several `copies` may be asked for ahead.
     """
@@ -56,7 +56,7 @@ class DealItem:
     to="the coordinator",
 )
 class Deal:
-    """The seed is for what the driver chooses itself, see `chooses`."""
+    """The seed is for the numbers that the driver chooses itself (`chooses`)."""
 
     items: tuple[DealItem, ...]
     seed: bytes
@@ -64,9 +64,10 @@ class Deal:
 
 @message(discloses="nothing: random numbers")
 class Part:
-    """For one product: a seed for a new mask, a seed for what serves once, numbers that fit the other side's.
+    """For one product: a seed for a new mask, a seed for one-time numbers, and numbers that complement the other
+    side's.
 
-    `other` is a digest of the seed of the other side's mask: it cannot say later that it had another (`evidence`).
+    `other` is a digest of the seed of the other side's mask, for audits (`evidence`).
     """
 
     mask: bytes
@@ -83,13 +84,13 @@ class Dealt:
 
 @dataclass
 class Dealer:
-    """What the coordinator remembers: the seeds and shapes of masks, by party and name."""
+    """The coordinator's state: seeds and shapes of masks, by party and name."""
 
     masks: dict[tuple[str, str, str], tuple[bytes, tuple[int, int]]] = field(default_factory=dict, repr=False)
     last_u: tuple[bytes, Ring] = field(default=(b"", np.empty(0, np.uint64)), repr=False)
 
     def mask(self, side: str, party: str, name: str, shape: tuple[int, int], chosen: bytes = b"") -> tuple[bytes, bool]:
-        """The seed of a mask, the one chosen if it is new, and whether it is new."""
+        """The seed of a mask (the chosen one if it is new), and whether it is new."""
         new = (side, party, name) not in self.masks
         seed, known = self.masks.setdefault((side, party, name), (chosen or new_seed(), shape))
         if known != shape:
@@ -98,7 +99,7 @@ class Dealer:
 
 
 def serve(session: Session, driver: str, parties: Sequence[str], serving: Serving) -> int:
-    """Deal what the driver asks for, as soon as it asks, until it says stop; how many bytes that were."""
+    """Deal what the driver asks for until it says stop; the number of bytes dealt."""
     dealer, total = Dealer(), 0
     while not isinstance(request := session.recv(driver, Deal, HowFar, Stop), Stop):
         if isinstance(request, HowFar):
@@ -126,7 +127,7 @@ def serve(session: Session, driver: str, parties: Sequence[str], serving: Servin
 
 
 def bytes_of(items: Sequence[DealItem]) -> tuple[int, int]:
-    """How much of numbers is sent for a request, and how much memory it takes: besides, the largest item's masks."""
+    """How many bytes a request sends, and how much memory it takes with the largest masks."""
     sent, largest = 0, 0
     for item in items:
         rows, width, words = item.rows, item.width, item.words
@@ -137,7 +138,7 @@ def bytes_of(items: Sequence[DealItem]) -> tuple[int, int]:
 
 
 def checked(request: Deal, party: str, driver: str, parties: Sequence[str], serving: Serving) -> int:
-    """Refuse what cannot be dealt, or is too much; how many bytes are to be sent."""
+    """Refuse an invalid or too large request; the number of bytes to be sent."""
     if len(request.seed) != SEED_BYTES:
         raise ProtocolError(f"invalid Deal from {driver}: the seed has the wrong length")
     for item in request.items:
@@ -154,21 +155,21 @@ def checked(request: Deal, party: str, driver: str, parties: Sequence[str], serv
 
 
 def chooses(driver: str, item: DealItem) -> bool:
-    """Whether the driver chooses the random numbers of its side of a product itself, and need not wait for them.
+    """Whether the driver chooses the random numbers of its own side of a product, and need not wait for them.
 
-    They hide what is its own, and need not fit anything: the coordinator, who is told them, makes the other side's fit.
+    The coordinator is told the seed, and deals the other side numbers that complement them.
     """
     return item.method == "permute" and item.right == driver
 
 
 def chosen_seeds(seed: bytes, number: int) -> tuple[bytes, bytes]:
-    """The seeds of a product that the driver chooses: for a new mask, and for what serves once."""
+    """The seeds that the driver chooses for a product: for a new mask, and for one-time numbers."""
     mask, once = (hashlib.sha256(seed + f"{use} {number}".encode()).digest() for use in ("mask", "once"))
     return mask[:SEED_BYTES], once[:SEED_BYTES]
 
 
 def digest_of(items: Sequence[DealItem]) -> bytes:
-    """What numbers were dealt for: they serve nothing else."""
+    """Binds dealt numbers to the items that they are for."""
     return hashlib.sha256(repr(items).encode()).digest()
 
 

@@ -1,21 +1,21 @@
-"""Products by additive shares mod 2^64, with randomness that the coordinator deals; shapes are all that it sees.
+"""Products by additive shares mod 2^64, with random numbers that the coordinator deals; it sees nothing but shapes.
 
-Y's columns are packed into words first (`packing`). A mask V is dealt to the holder of Y, who opens F = Y - V. Where
-the driver would be dealt nothing but seeds it chooses them itself, and tells the coordinator: that saves a message. For
-products of the same shape again and again numbers are dealt ahead (`supply`, `stock`).
+Y's columns are packed into words first (`packing`). The holder of Y is dealt a mask V and opens F = Y - V. Where the
+driver would be dealt only seeds, it chooses them itself and tells the coordinator, which saves a message. For products
+of the same shape, numbers are dealt ahead (`supply`, `stock`).
 
-**Matrix triple.** A mask U is dealt to the holder of X, who opens E = X - U; W = UᵀV is dealt as two halves, random
-numbers that add up to it. XᵀY = (XᵀF + the one half) + (EᵀV + the other half): each side computes one bracket. For
-one-hot X the nodes are folded into Y: its holder alone needs to know them.
+**Matrix triple.** The holder of X is dealt a mask U and opens E = X - U. W = UᵀV is dealt as two random halves. XᵀY =
+(XᵀF + one half) + (EᵀV + other half): each side computes one bracket. For one-hot X the nodes are folded into Y, so
+that only its holder needs to know them.
 
 **Permute and share**, for one-hot X with nodes that both sides know. For each column the holder of X has the order π of
-the rows by node and bin. It is dealt a random order ρ and Δ = V[ρ] - b, the other side b. It sends σ with ρ[σ] = π,
-which is as random as ρ is. It holds F[π] + Δ[σ], the other side b[σ]; together that is Y[π], and each side sums up its
-runs; rows outside all nodes come last and are in no run. The holder of Y is told how long the runs are. `permute` has
-the arithmetic.
+the rows by node and bin. It is dealt a random order ρ and Δ = V[ρ] - b; the other side is dealt b. It sends σ with ρ[σ]
+= π, which is as random as ρ. It holds F[π] + Δ[σ], the other side b[σ]; together that is Y[π], and each side sums its
+runs. Rows outside all nodes come last and are in no run. The holder of Y learns the lengths of the runs. `permutation`
+has the arithmetic.
 
-What a mask hides it hides once: U is bound to one X and V to one Y, and what was opened may serve again. Halves, Δ, b
-and ρ serve once.
+A mask hides one matrix only: U is bound to one X and V to one Y, and what was opened may be used again. Halves, Δ, b
+and ρ are used once.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Orders:
 
 @dataclass(eq=False)
 class Task:
-    """One term of one call at one of its two parties: where in the batch, what is held, what was dealt, who else."""
+    """One term of one call at one of its two parties."""
 
     place: int
     call: Call
@@ -96,14 +96,14 @@ class Task:
         return item.rows, item.width if matrix.side == "x" else item.words
 
     def evidence_side(self, matrix: Matrix) -> str:
-        """The matrix's side, and which where two stand one above the other."""
+        """The side of a matrix, and which of two stacked ones."""
         return matrix.side + ("-below" if self.need.rows.start else "")
 
 
 def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Ring]:
     """Deal, open, multiply: at most two messages from each party to another, however many products there are.
 
-    Everybody sends one message to each peer and then takes one from each, so that nobody waits in a circle.
+    Every party sends to all peers before it receives, so that no cycle of parties waits.
     """
     tasks = _dealt_tasks(engine, batch, tags)
     peers = [peer for peer in engine.parties if any(task.peer == peer for task in tasks)]
@@ -136,7 +136,7 @@ def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Seq
 
 
 def _rows_of(inputs: Inputs, rows: slice) -> Inputs:
-    """What is held of some rows: all, or one of two matrices that stand one above the other."""
+    """The inputs of some rows: all, or one of two stacked matrices."""
     x, y = (None if matrix is None else matrix[rows] for matrix in (inputs.x, inputs.y))
     return replace(inputs, x=x, y=y)
 
@@ -151,7 +151,7 @@ def forget(engine: Engine, names: Iterable[str]) -> None:
 
 
 def _send_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
-    """Open to a peer what it has not had: matrices minus their masks."""
+    """Send a peer the masked matrices that it does not have yet."""
     hidden = []
     for task in tasks:
         if task.is_left and task.permutes:
@@ -170,7 +170,7 @@ def _send_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
 
 
 def _take_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
-    """Receive the peer's hidden matrices that have not come before."""
+    """Receive the masked matrices that are new."""
     new: dict[Matrix, Task] = {}
     for task in tasks:
         if (task.is_left or not task.permutes) and (peer, task.theirs) not in engine.shares.opened:
@@ -248,14 +248,14 @@ def _right_share(engine: Engine, task: Task) -> Ring:
 
 
 def _keep_mask(engine: Engine, task: Task) -> None:
-    """A mask that was dealt under a name is there for every product of the batch, whichever comes first."""
+    """Keep a newly dealt mask for all products of the batch."""
     if task.part.mask:
         seed = _seed(task.part.mask, engine)
         engine.shares.masks[task.own] = Mask(expand(seed, b"mask", task.shape_of(task.own)), seed)
 
 
 def _mask(engine: Engine, task: Task) -> Mask:
-    """The mask for this party's matrix, dealt now or under its name before."""
+    """The mask of this party's matrix, dealt now or earlier."""
     mask, shape = engine.shares.masks.get(task.own), task.shape_of(task.own)
     if mask is None or mask.values.shape != shape:
         raise ProtocolError(f"invalid Dealt from {engine.coordinator}: no mask of shape {shape} for {engine.party}")
@@ -263,7 +263,7 @@ def _mask(engine: Engine, task: Task) -> Mask:
 
 
 def _words(task: Task) -> Ring:
-    """Y as it is multiplied: packed, and with the nodes folded in for a triple."""
+    """Y as it is multiplied: packed, and for a triple with the nodes folded in."""
     words = pack(given(task.inputs.y), slots_of(task.call))
     if isinstance(task.call.left, OneHot) and not task.permutes:
         return mod64.fold(words, given(task.inputs.nodes), task.call.left.nodes)
@@ -271,7 +271,7 @@ def _words(task: Task) -> Ring:
 
 
 def _keep_opening(engine: Engine, task: Task, seed: bytes) -> None:
-    """Keep what opens a hidden matrix, where the product is about something that can be checked."""
+    """Keep the seed that opens a hidden matrix, for audits."""
     if engine.evidence and task.inputs.about is not None:
         side, about = task.evidence_side(task.own), dict(task.inputs.about)
         engine.evidence.keep_opening(side, task.tag, task.peer, about, seed=seed.hex())
@@ -325,7 +325,7 @@ def add(engine: Engine, call: Call, parts: Sequence[Ring]) -> Ring:  # noqa: ARG
 
 
 def masked(engine: Engine, call: Call, tag: bytes, held: Ring, others: Sequence[str]) -> Ring:
-    """The share plus numbers that the others take off again."""
+    """The share plus random numbers that cancel against those of the others."""
     for other in others:
         numbers = expand(engine.mask_seeds[other], b"cancel" + tag, _shape(call))
         held = held + numbers if engine.comes_before(other) else held - numbers
@@ -345,9 +345,9 @@ def read(engine: Engine, call: Call, total: Ring) -> Ints:  # noqa: ARG001
 
 
 def answer_bits(rules: Rules, call: Call) -> int:
-    """All bits of the words that travel, and how long the runs of rows are, where the holder of Y is told.
+    """All bits of the words that are sent, plus the lengths of runs where the holder of Y learns them.
 
-    Words are mod 2^64 whatever the bound on results is, so that nothing keeps their upper bits from being used.
+    Words are mod 2^64 whatever the bound on results is, so that a deviating party could use their upper bits too.
     """
     bits = RING_BITS * math.prod(_shape(call))
     if method_of(call, rules) == "permute":

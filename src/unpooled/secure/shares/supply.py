@@ -1,7 +1,7 @@
-"""What the products of `shares` need dealt, how the driver asks for it, and what each party gets.
+"""What products by shares need from the coordinator, how the driver asks for it, and what each party gets.
 
-The driver asks for what a batch needs, or earlier, when the batch is announced. What is for one product alone comes
-first, then what goes into stock. Everybody else knows from its own calls what was asked for it, and checks that.
+The driver asks when a batch is announced, or at the latest when it is computed. Numbers for one product come first,
+then those for the stock. The others know from their own calls what was asked for, and check it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SECONDS_PER_MOVE = 5e-8  # sorting and moving a row of a column, at all three
 
 
 class Need(NamedTuple):
-    """What a product of some rows takes, of which matrices, and its shape where any numbers of that shape will do."""
+    """What a product of some rows needs; `shape` is set where any numbers of that shape will do."""
 
     item: DealItem
     rows: slice
@@ -39,12 +39,12 @@ class Need(NamedTuple):
 
 
 def slots_of(call: Call) -> Slots:
-    """How a call's columns of Y share words."""
+    """How a call's columns of Y are packed into words."""
     return slots_for(call.columns, call.result_bound, RING_BITS)
 
 
 def supplied(engine: Engine, calls: Sequence[Call], tags: Sequence[bytes]) -> list[tuple[int, Need, Part]]:
-    """This party's terms: the place of the call in its batch, what the term takes, and what was dealt for it."""
+    """This party's terms: place in the batch, what the term needs, and what was dealt for it."""
     me = engine.party
     needs = [_needs(engine, call, tag) for call, tag in zip(calls, tags, strict=True)]
     seed, dealt = _deal(engine, [need for group in needs for need in group])
@@ -66,7 +66,7 @@ def supplied(engine: Engine, calls: Sequence[Call], tags: Sequence[bytes]) -> li
 
 
 def ask_ahead(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
-    """Have numbers dealt for batches to come, while there is other work; at the driver, elsewhere nothing happens."""
+    """Ask for the numbers of the next batches in advance; only the driver does."""
     if engine.party != engine.driver:
         return
     calls = engine.calls.copy()
@@ -78,9 +78,9 @@ def ask_ahead(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
 
 
 def _needs(engine: Engine, call: Call, tag: bytes) -> list[Need]:
-    """What is to be dealt for a call, term by term; a matrix without a name has a mask of its own.
+    """What a call needs, term by term; a matrix without a name has a mask of its own.
 
-    If besides it is for one pair of parties alone, and the driver chooses its side, any numbers of that shape will do.
+    Any numbers of the right shape will do if only one pair of parties takes part and the driver chooses its side.
     """
     method, words, left = method_of(call, engine.rules), slots_of(call).words, call.left
     width, tag_text = len(left.sizes) if isinstance(left, OneHot) else left.width, tag.hex()
@@ -112,14 +112,14 @@ def _shape(item: DealItem) -> Shape:
 
 
 def _to_ask(engine: Engine, needs: Sequence[Need]) -> list[DealItem]:
-    """What the driver asks for: what is for one product alone, then what there is too little of in stock."""
+    """What the driver asks for: numbers for one product, then what the stock lacks."""
     lacking = engine.shares.stock.lacking(need.shape for need in needs if need.shape)
     ahead = [DealItem(s.left, s.right, "permute", s.rows, s.width, s.words, "", "", copies) for s, copies in lacking]
     return [need.item for need in needs if not need.shape] + ahead
 
 
 def _ask(engine: Engine, needs: Sequence[Need]) -> bytes:
-    """At the driver: have numbers dealt; the seed of those that it chooses itself, some of which go into stock."""
+    """Ask the coordinator, at the driver; the seed of the numbers that the driver chose."""
     asked, seed, number = _to_ask(engine, needs), new_seed(), 0
     if asked:
         engine.session.send(engine.coordinator or "", Deal(tuple(asked), seed))
@@ -132,7 +132,7 @@ def _ask(engine: Engine, needs: Sequence[Need]) -> bytes:
 
 
 def _deal(engine: Engine, needs: Sequence[Need]) -> tuple[bytes, Iterator[Part]]:
-    """Have numbers dealt, unless they were asked for ahead; the driver's seed, and what is for one product alone."""
+    """Get numbers, unless asked for ahead; the driver's seed, and the numbers for one product each."""
     me = engine.party
     mine = [need for need in needs if me in (need.item.left, need.item.right)]
     if me != engine.driver:
@@ -165,7 +165,7 @@ def _chosen_part(engine: Engine, need: Need, seed: bytes, number: int) -> Part:
 
 
 def method_of(call: Call, rules: Rules) -> Method:
-    """The cheaper way, by bytes and arithmetic; where row counts may not be shown, or nodes are hidden, the triple."""
+    """The cheaper method; always the triple where row counts must not be shown or nodes are hidden."""
     left = call.left
     if isinstance(left, Dense) or left.hidden or not rules.count_rows:
         return "triple"
