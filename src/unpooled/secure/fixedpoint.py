@@ -49,7 +49,3 @@ class FixedPoint:
     def decode(self, numbers: Ints) -> Floats:
         """Whole numbers as the values they stand for."""
         return numbers / 2.0**self.fraction_bits
-
-    def times(self, other: FixedPoint) -> FixedPoint:
-        """The scale of a product of two such numbers, of which sums may be far larger than either."""
-        return FixedPoint(self.fraction_bits + other.fraction_bits, self.largest * other.largest)
