@@ -53,8 +53,8 @@ def test_every_seed_serves_once(rules_for: Make, multiply: Make, made: Make) -> 
     assert len({part.once for part in dealt}) == len(dealt) == 16  # eight and eight
     hidden = [part.values.tobytes() for part in dealt]
     assert len(set(hidden)) == len(hidden)
-    assert len(run.engines["bank"].seeds) == 2 * 12, "a mask and what serves once, for each product"
-    assert not run.engines["bank"].seeds & {part.once for part in dealt}
+    assert len(run.engines["bank"].shares.seeds) == 2 * 12, "a mask and what serves once, for each product"
+    assert not run.engines["bank"].shares.seeds & {part.once for part in dealt}
     assert not run.engines["bank"].shares.masked, "nothing is remembered of matrices without a name"
 
 
