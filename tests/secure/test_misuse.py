@@ -54,8 +54,25 @@ DIFFERENCES: list[tuple[Call, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "change"), DIFFERENCES, ids=lambda value: str(value)[:40])
-@pytest.mark.parametrize("other", ["telco", "bank"])
+def test_whatever_differs_gives_calls_another_tag() -> None:
+    """What parties compare before they use what they were sent."""
+    for call, change in DIFFERENCES:
+        assert replace(call, **change).tag(1) != call.tag(1), change
+    assert DENSE.tag(1) == replace(DENSE).tag(1) != DENSE.tag(2)
+
+
+@pytest.mark.parametrize(
+    ("call", "change", "other"),
+    [
+        (DENSE, {"bound": 1001}, "telco"),
+        (DENSE, {"left": OneHot((2, 1))}, "bank"),
+        (DENSE, {"receiver": "telco"}, "telco"),
+        (DENSE, {"terms": (("bank", "telco"),)}, "telco"),
+        (HOT, {"left": OneHot((4, 5, 2), 6)}, "bank"),
+        (HIDDEN, {"digest": "other rows"}, "bank"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
 def test_calls_that_differ_end_the_conversation(
     rules: Rules, multiply: Make, made: Make, new_run: Make, call: Call, change: dict[str, Any], other: str
 ) -> None:
