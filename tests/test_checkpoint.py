@@ -77,7 +77,7 @@ def test_pages_damaged_anyhow_are_whole_or_refused(tmp_path: Path) -> None:
     book.write(number=np.arange(20), other=np.ones(3))
     path = tmp_path / "book/page-00000.npz"
     content, refused = path.read_bytes(), 0
-    for _ in range(1500):
+    for _ in range(400):
         damaged = bytearray(content)
         for _ in range(rng.randrange(1, 4)):
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)
@@ -87,7 +87,7 @@ def test_pages_damaged_anyhow_are_whole_or_refused(tmp_path: Path) -> None:
         except InputError:
             refused += 1
         assert len(Notebook(tmp_path / "book")) in (0, 1)
-    assert refused > 500
+    assert refused > 100
 
 
 def test_a_damaged_page_and_one_with_objects_are_refused(tmp_path: Path) -> None:
