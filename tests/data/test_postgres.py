@@ -24,7 +24,6 @@ from unpooled.data.sources import TableSettings, load, read, schema
 from unpooled.errors import InputError
 from unpooled.jobs.example_job import example_job
 from unpooled.run.simulate import simulate_job
-from unpooled.run.spawn import spawn
 
 NOBODY = 65534
 SECONDS_TO_START = 30
@@ -276,7 +275,7 @@ def test_without_psycopg_the_error_says_what_to_install(monkeypatch: pytest.Monk
 
 
 def test_a_party_takes_part_with_a_table_in_a_database(server: str, tmp_path: Path) -> None:
-    """From a process for each party, the bank's with its table in PostgreSQL, to the list that CSV files give."""
+    """With the bank's table in PostgreSQL the seeker's list is the one that CSV files give."""
     example.write(tmp_path, rows=1000)
     job = example_job("lookalike")
     small = {"method": {"iterations": 1, "bags": 2}, "model": {"trees": 3}, "estimate": False}
@@ -295,7 +294,7 @@ def test_a_party_takes_part_with_a_table_in_a_database(server: str, tmp_path: Pa
         {"postgres": server, "table": "customers", "id": "id", "types": example.TYPES["bank"]}
     )
     privates["bank"] = privates["bank"].model_copy(update={"table": stored})
-    results = spawn(plan, privates, tmp_path / "database")
+    results = simulate_job(plan, privates, folder=tmp_path / "database").results
     found = [(tmp_path / run / "shop" / "reliable.csv").read_text() for run in ("files", "database")]
     assert found[0] == found[1]
     assert results["shop"]["listed"] == len(found[0].splitlines()) - 1 > 0
