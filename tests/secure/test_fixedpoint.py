@@ -30,7 +30,7 @@ def test_ties_go_to_the_even_step() -> None:
 
 @pytest.mark.parametrize("value", [1.0001, -2.0, np.nan, np.inf, -np.inf])
 def test_what_does_not_fit_is_refused_without_showing_it(value: float) -> None:
-    with pytest.raises(InputError, match=r"bank: g: a value is not a number, or lies beyond 1$") as caught:
+    with pytest.raises(InputError, match=r"bank: g\b") as caught:
         FixedPoint(15, 1.0).encode(np.array([0.0, value]), "bank: g")
     assert "1.0001" not in str(caught.value)
 
