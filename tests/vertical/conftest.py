@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,7 @@ from unpooled.vertical.predicting import help_predict, scores
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team, alone
 from unpooled.vertical.trees import Columns, Fitted, fit, help_fit, lent_binning
+from unpooled.wire import Header, encode, read_header
 
 ACTIVE, COORDINATOR = "bank", "coordinator"
 
@@ -207,6 +210,63 @@ def together(
     return run
 
 
+class _Recorded:
+    """A transport and its mailbox: it hands out what a party received in a run, and drops what is sent."""
+
+    networked = False
+
+    def __init__(self, run: Run, party: str, tamper: Tamper) -> None:
+        self.mailbox, self.party = self, party
+        self.peers = tuple(owner for owner in (*run.team, COORDINATOR) if owner != party)
+        self._received, self._tamper, self._tampered = list(run.received[party]), tamper, False
+
+    def check(self, *doing: str) -> None:
+        """Nobody fails here."""
+
+    def send(self, peer: str, frame: Any) -> None:
+        """Nobody listens."""
+
+    def take(self, peer: str, awaited: str, timeout: float, halfway: Any, judge: Callable[..., None]) -> Header:
+        assert not self._tampered, "the changed message was accepted"
+        place = next(place for place, (sender, _) in enumerate(self._received) if sender == peer)
+        _, message = self._received.pop(place)
+        changed = self._tamper(peer, message)
+        self._tampered = changed is not message
+        frame = encode(changed, "").joined()
+        judge(read_header(frame), len(frame))
+        return read_header(frame)
+
+
+def replay(run: Run, party: str, tamper: Tamper) -> None:
+    """One party's part in the training of a finished run again, with what it received there, until `tamper` changes it.
+
+    What is changed must be refused before anything else is received. The engine must be `plain`: others draw numbers.
+    """
+    nothing: Any = SimpleNamespace(record=lambda *_: None)
+    transport: Any = _Recorded(run, party, tamper)
+    session = Session(transport, nothing, seed=0, timeout=60)
+    engine = open_engine(session, run.engines[party].rules, tuple(run.team), ACTIVE, COORDINATOR)
+    members, columns = Team(ACTIVE, tuple(run.team), engine, "digest"), run.scene.columns(run.team[party])
+    name = bytes.fromhex(run.model.part.name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting.secrets, "token_bytes", lambda size: (2 * name)[:size])
+        if party == ACTIVE:
+            fit(members, run.parameters, columns, run.targets)
+        else:
+            help_fit(members, run.parameters, columns, models=len(run.targets))
+
+
+def refuses(run: Run, party: str, cases: Mapping[str, Tamper], error: type[Exception], names: str) -> None:
+    """A party refuses each of these changes, with an error of this class that names what this expression matches."""
+    for case, tamper in cases.items():
+        try:
+            replay(run, party, tamper)
+        except error as refusal:
+            assert re.search(names, str(refusal)), f"{case}: {refusal}"
+        else:
+            pytest.fail(f"{case}: accepted")
+
+
 def _watch(session: Session, run: Run, tamper: Tamper | None) -> None:
     take, send, carry = session.recv, session.send, session._transport.send
     received = run.received.setdefault(session.party, [])
@@ -324,6 +384,7 @@ def _fixture(function: Callable[..., Any]) -> Any:
 
 _scene, _parameters_for, _together = _fixture(scene), _fixture(parameters_for), _fixture(together)
 _pooled_order, _grown, _as_pooled = _fixture(pooled_order), _fixture(grown), _fixture(as_pooled)
+_refuses = _fixture(refuses)
 _splits_of, _digest_without_extensions = _fixture(splits_of), _fixture(digest_without_extensions)
 
 
