@@ -42,18 +42,18 @@ def leaves_of(fitted: Fitted) -> list[int]:
 @pytest.mark.parametrize("engine", ["shares", "paillier"])
 def test_one_class_only(learner: str, engine: str, scene: Make, parameters_for: Make, together: Make) -> None:
     data = scene()
-    with pytest.raises(InputError, match="target: 1 of 2 classes have no row that takes part") as caught:
+    with pytest.raises(InputError, match=r"target.*1 of 2") as caught:
         together(parameters_for(learner), engine=engine, data=data, targets=[Target(np.ones(160))])
     assert "then telco: bank failed: InputError" in "\n".join(caught.value.__notes__)
     rare = np.where(np.arange(160) == 7, 1.0, 0.0)
-    with pytest.raises(InputError, match="target: 1 of 2 classes have no row that takes part"):
+    with pytest.raises(InputError, match=r"target.*1 of 2"):
         together(parameters_for(learner), engine=engine, data=data, targets=[Target(rare, 1 - rare)])
 
 
 @every_learner
 def test_more_classes_than_rows(learner: str, parameters_for: Make) -> None:
     matrix = np.arange(6.0)[:, np.newaxis]
-    with pytest.raises(InputError, match="target: 3 of 9 classes have no row"):
+    with pytest.raises(InputError, match=r"target.*3 of 9"):
         pooled(parameters_for(learner, 9), matrix, Target(np.arange(6.0)))
     fitted = pooled(parameters_for(learner, 6, min_rows=1, minimum_child_weight=0.0), matrix, Target(np.arange(6.0)))
     assert fitted.scores[0].shape == (6, 6)
@@ -78,22 +78,22 @@ def test_targets_and_weights_that_are_no_numbers(
     data = scene()
     truth, weights = data.truth[classes].copy(), np.ones(160)
     truth[11] = value
-    with pytest.raises(InputError, match="target: a value is missing or infinite"):
+    with pytest.raises(InputError, match="target"):
         together(parameters_for("xgb", classes), data=data, targets=[Target(truth)])
     weights[11] = 0
     assert np.isfinite(
         together(parameters_for("xgb", classes), data=data, targets=[Target(truth, weights)]).again
     ).all()
     weights[12] = value
-    with pytest.raises(InputError, match="weights: one for each row is needed, none negative and none missing"):
+    with pytest.raises(InputError, match="weights"):
         together(parameters_for("xgb", classes), data=data, targets=[Target(truth, weights)])
 
 
 def test_nothing_to_learn_and_classes_of_another_number(scene: Make) -> None:
     data = scene()
-    with pytest.raises(InputError, match="target: there is none to fit to"):
+    with pytest.raises(InputError, match="target"):
         fit(alone(), XgbParameters(), data.columns(range(9)), [])
-    with pytest.raises(InputError, match="target: it has 3 classes, and the parameters say 2"):
+    with pytest.raises(InputError, match=r"target.* 3 .* 2"):
         fit(alone(), XgbParameters(), data.columns(range(9)), [Target(data.truth[2])], ("a", "b", "c"))
 
 
@@ -138,7 +138,7 @@ def test_numbers_far_from_zero_are_learned_as_well(learner: str, scene: Make, pa
 
 def test_numbers_beyond_range_are_refused(scene: Make) -> None:
     data = scene()
-    with pytest.raises(InputError, match=r"beyond 2\^500"):
+    with pytest.raises(InputError, match=r"2\^500"):
         fit(alone(), GbdtParameters(classes=0), data.columns(range(9)), [Target(data.truth[0] * 1e200)])
 
 
@@ -196,7 +196,7 @@ def test_weights_that_differ_by_a_million_millions(
 @every_learner
 def test_all_weights_zero(learner: str, scene: Make, parameters_for: Make, together: Make) -> None:
     data = scene()
-    with pytest.raises(InputError, match="weights: every row has weight zero"):
+    with pytest.raises(InputError, match="weights"):
         together(parameters_for(learner), data=data, targets=[Target(data.truth[2], np.zeros(160))])
 
 
@@ -272,9 +272,9 @@ def test_no_passive_columns(
 @pytest.mark.parametrize("engine", ["shares", "paillier"])
 def test_no_columns_at_all(engine: str, parameters_for: Make, together: Make) -> None:
     for learner in LEARNERS:
-        with pytest.raises(InputError, match="columns: no party has any, so there is nothing to learn from"):
+        with pytest.raises(InputError, match="columns"):
             together(parameters_for(learner), {"telco": (), "bank": ()}, engine)
-    with pytest.raises(InputError, match="columns: no party has any"):
+    with pytest.raises(InputError, match="columns"):
         fit(alone(), XgbParameters(), Columns(np.empty((5, 0)), ()), [Target(np.arange(5) % 2.0)])
 
 
@@ -285,7 +285,7 @@ def test_infinite_values_are_named(
 ) -> None:
     data = scene()
     data.matrix[41, column] = value
-    with pytest.raises(InputError, match=f"{party}: column 'column no. {column}': row 42: an infinite value") as caught:
+    with pytest.raises(InputError, match=rf"{party}.*column no. {column}.*row 42") as caught:
         together(parameters_for("xgb"), data=data)
     assert "column no." not in "\n".join(caught.value.__notes__), "others are not told"
 
@@ -327,7 +327,7 @@ def test_one_row(learner: str, min_rows: int, engine: str, parameters_for: Make,
     run = together(parameters, engine=engine, data=data, targets=[Target(np.array([4.5]))])
     assert set(leaves_of(run.fitted)) == {1}
     np.testing.assert_allclose(run.predictions[0], 4.5, rtol=1e-4)
-    with pytest.raises(InputError, match="1 of 2 classes have no row"):
+    with pytest.raises(InputError, match="1 of 2"):
         together(parameters_for(learner, 2), engine=engine, data=data, targets=[Target(np.array([1.0]))])
 
 
@@ -348,7 +348,7 @@ def test_two_rows(
 
 
 def test_no_rows() -> None:
-    with pytest.raises(InputError, match="weights: every row has weight zero"):
+    with pytest.raises(InputError, match="weights"):
         fit(alone(), XgbParameters(), Columns(np.empty((0, 2)), ("a", "b")), [Target(np.empty(0))])
 
 
@@ -366,7 +366,7 @@ def test_patience_with_few_rows(learner: str, parameters_for: Make, scene: Make)
     if learner == "rf":
         return
     parameters = parameters_for(learner, 0, patience=1, min_rows=1)
-    with pytest.raises(InputError, match="patience: with a single row there is none to set aside"):
+    with pytest.raises(InputError, match="patience"):
         pooled(parameters, [[1.0]], Target(np.ones(1)))
     fitted = pooled(parameters, [[1.0], [2.0]], Target(np.array([5.0, 7.0])))
     assert fitted.scores[0][0] == fitted.scores[0][1]
@@ -417,5 +417,5 @@ def test_rows_of_another_number_are_noticed(scene: Make, parameters_for: Make, t
 
         help_fit(team, parameters_for("xgb"), Columns(scene.matrix[1:, :2], ("a", "b")))
 
-    with pytest.raises(ProtocolError, match="telco has 159 rows and bank 160: align first"):
+    with pytest.raises(ProtocolError, match=r"telco.* 159 .*bank.* 160"):
         together(parameters_for("xgb"), engine="plain", data=data, own={"telco": telco})

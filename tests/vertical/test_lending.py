@@ -170,9 +170,7 @@ GRANDCHILDREN = {
         parents=lambda p: ints(p[0], p[0]), firsts=lambda f: ints(f[0], f[0] + 2), asked=lambda a: ints(a[0], a[0])
     ),
     "children that are there": in_tree(firsts=lambda firsts: firsts * 0 + 1),
-    "children that overlap": in_tree(
-        parents=set_to(1, 2), firsts=lambda f: ints(f[0], f[0] + 1), asked=set_to(0, 0)
-    ),
+    "children that overlap": in_tree(parents=set_to(1, 2), firsts=lambda f: ints(f[0], f[0] + 1), asked=set_to(0, 0)),
 }
 
 

@@ -148,14 +148,14 @@ def test_trees_behind_it_count_for_a_passive_party(tmp_path: Path) -> None:
     parameters = LEARNERS["gbdt"]
     together(parameters, tmp_path)
     shutil.rmtree(tmp_path / "bank")
-    with pytest.raises(RefusedError, match="takes part in the trees that the plan names"):
+    with pytest.raises(RefusedError, match=r"telco.*bank"):
         together(parameters, tmp_path)
 
 
 def test_a_page_that_is_no_page_is_refused() -> None:
-    with pytest.raises(InputError, match="not one of trees"):
+    with pytest.raises(InputError, match="trees"):
         grown_from({"nodes": np.array([1])})
-    with pytest.raises(InputError, match="not one of splits"):
+    with pytest.raises(InputError, match="splits"):
         splits_from({"splits": np.array([1])})
 
 
