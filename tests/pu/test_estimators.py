@@ -69,7 +69,9 @@ def expected_failures(estimator: Any) -> dict[str, str]:
     return {}
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: str(estimator)[:60])
+@pytest.mark.parametrize(
+    "estimator", list({type(each): each for each in ESTIMATORS}.values()), ids=lambda each: type(each).__name__
+)
 def test_scikit_learns_checks_pass_but_for_those_named(estimator: Any) -> None:
     expected = expected_failures(estimator)
     results = check_estimator(estimator, expected_failed_checks=expected, on_fail=None, on_skip=None)

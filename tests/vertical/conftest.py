@@ -205,7 +205,7 @@ def together(
     roles |= dict.fromkeys(own or {}, instead)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOKY_MAX_CPU_COUNT", "1")  # so little is not worth worker processes
-        run.ledgers = simulate_roles(roles, seeds=seeds, timeout=60).ledgers
+        run.ledgers = simulate_roles(roles, seeds=seeds, timeout=240).ledgers
     return run
 
 
@@ -243,7 +243,7 @@ def replay(run: Run, party: str, tamper: Tamper) -> None:
     """
     nothing: Any = SimpleNamespace(record=lambda *_: None)
     transport: Any = _Recorded(run, party, tamper)
-    session = Session(transport, nothing, seed=0, timeout=60)
+    session = Session(transport, nothing, seed=0, timeout=240)
     engine = open_engine(session, run.engines[party].rules, tuple(run.team), ACTIVE, COORDINATOR)
     members, columns = Team(ACTIVE, tuple(run.team), engine, "digest"), run.scene.columns(run.team[party])
     name = bytes.fromhex(run.model.part.name)

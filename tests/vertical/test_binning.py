@@ -61,7 +61,7 @@ COLUMN = st.one_of(*(st.lists(kind, min_size=1, max_size=60) for kind in (ANY, F
 BINS = st.integers(2, 12)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(values=COLUMN, bins=BINS)
 def test_edges_are_those_of_the_rule(values: list[float], bins: int) -> None:
     assert edges_of(values, bins) == expected_edges(values, bins)
@@ -78,7 +78,7 @@ def test_edges_are_those_of_the_rule_with_several_heavy_values(heavy: list[int],
     assert edges_of(values, bins) == expected_edges(values, bins)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(values=COLUMN, bins=BINS)
 def test_bins_are_full_and_kept_apart_by_their_edges(values: list[float], bins: int) -> None:
     edges = edges_of(values, bins)

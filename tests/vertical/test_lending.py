@@ -352,5 +352,5 @@ def test_whoever_fails_takes_the_others_along(
     with pytest.raises(InputError, match="a reason of its own") as caught:
         together(parameters_for("xgb"), engine=engine, tamper={party: changing(kind, fails)})
     notes = "\n".join(caught.value.__notes__)
-    assert all(f"then {other}: " in notes for other in {"bank", "telco", "coordinator"} - {party})
+    assert all(f"{other}: " in notes for other in {"bank", "telco", "coordinator"} - {party})
     assert "a reason of its own" not in notes
