@@ -224,7 +224,7 @@ def test_the_count_of_models() -> None:
 
 def test_bad_input() -> None:
     columns = Columns(table(), NAMES)
-    with pytest.raises(InputError, match=r"positives.* 2 .* 300 "):
+    with pytest.raises(InputError, match=r"positives.* 2 .* 300"):
         find(alone(), BASES["gbdt"], columns, np.ones(2, bool), METHODS["vfpu"], SEED)
     with pytest.raises(InputError, match="positives"):
         find(alone(), BASES["gbdt"], columns, np.zeros(ROWS, bool), METHODS["vfpu"], SEED)

@@ -99,5 +99,5 @@ def test_rows_set_aside_have_no_say_in_splits() -> None:
 def test_sums_that_might_not_be_exact_are_refused() -> None:
     rows = 2**23
     columns = Columns(np.zeros((rows, 1)), ("a",))
-    with pytest.raises(InputError, match=r"precision.* 8388608 .* 53 "):
+    with pytest.raises(InputError, match=r"precision.* 8388608 .* 53"):
         fit(alone(), XgbParameters(precision=31), columns, [Target(np.zeros(rows))])

@@ -105,7 +105,7 @@ def test_no_split_leaves_few_rows_on_a_side(
 ) -> None:
     """Groups have enough rows, but behind the last one there are none."""
     data, parameters = scene(missing=0), parameters_for("xgb", min_rows=min_rows)
-    with pytest.raises(RefusedError, match=rf"telco.* {min_rows} "):
+    with pytest.raises(RefusedError, match=rf"telco.* {min_rows}"):
         together(parameters, engine=engine, data=data, own={"bank": asking(parameters, all_on_one_side)})
 
 

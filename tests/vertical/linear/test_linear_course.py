@@ -140,7 +140,7 @@ def test_a_wide_party_refuses_for_itself(together: Make, scene: Make) -> None:
     held = {"telco": tuple(range(100)), "bank": (100, 101)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(together.__globals__["HELD"], "two", held)
-        with pytest.raises(RefusedError, match=r"telco.* 2000 "):
+        with pytest.raises(RefusedError, match=r"telco.* 2000"):
             together(LinearParameters(epochs=1, batch_rows=1000), data=wide)
 
 
@@ -174,13 +174,13 @@ def test_wrong_targets_are_named(scene: Make) -> None:
         fit(alone(), parameters, data.columns(), Target(np.ones(1200)))
     with pytest.raises(InputError, match="target"):
         fit(alone(), parameters, data.columns(), Target(np.full(1200, np.nan)))
-    with pytest.raises(InputError, match=r"target.* 3 .* 1200 "):
+    with pytest.raises(InputError, match=r"target.* 3 .* 1200"):
         fit(alone(), parameters, data.columns(), Target(np.ones(3)))
-    with pytest.raises(InputError, match=r"classes.* 3 .* 2 "):
+    with pytest.raises(InputError, match=r"classes.* 3 .* 2"):
         fit(alone(), parameters, data.columns(), data.target(), ("a", "b", "c"))
     far = data.truth[0].copy()
     far[0] = 1e6
-    with pytest.raises(InputError, match=r"target.* 32 "):
+    with pytest.raises(InputError, match=r"target.* 32"):
         fit(alone(), LinearParameters(classes=0), data.columns(), Target(far))
 
 
@@ -205,7 +205,7 @@ def test_sums_that_might_not_fit_are_refused_before_they_are_made(scene: Make, m
     data = scene()
     with monkeypatch.context() as patch:
         patch.setattr("unpooled.vertical.linear_descent.LARGEST", 2**47)
-        with pytest.raises(InputError, match=r"batch_rows.* 1200 .* 1024 "):
+        with pytest.raises(InputError, match=r"batch_rows.* 1200 .* 1024"):
             fit(alone(), LinearParameters(), data.columns(), data.target())
 
 

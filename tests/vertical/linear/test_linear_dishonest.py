@@ -183,7 +183,7 @@ def test_more_or_fewer_columns_than_before_are_refused(together: Make) -> None:
         for _ in range(2):
             fit_many(team, ONE_BATCH, data.columns((3, 4)), [data.target()])
 
-    with pytest.raises(ProtocolError, match=r"telco.* 3 columns.* 2 "):
+    with pytest.raises(ProtocolError, match=r"telco.* 3 columns.* 2"):
         together(ONE_BATCH, own={"bank": active, "telco": passive})
 
 

@@ -152,7 +152,7 @@ def test_divergence_is_noticed_at_the_end(together: Make) -> None:
 def test_batches_whose_sums_would_not_fit_are_refused(together: Make, scene: Make) -> None:
     data = scene(15_000)
     parameters = LinearParameters(reveal="final", classes=3, batch_rows=15_000)
-    with pytest.raises(InputError, match=r"batch_rows.* 14563 "):
+    with pytest.raises(InputError, match=r"batch_rows.* 14563"):
         together(parameters, data=data)
 
 

@@ -375,7 +375,7 @@ def test_messages_that_cannot_be(together: Make, scene: Make, kind: type, change
 
 def test_as_many_starts_as_targets(scene: Make) -> None:
     data, parameters = scene(), LinearParameters(**SMALL)
-    with pytest.raises(InputError, match=r"start.* 1 .* 2 "):
+    with pytest.raises(InputError, match=r"start.* 1 .* 2"):
         fit_many(alone(), parameters, data.columns(), [data.target()] * 2, starts=[None])
     with pytest.raises(InputError, match="target"):
         fit_many(alone(), parameters, data.columns(), [])
