@@ -164,7 +164,7 @@ def test_a_party_whose_software_is_as_it_was_made_refuses_other_columns(together
         for _ in range(2):
             fit_many(team, ONE_BATCH, data.columns((3, 4)), [data.target(weighted=weighted)])
 
-    with pytest.raises(ProtocolError, match="telco: a mask"):
+    with pytest.raises(ProtocolError, match=r"telco.*mask"):
         together(ONE_BATCH, own={"bank": active, "telco": passive})
 
 
@@ -193,7 +193,7 @@ def test_more_or_fewer_columns_than_before_are_refused(together: Make) -> None:
         for _ in range(2):
             fit_many(team, ONE_BATCH, data.columns((3, 4)), [data.target()])
 
-    with pytest.raises(ProtocolError, match="telco has 3 columns and had 2 in the job's first fit"):
+    with pytest.raises(ProtocolError, match=r"telco.* 3 columns.* 2"):
         together(ONE_BATCH, own={"bank": active, "telco": passive})
 
 

@@ -36,8 +36,9 @@ TEAMS = ["two", "three", "five", "the active without columns", "a passive one wi
 FINAL: dict[str, Any] = {"reveal": "final", "epochs": 3, "batch_rows": 300}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("team", TEAMS)
+@pytest.mark.parametrize(
+    ("team", "kind"), [(team, kind) for n, team in enumerate(TEAMS) for kind in list(KINDS)[n % 2 :: 2]]
+)
 def test_it_comes_near_the_pooled_model(together: Make, scene: Make, team: str, kind: str) -> None:
     """Batches of 300 need no `insecure_batch`: nobody sees a gradient of them."""
     parameters, data = LinearParameters(**KINDS[kind] | FINAL), scene()
@@ -139,19 +140,19 @@ def test_shortening_is_right_in_the_mean() -> None:
 
 
 def test_paillier_has_no_shares_to_go_on_with(together: Make) -> None:
-    with pytest.raises(PlanError, match="engine: paillier has no shares to go on with; take shares"):
+    with pytest.raises(PlanError, match="engine: paillier"):
         together(LinearParameters(**FINAL), engine="paillier")
 
 
 def test_divergence_is_noticed_at_the_end(together: Make) -> None:
-    with pytest.raises(Diverged, match="a weight has grown beyond 64; take a lower rate"):
+    with pytest.raises(Diverged, match=r"64.*rate"):
         together(LinearParameters(**FINAL | {"epochs": 8}, rate=20.0))
 
 
 def test_batches_whose_sums_would_not_fit_are_refused(together: Make, scene: Make) -> None:
     data = scene(15_000)
     parameters = LinearParameters(reveal="final", classes=3, batch_rows=15_000)
-    with pytest.raises(InputError, match="batch_rows: with reveal = 'final' a batch has at most 14563 rows"):
+    with pytest.raises(InputError, match=r"batch_rows.* 14563"):
         together(parameters, data=data)
 
 
@@ -159,11 +160,11 @@ def test_shares_of_the_wrong_shape_are_refused(together: Make) -> None:
     def cut_gradient(_: str, message: Any) -> Any:
         return replace(message, values=message.values[1:]) if isinstance(message, GradientShares) else message
 
-    with pytest.raises(ProtocolError, match="shop sent GradientShares of other columns than"):
+    with pytest.raises(ProtocolError, match=r"shop.*GradientShares|GradientShares.*shop"):
         together(LinearParameters(**FINAL), "three", tamper={"shop": cut_gradient})
 
     def cut_weights(_: str, message: Any) -> Any:
         return replace(message, values=message.values[1:]) if isinstance(message, LastShare) else message
 
-    with pytest.raises(ProtocolError, match="bank sent a LastShare of other columns than telco has"):
+    with pytest.raises(ProtocolError, match=r"bank.*LastShare|LastShare.*bank"):
         together(LinearParameters(**FINAL), tamper={"bank": cut_weights})
