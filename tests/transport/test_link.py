@@ -28,7 +28,7 @@ from unpooled.transport.tls import Secured, context_of
 from unpooled.transport.trust import load_identity
 from unpooled.wire import MAX_FRAME_BYTES, Frame, encode, kind_of, message, read_body
 
-LONG = 20.0
+LONG = 100.0
 
 
 @message(discloses="nothing: made for this test")

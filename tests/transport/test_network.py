@@ -232,7 +232,7 @@ def client_context(certs: Path, party: str | None) -> ssl.SSLContext:
     return context
 
 
-def refused_by_the_bank(certs: Path, call: Callable[[tuple[str, int]], object], timeout: float = 3) -> str:
+def refused_by_the_bank(certs: Path, call: Callable[[tuple[str, int]], object], timeout: float = 6) -> str:
     """What the bank says at the end when nobody but this caller came."""
     address = free_address()
     host, _, port = address.rpartition(":")
@@ -295,7 +295,7 @@ def test_a_second_connection_under_a_name_is_refused(certs: Path) -> None:
 
     def second(session: Session) -> int:
         with pytest.raises(CertificateError, match="telco"):
-            open_session(certs / "telco", "telco", "bank", Addresses(None, {"bank": session_address[0]}), 5)
+            open_session(certs / "telco", "telco", "bank", Addresses(None, {"bank": session_address[0]}), 60)
         seen.append("refused")
         return ask(1)(session)
 
@@ -303,13 +303,13 @@ def test_a_second_connection_under_a_name_is_refused(certs: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
 
         def accept() -> object:
-            session = open_session(certs / "bank", "bank", "telco", Addresses(address, {}), 10)
+            session = open_session(certs / "bank", "bank", "telco", Addresses(address, {}), 60)
             result = echo(session)
             session.finish()
             return result
 
         accepting = pool.submit(accept)
-        session = open_session(certs / "telco", "telco", "bank", Addresses(None, {"bank": address}), 10)
+        session = open_session(certs / "telco", "telco", "bank", Addresses(None, {"bank": address}), 60)
         assert second(session) == 1
         session.finish()
         assert accepting.result() == 1
@@ -459,7 +459,7 @@ def shake_hands(certs: Path, then: bytes | None = None) -> Callable[[socket.sock
     return act
 
 
-def dial(certs: Path, address: str, timeout: float = 1.5) -> UnpooledError:
+def dial(certs: Path, address: str, timeout: float = 3) -> UnpooledError:
     """What the telco says about somebody at the bank's address."""
     began = time.monotonic()
     with pytest.raises(UnpooledError) as caught:
