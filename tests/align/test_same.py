@@ -34,13 +34,13 @@ def holding(digest: str) -> Callable[[Session], None]:
 
 
 def test_owners_of_the_same_rows_find_that_out() -> None:
-    simulate_roles(dict.fromkeys(OWNERS, holding("same")), timeout=10)
+    simulate_roles(dict.fromkeys(OWNERS, holding("same")), timeout=120)
 
 
 @pytest.mark.parametrize("odd", OWNERS)
 def test_other_rows_are_refused_whoever_has_them(odd: str) -> None:
     with pytest.raises(ProtocolError, match="same rows") as caught:
-        simulate_roles({party: holding("other" if party == odd else "same") for party in OWNERS}, timeout=10)
+        simulate_roles({party: holding("other" if party == odd else "same") for party in OWNERS}, timeout=120)
     assert odd in str(caught.value)
 
 
@@ -75,7 +75,7 @@ def test_what_one_owner_said_cannot_be_handed_on_as_ones_own() -> None:
             session.send("bank", session.recv("railway", kind))
 
     with pytest.raises(ProtocolError, match=r"telco.*same rows"):
-        simulate_roles({**everybody, "telco": telco}, timeout=10)
+        simulate_roles({**everybody, "telco": telco}, timeout=120)
 
 
 # attacks: the attacker makes an owner take a row for common that is not, and tries out candidates for its id
@@ -219,5 +219,5 @@ def test_a_hidden_digest_is_another_point_each_time_and_for_each_peer() -> None:
         require_same_rows(session, OWNERS, "same")
 
     for _ in range(3):
-        simulate_roles(dict.fromkeys(OWNERS, role), timeout=10)
+        simulate_roles(dict.fromkeys(OWNERS, role), timeout=120)
     assert len(set(seen)) == len(seen) == 18
