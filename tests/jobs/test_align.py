@@ -137,7 +137,7 @@ def test_frames_can_be_aligned_in_a_line() -> None:
 def test_case_is_ignored_where_the_plan_says_so(tmp_path: Path) -> None:
     ids = {"bank": ["Anna", "bert"], "telco": ["ANNA", "Bert", "carl"]}
     assert run(plan_of("bank", "telco", ignore_case=True), tmp_path / "a", ids).results["telco"]["common"] == 2
-    with pytest.raises(RefusedError, match="ignore_case = true may help"):
+    with pytest.raises(RefusedError, match="ignore_case"):
         run(plan_of("bank", "telco"), tmp_path / "b", ids)
 
 
@@ -201,7 +201,7 @@ def test_a_plan_that_cannot_be_is_refused_before_the_start(
 def test_of_seekers_and_coordinators_there_is_one_at_most(role: str) -> None:
     roles = {"bank": "active", "telco": "passive", "one": role, "two": role}
     plan = Plan.model_validate({"kind": "align", "parties": {name: {"role": own} for name, own in roles.items()}})
-    with pytest.raises(PlanError, match="one seeker and one coordinator at most"):
+    with pytest.raises(PlanError, match=role):
         outline_of(plan)
 
 
@@ -216,9 +216,9 @@ def test_keys_may_have_these_sizes(bits: int, insecure: bool) -> None:
 @pytest.mark.parametrize(
     ("bits", "insecure", "reason"),
     [
-        (2049, False, "key_bits: for blind-rsa one of 2048, 3072, 4096, not 2049"),
-        (8192, False, "key_bits: for blind-rsa one of"),
-        (512, True, "key_bits: keys for blind-rsa have at least 1024 bits, even if insecure"),
+        (2049, False, "key_bits: .*2048, 3072, 4096.*2049"),
+        (8192, False, "key_bits: .*blind-rsa"),
+        (512, True, "key_bits: .*blind-rsa.* 1024 "),
     ],
 )
 def test_keys_of_other_sizes_are_refused(bits: int, insecure: bool, reason: str) -> None:
@@ -230,7 +230,7 @@ def test_keys_of_other_sizes_are_refused(bits: int, insecure: bool, reason: str)
 
 def test_a_small_key_must_be_called_insecure() -> None:
     parties = {"bank": {"role": "active"}, "telco": {"role": "passive"}}
-    with pytest.raises(ValueError, match="1024 is not secure"):
+    with pytest.raises(ValueError, match="1024"):
         Plan.model_validate({"kind": "align", "key_bits": 1024, "parties": parties})
 
 
@@ -289,7 +289,7 @@ def test_the_outline_has_what_is_said_when_too_few_are_in_common(
     tmp_path: Path, strict: str, parties: tuple[str, ...], parameters: dict[str, Any]
 ) -> None:
     plan = plan_of(*parties, **parameters)
-    with pytest.raises(RefusedError, match="fewer than 79 ids are in common"):
+    with pytest.raises(RefusedError, match=r"\b79 ids"):
         run(plan, tmp_path, policies={strict: {"minimum_overlap": 79}})
     heard = said({party: read_ledger(tmp_path / party / "ledger.jsonl") for party in parties})
     assert {word for word in heard if word[2] != "control.Abort"} <= {
@@ -304,10 +304,10 @@ def test_what_only_a_failing_run_says_is_no_reason_to_refuse_a_plan(tmp_path: Pa
     policies = {"telco": {"never_send": ["align.ids.IdLooks"]}}
     assert run(plan_of("bank", "telco"), tmp_path / "a", policies=policies).results["telco"]["common"] == 40
     policies["telco"] = {"never_send": ["align.ids.IdLooks"], "minimum_overlap": 79}
-    with pytest.raises(RefusedError, match=r"telco never sends align\.ids\.IdLooks"):
+    with pytest.raises(RefusedError, match=r"telco .*align\.ids\.IdLooks"):
         run(plan_of("bank", "telco"), tmp_path / "b", policies=policies)
     policies["telco"] = {"never_send": ["align.ecdh.RaisedIds"]}
-    with pytest.raises(RefusedError, match=r"telco never sends align\.ecdh\.RaisedIds .* this job needs it"):
+    with pytest.raises(RefusedError, match=r"telco .*align\.ecdh\.RaisedIds"):
         run(plan_of("bank", "telco"), tmp_path / "c", policies=policies)
 
 
@@ -318,7 +318,7 @@ def test_the_usual_policy_is_not_that_of_a_probe(tmp_path: Path) -> None:
     few = IDS | {"bank": IDS["bank"][-29:]}
     usual = {party: {"minimum_peer_rows": 30, "minimum_overlap": 1} for party in EVERYBODY}
     assert Private().policy.minimum_peer_rows == Private().policy.minimum_overlap == 30
-    with pytest.raises(RefusedError, match=r"telco aligns with .* at least 30 ids .*, and bank brings fewer"):
+    with pytest.raises(RefusedError, match=r"telco .*\b30 ids .*bank"):
         run(plan_of(*EVERYBODY), tmp_path, few, usual)
     assert not list(tmp_path.rglob(ALIGNED))
     sent = {e.kind for e in read_ledger(tmp_path / "telco" / "ledger.jsonl").entries if e.way == "sent"}
@@ -328,7 +328,7 @@ def test_the_usual_policy_is_not_that_of_a_probe(tmp_path: Path) -> None:
 @pytest.mark.parametrize("psi", ["ecdh", "blind-rsa"])
 @pytest.mark.parametrize("strict", ["bank", "telco"])
 def test_too_small_an_overlap_leaves_nobody_with_rows(tmp_path: Path, psi: str, strict: str) -> None:
-    with pytest.raises(RefusedError, match="fewer than 41 ids are in common between bank and telco") as caught:
+    with pytest.raises(RefusedError, match=r"\b41 ids .*bank.*telco") as caught:
         run(plan_of(*EVERYBODY, psi=psi), tmp_path, policies={strict: {"minimum_overlap": 41}})
     assert len(caught.value.__notes__) == 3  # one for each of the others
     assert all("fewer than 41 ids are in common between bank and telco" in note for note in caught.value.__notes__)
@@ -338,13 +338,13 @@ def test_too_small_an_overlap_leaves_nobody_with_rows(tmp_path: Path, psi: str, 
 
 
 def test_a_seeker_refuses_to_be_asked_about_few(tmp_path: Path) -> None:
-    with pytest.raises(RefusedError, match="shop aligns with parties that bring at least 41 ids"):
+    with pytest.raises(RefusedError, match=r"shop .*\b41 ids"):
         run(plan_of(*EVERYBODY), tmp_path, policies={"shop": {"minimum_peer_rows": 41}})
     assert not (tmp_path / "bank" / ALIGNED).exists()
 
 
 def test_too_few_positives_leave_the_active_party_without_labels(tmp_path: Path) -> None:
-    with pytest.raises(RefusedError, match="fewer than 36 ids are in common between bank and shop"):
+    with pytest.raises(RefusedError, match=r"\b36 ids .*bank.*shop"):
         run(plan_of(*EVERYBODY), tmp_path, policies={"shop": {"minimum_overlap": 36}})
     assert not (tmp_path / "bank" / ALIGNED).exists()
 

@@ -165,7 +165,7 @@ def test_a_folder_is_made_or_the_reason_told(tmp_path: Path) -> None:
     assert run_folder.create(tmp_path / "runs" / "first").is_dir()
     assert run_folder.create(tmp_path / "runs" / "first").is_dir()
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="file .*File exists"):
+    with pytest.raises(InputError, match=r"file .*File exists"):
         run_folder.create(tmp_path / "file")
     with pytest.raises(InputError, match="file/run "):
         run_folder.create(tmp_path / "file" / "run")
@@ -266,7 +266,7 @@ def test_purge_touches_nothing_that_is_not_a_run(tmp_path: Path) -> None:
     for name in ("plan.toml", "private.toml", "certificates/key.pem"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
-    with pytest.raises(InputError, match="plan.toml"):
+    with pytest.raises(InputError, match=r"plan.toml"):
         run_folder.purge(tmp_path)
     with pytest.raises(InputError, match="absent"):
         run_folder.purge(tmp_path / "absent")
@@ -275,7 +275,7 @@ def test_purge_touches_nothing_that_is_not_a_run(tmp_path: Path) -> None:
 
 def test_purge_of_a_folder_of_runs_is_refused(tmp_path: Path) -> None:
     run_with_everything(tmp_path / "first")
-    with pytest.raises(InputError, match="plan.toml"):
+    with pytest.raises(InputError, match=r"plan.toml"):
         run_folder.purge(tmp_path)
     assert (tmp_path / "first" / "certificates").exists()
 
@@ -293,7 +293,7 @@ def test_a_damaged_seed_is_named_and_not_shown(tmp_path: Path, content: str) -> 
 
 
 def test_a_seed_that_cannot_be_kept_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="seed: .*No such file"):
+    with pytest.raises(InputError, match=r"seed: .*No such file"):
         run_folder.kept_seed(tmp_path / "gone", 11, resume=False)
 
 
