@@ -321,7 +321,7 @@ class Search:
             roles[party] = role_of(plan, party, private, home, self.tables.get(party), resume=goes_on)
         self.begun += 1
         fields, ledgers = fields_of(self.plan, parameters_of(self.plan)), self.root / f"ledgers-{self.begun}"
-        return simulate_roles(roles, fields=fields, seeds=self.seeds, guards=guards, folder=ledgers)
+        return simulate_roles(roles, fields=fields, seeds=self.seeds, guards=guards, timeout=600, folder=ledgers)
 
     def stop(self, party: str, after: int, kind: type = object) -> None:
         """Begin or go on, and stop a party when it has sent so many messages, all or those of a kind."""

@@ -18,7 +18,6 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.ledger import Record, read_ledger, reconcile_all
 from unpooled.run.simulate import Member, Outcome, simulate, simulate_job
-from unpooled.run.spawn import spawn
 
 IDS = {
     "bank": [f"person-{n:03}" for n in range(80)],
@@ -35,7 +34,7 @@ Ran = Outcome[dict[str, Any]]
 
 def plan_of(*parties: str, key_bits: int = 1024, **parameters: Any) -> Plan:
     roles = {party: {"role": ROLES[party]} for party in parties}
-    settings = {"kind": "align", "key_bits": key_bits, "insecure": key_bits < 2048, "timeout": 30.0}
+    settings = {"kind": "align", "key_bits": key_bits, "insecure": key_bits < 2048, "timeout": 600.0}
     return Plan.model_validate(settings | {"parties": roles, "parameters": parameters})
 
 
@@ -331,7 +330,7 @@ def test_too_small_an_overlap_leaves_nobody_with_rows(tmp_path: Path, psi: str, 
     with pytest.raises(RefusedError, match=r"\b41 ids .*bank.*telco") as caught:
         run(plan_of(*EVERYBODY, psi=psi), tmp_path, policies={strict: {"minimum_overlap": 41}})
     assert len(caught.value.__notes__) == 3  # one for each of the others
-    assert all("fewer than 41 ids are in common between bank and telco" in note for note in caught.value.__notes__)
+    assert all(str(caught.value) in note for note in caught.value.__notes__), "the others are told the same"
     assert not list(tmp_path.rglob(ALIGNED))
     assert not any((tmp_path / party / "result.json").exists() for party in ("bank", "telco", "shop"))
     assert not any("person-" in text for text in (str(caught.value), *caught.value.__notes__))
@@ -350,24 +349,3 @@ def test_too_few_positives_leave_the_active_party_without_labels(tmp_path: Path)
 
 
 # as processes
-
-
-def test_a_process_for_each_party_aligns_files(tmp_path: Path) -> None:
-    roles = ("shop", "telco", "bank", "coordinator")
-    plan = plan_of(*roles, psi="ecdh")
-    privates = {"coordinator": Private()}
-    for party in roles[:-1]:
-        path = tmp_path / f"{party}.csv"
-        path.write_text("customer,n\n" + "".join(f"{id},{number}\n" for number, id in enumerate(IDS[party])))
-        privates[party] = Private.model_validate({"table": {"path": path, "id": "customer"}})
-    results = spawn(plan, privates, tmp_path / "run")
-    bank, telco = (rows_in(tmp_path / "run" / party / ALIGNED) for party in ("bank", "telco"))
-    assert [row[:1] for row in bank] == telco
-    assert {id: int(label) for id, label in bank[1:]} == {id: 1 if id in IDS["shop"] else -1 for id in COMMON}
-    assert results["bank"]["positives"] == 35
-    assert results["bank"]["digest"] == results["telco"]["digest"]
-    written = {path.parent.name: path.stat().st_mode & 0o777 for path in (tmp_path / "run").rglob(ALIGNED)}
-    assert written == {"bank": 0o600, "telco": 0o600}
-    ledgers = {party: read_ledger(tmp_path / "run" / party / "ledger.jsonl") for party in roles}
-    assert all(pair.differences == () for pair in reconcile_all(ledgers.values()))
-    assert said(ledgers) == {(e.sender, e.receiver, e.kind) for e in outline_of(plan) if not e.only_if}

@@ -180,7 +180,8 @@ def test_an_answer_to_another_question(run: Callable[..., Path]) -> None:
         audit.check(folder / "telco", other, audit.answer(folder / "bank", request))
     answered = audit.answer(folder / "bank", request)
     verdict = audit.check(folder / "telco", request, replace(answered, openings={}))
-    assert list(verdict.wrong.values()) == ["it was not opened, or is not in the checker's evidence"]
+    (wrong,) = verdict.wrong.values()
+    assert "not opened" in wrong
     assert len(audit.check(folder / "telco", request, replace(answered, salts=())).wrong) == 1
     fewer = {name: page for name, page in answered.pages.items() if not name.startswith("leaves")}
     assert len(audit.check(folder / "telco", request, replace(answered, pages=fewer)).wrong) == 1

@@ -18,7 +18,7 @@ from unpooled.jobs.lookalike_list import Lookalikes
 from unpooled.jobs.private import Consent, Policy, Private, check_fits
 from unpooled.ledger import Record, reconcile_all
 from unpooled.transport.memory import MemoryTransport
-from unpooled.wire import Frame, kind_of
+from unpooled.wire import Frame, disclosure_of, kind_of
 
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
 LINEAR = {"learner": "linear", "epochs": 2, "insecure_batch": True}
@@ -205,7 +205,7 @@ def test_the_dry_run_shows_what_will_be_disclosed(tmp_path: Path) -> None:
     exchanges = json.loads(run.invoke(app, ["run", job, "--dry-run", "--json"]).stdout)["exchanges"]
     (told,) = [one for one in exchanges if one["kind"] == "jobs.lookalike_list.Lookalikes"]
     assert (told["sender"], told["receiver"]) == ("bank", "shop")
-    assert "the ids of the look-alikes" in told["discloses"]
+    assert told["discloses"] == disclosure_of(Lookalikes).what
     (tmp_path / "job.toml").write_text((tmp_path / "job.toml").read_text().replace("found = true", "found = false", 1))
     refused = run.invoke(app, ["run", job, "--dry-run"])
     assert refused.exit_code != 0

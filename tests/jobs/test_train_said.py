@@ -10,9 +10,8 @@ import pytest
 from unpooled.errors import RefusedError
 from unpooled.jobs.files import load_plan, write_toml
 from unpooled.jobs.kinds import check_policy, outline_of
-from unpooled.jobs.private import Policy, Private
+from unpooled.jobs.private import Policy
 from unpooled.ledger import Record, read_ledger, reconcile_all
-from unpooled.run.spawn import spawn
 from unpooled.vertical.model import Part, load
 
 TASKS = {"buys": 2, "group": 3, "amount": 0}
@@ -152,37 +151,6 @@ def test_a_small_overlap_ends_the_job_before_anything_is_learned(learning: Any) 
     assert not list(learning.root.rglob("aligned.csv"))
     sent = {e.kind for e in read_ledger(learning.root / "run" / "telco" / "ledger.jsonl").entries}
     assert not [kind for kind in sent if kind.startswith(("vertical.", "secure."))]
-
-
-# As processes
-
-
-def test_a_process_for_each_party_learns_and_predicts_from_files(learning: Any) -> None:
-    """Over mutual TLS, from CSV files and back."""
-    plan = learning.plan(parties=TWO)
-    tables = learning.tables(plan)
-    privates = {"coordinator": Private()}
-    for party in ("telco", "bank"):
-        path = learning.root / f"{party}.csv"
-        tables[party].frame.write_csv(path)
-        target = {"target": "buys"} if party == "bank" else {}
-        privates[party] = Private.model_validate({"table": {"path": path, "id": "id"}, "seed": 1} | target)
-    results = spawn(plan, privates, learning.root / "spawned")
-    assert results["bank"]["test_rows"] == 48
-    assert results["bank"]["metrics"]["test"]["auc"] > 0.6
-    ledgers = {party: read_ledger(learning.root / "spawned" / party / "ledger.jsonl") for party in plan.parties}
-    assert all(pair.differences == () for pair in reconcile_all(ledgers.values()))
-    private = {path.name: path.stat().st_mode & 0o777 for path in (learning.root / "spawned" / "bank").glob("*.csv")}
-    assert private == {"aligned.csv": 0o600, "predictions.csv": 0o600}
-    learned = learning.predictions("spawned")
-    again = learning.plan("predict", parties=TWO)
-    models = {
-        party: private.model_copy(update={"model": learning.root / "spawned" / party}) if private.table else private
-        for party, private in privates.items()
-    }
-    results = spawn(again, models, learning.root / "predicted")
-    assert results["bank"]["metrics"]["new"]["auc"] > 0.6
-    assert learning.predictions("predicted")["score"].equals(learned["score"])
 
 
 def test_a_plan_with_settings_of_a_learner_is_kept_as_it_is(learning: Any) -> None:

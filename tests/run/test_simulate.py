@@ -91,7 +91,7 @@ def test_three_who_wait_in_a_circle_are_told_who_waits_for_what() -> None:
             return session.recv(order[session.party], Number).value
 
     with pytest.raises(Deadlock) as caught:
-        simulate_roles(dict.fromkeys(order, wait), timeout=30)
+        simulate_roles(dict.fromkeys(order, wait), timeout=600)
     said = str(caught.value)
     for who, whom in order.items():
         assert re.search(rf"\b{who} waits for Number \(scope 'round 3'\) from {whom}\b", said)
@@ -107,7 +107,7 @@ def test_two_who_fill_each_others_queues_are_told() -> None:
             session.send(session.peers[0], Block(np.zeros(100)))
 
     with pytest.raises(Deadlock, match="room"):
-        simulate_roles({"a": pour, "b": pour}, timeout=30, room=2_000)
+        simulate_roles({"a": pour, "b": pour}, timeout=600, room=2_000)
 
 
 def test_silence_is_an_error_after_the_timeout() -> None:
@@ -120,7 +120,7 @@ def test_silence_is_an_error_after_the_timeout() -> None:
             release.set()
 
     with pytest.raises(PeerSilent, match=r"\ba .*0\.2 s .*Number .*\bb\b"):
-        simulate_roles({"a": wait, "b": lambda session: release.wait(10)}, timeout=0.2)
+        simulate_roles({"a": wait, "b": lambda session: release.wait(60)}, timeout=0.2)
 
 
 def test_a_message_that_nobody_asked_for_is_an_error() -> None:

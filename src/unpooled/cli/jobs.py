@@ -197,7 +197,7 @@ def report_command(
 
 def purge_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
-    force: Annotated[bool, typer.Option("--force", help="Also if the run did not finish; it cannot be resumed.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Even if it did not finish and could be resumed.")] = False,
     as_json: Json = False,
 ) -> None:
     """Remove a run's working files: keys made for it, copies of private settings, checkpoint, and what an audit needs.
