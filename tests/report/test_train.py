@@ -294,7 +294,7 @@ def test_everything_is_escaped(write_job: WriteJob) -> None:
 def test_a_result_with_a_key_missing_gives_no_page(key: str, write_job: WriteJob) -> None:
     broken = {name: value for name, value in MODEL.items() if name != key}
     run = write_job("train", ROLES, RESULTS | {"bank": broken})
-    with pytest.raises(InputError, match=f"{re.escape(str(run / 'bank' / RESULT))}: {key}: this key is missing"):
+    with pytest.raises(InputError, match=f"{re.escape(str(run / 'bank' / RESULT))}: {key}: "):
         write_report(run)
     assert not (run / REPORT).exists()
 
