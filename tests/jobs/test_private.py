@@ -168,7 +168,7 @@ def test_a_policy_can_refuse_everything_that_a_job_says(exchange: Any) -> None:
         check_policy(PLAN, exchange.sender, policy)
 
 
-@pytest.mark.parametrize("kind", ["RowCuont", "RowCount", "", "Goodbye", "Abort"])
+@pytest.mark.parametrize("kind", ["RowCuont", "check.RowCount", "", "Goodbye", "Abort"])
 def test_a_policy_about_no_kind_that_could_be_left_out_is_refused(kind: str) -> None:
     with pytest.raises(PlanError, match=r"bank: policy.never_send: '.*' is no kind of message that could be left out"):
         check_policy(PLAN, "bank", Policy(never_send=(kind,)))
