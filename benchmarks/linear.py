@@ -35,6 +35,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from rich.console import Console
 
+from unpooled import control
 from unpooled.arrays import Floats
 from unpooled.ledger import Record
 from unpooled.run.simulate import simulate_roles
@@ -44,6 +45,7 @@ from unpooled.secure.paillier.sums import _best_digit, _weighted_sum
 from unpooled.secure.product import finish, serve
 from unpooled.session import Session
 from unpooled.vertical.inputs import Columns
+from unpooled.vertical.linear import messages
 from unpooled.vertical.linear.descent import batches
 from unpooled.vertical.linear.fitting import LinearParameters, Target, fit, help_fit
 from unpooled.vertical.linear.messages import NextEpoch
@@ -57,6 +59,7 @@ EPOCHS = {"plain": 6, "shares": 6, "final": 6, "paillier": 2}
 TURNS = {"plain": 3, "shares": 3, "final": 3, "paillier": 1}
 ENCRYPTIONS, SUMS, RATE_TURNS = 200, 4, 9
 SHARES_BAR, PAILLIER_BAR = 20.0, 2.0  # times plain, times the floor
+_NOT_PRODUCTS = control.KINDS | set(vars(messages))
 
 Way = Literal["plain", "shares", "final", "paillier"]
 
@@ -162,7 +165,7 @@ def sent_by(ledgers: Mapping[str, Record]) -> Counter[str]:
     sizes: Counter[str] = Counter()
     for party, record in ledgers.items():
         for entry in record.entries:
-            if entry.way == "sent" and entry.kind.startswith("secure.") and entry.scope != "seeds":
+            if entry.way == "sent" and entry.kind not in _NOT_PRODUCTS and entry.scope != "seeds":
                 sizes[f"{party} to {entry.peer}"] += entry.bytes
     return sizes
 

@@ -40,6 +40,7 @@ from gmpy2 import mpz
 from numpy.typing import NDArray
 from rich.console import Console
 
+from unpooled import control
 from unpooled.arrays import Ints, Ints32
 from unpooled.ledger import Record
 from unpooled.run.simulate import simulate_roles
@@ -208,7 +209,7 @@ def sent_by(ledgers: Mapping[str, Record]) -> Counter[str]:
     sizes: Counter[str] = Counter()
     for party, record in ledgers.items():
         for entry in record.entries:
-            if entry.way == "sent" and entry.kind.startswith("secure.") and entry.scope != "seeds":
+            if entry.way == "sent" and entry.kind not in control.KINDS and entry.scope != "seeds":
                 sizes[f"{party} to {entry.peer}"] += entry.bytes
     return sizes
 

@@ -1,8 +1,8 @@
-"""Checkpoints: what a party keeps on its own disk, so that a job that was interrupted can go on where it stood.
+"""Checkpoints: what a party keeps on its own disk, so that an interrupted job can be resumed.
 
 A notebook has numbered pages of arrays; a page is written whole or not at all, and never changed. A last page that
-cannot be read, as a power cut may leave one, counts as not written. What may be kept are results. Keys, masks and seeds
-may not: a job that goes on makes new keys and masks, and its seed is where the party's private settings are.
+cannot be read, as after a power cut, counts as not written. Only results are kept, never keys, masks or random seeds: a
+resumed job makes new keys and masks, and the random seed of its draws is kept with the party's private settings.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -32,13 +32,13 @@ from unpooled.errors import InputError
 
 FORMAT = 1
 _HEADER = "header.json"
-_one_reads = threading.Lock()  # numpy has Python parse headers, which in Python 3.11 fails now and then in threads
+_one_reads = threading.Lock()  # numpy has Python parse headers, which sometimes fails in threads with Python 3.11
 
 Page = dict[str, NDArray[np.generic]]
 
 
 class Notebook:
-    """The pages in a folder, which is made with the first one."""
+    """The pages in a folder, which is created with the first page."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -60,20 +60,20 @@ class Notebook:
         self._length += 1
 
     def read(self, number: int) -> Page:
-        """One page, from 0 on."""
+        """One page, counted from 0."""
         path = self._path(number)
         with atomic.naming(path, "read"):
             content = path.read_bytes()
         page = _page_in(content)
         if page is None:
-            raise InputError(f"{path}: this page of a checkpoint cannot be read: it is damaged")
+            raise InputError(f"{path}: this checkpoint page is damaged")
         return page
 
     def pages(self) -> Iterator[Page]:
         return map(self.read, range(len(self)))
 
     def keep_first(self, length: int) -> None:
-        """Take out all pages but the first so many, the last one first."""
+        """Remove all pages after the first `length`, the last one first."""
         self._length = min(len(self), length)
         for path in sorted(self.folder.glob("page-*.npz"), reverse=True):
             if path.name >= self._path(len(self)).name:
@@ -93,20 +93,20 @@ def _page_in(content: bytes) -> Page | None:
     try:
         with _one_reads, np.load(io.BytesIO(content), allow_pickle=False) as page:
             return dict(page)
-    except Exception:  # whatever zipfile and numpy make of bytes that are no page: there are many ways
+    except Exception:  # zipfile and numpy raise many classes of errors for damaged bytes
         return None
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder that its owner alone reads, and that is there after a power cut."""
+    """Make a folder for the owner only that survives a power cut."""
     atomic.make_folder(folder)
     atomic.flush_folder(folder.parent)
 
 
 def open_checkpoint(folder: Path, party: str, about: Mapping[str, str], *, resume: bool) -> Path:
-    """The folder of a party's checkpoint, a new one, or to resume the one that is there if it is about the same.
+    """The folder of a party's checkpoint: a new one or, to resume, the existing one if it is about the same job.
 
-    `about` are digests and versions by name; if one has changed, the error says which.
+    `about` has digests and versions by name; if one has changed, the error says which.
     """
     header = {"format": str(FORMAT), **about}
     if resume and (folder / _HEADER).exists():
@@ -115,10 +115,12 @@ def open_checkpoint(folder: Path, party: str, about: Mapping[str, str], *, resum
         except (OSError, ValueError):
             written = None
         if not isinstance(written, dict):
-            raise InputError(f"{party}: {folder / _HEADER}: cannot be read, so the run cannot be resumed")
+            raise InputError(
+                f"{party}: {folder / _HEADER}: cannot be read, so the run cannot be resumed; begin a new run"
+            )
         if changed := [name for name in {**header, **written} if header.get(name) != written.get(name)]:
             raise InputError(
-                f"{party}: the run cannot be resumed: the {' and the '.join(changed)} changed since; begin a new run"
+                f"{party}: the run cannot be resumed: {' and '.join(changed)} changed since it began; begin a new run"
             )
         return folder
     shutil.rmtree(folder, ignore_errors=True)

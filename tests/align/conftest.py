@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from unpooled import control
 from unpooled.align.opening import Limits
 from unpooled.align.rows import Aligned, Method, Places, find_common, help_find_common, help_label, label
 from unpooled.data.table import Table, table_from_frame
@@ -43,7 +44,7 @@ class Ran:
     def kinds(self, party: str, way: str) -> set[str]:
         """The kinds of message that a party sent or received, without those about the conversation itself."""
         kinds = {entry.kind for entry in self.ledgers[party].entries if entry.way == way}
-        return {kind for kind in kinds if not kind.startswith("control.")}
+        return kinds - control.KINDS
 
     def given(self, party: str, kind: type) -> list[Any]:
         """The messages of a kind that a party received."""

@@ -287,9 +287,9 @@ def test_a_large_frame_that_is_not_awaited_is_known_by_its_head(ledger: Ledger) 
 
 @pytest.mark.parametrize("news", [Goodbye(), Working(), Waiting("shop"), Abort("telco", "x" * 5000)])
 def test_news_are_never_long(box: Mailbox, news: object) -> None:
-    with pytest.raises(ProtocolError, match=r"telco.*control\.\w+.*65537"):
+    with pytest.raises(ProtocolError, match=r"telco.*65537"):
         box.check_size("telco", encode(news).joined()[:2048], SMALL_BYTES + 1)
-    with pytest.raises(PeerFailed, match=r"telco.*control\.") as caught:
+    with pytest.raises(PeerFailed, match="telco") as caught:
         box.take("shop", "Number", LONG)
     assert caught.value.origin == "telco"
 

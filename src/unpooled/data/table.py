@@ -1,8 +1,8 @@
-"""A party's table in memory: ids as text, every other column of a known kind.
+"""A party's table in memory: ids as text, every other column of a known type.
 
 An id keeps its leading zeros, has one way to write each letter (Unicode NFC) and loses white space around it. One that
-is very long, or holds characters that nobody sees, is refused. A blank id, and one of the texts that stand for a
-missing value, is null: `prepare.clean` refuses it.
+is very long, or holds invisible characters, is refused. A blank id, or one of the texts for a missing value, is null:
+`prepare.clean` refuses it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from unpooled.data.columns import MISSING_TEXTS, Kind, fault, infer, typed, unfi
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of one party; `origin` is what errors call the table, `kinds` has the columns besides the ids, in order."""
+    """Rows of one party; `origin` is the table's name in errors, `kinds` the types of the columns besides the ids."""
 
     party: str
     origin: str
@@ -52,7 +52,7 @@ def table_from_frame(
     ids = (id,) if isinstance(id, str) else tuple(id)
     absent = [name for name in ids if name not in frame.columns]
     if absent:
-        raise fault(party, origin, f"there is no such column; there are: {', '.join(frame.columns)}", absent[0])
+        raise fault(party, origin, f"there is no such column; the columns are: {', '.join(frame.columns)}", absent[0])
     return table_from_raw(frame, ids, party, origin, types or {}, missing, untyped=False)
 
 
@@ -65,11 +65,11 @@ def table_from_raw(
     missing: Sequence[str],
     untyped: bool,
 ) -> Table:
-    """Give every column its declared or inferred kind; `untyped` says that the source knows only text."""
+    """Give every column its declared or inferred type; `untyped`: the source has only text."""
     features = [name for name in raw.columns if name not in ids]
     for name in types:
         if name not in features:
-            raise fault(party, origin, "its type is declared, but it is not among the columns that are read", name)
+            raise fault(party, origin, "its type is declared, but the column is not read", name)
     columns = [_id_text(raw[name], party, origin, missing) for name in ids]
     kinds: dict[str, Kind] = {}
     for name in features:
@@ -87,7 +87,7 @@ def table_from_raw(
 
 
 def _id_text(cells: pl.Series, party: str, origin: str, missing: Sequence[str]) -> pl.Series:
-    """An id must have one exact text, which a fraction (how pandas keeps whole numbers beside missing ones) has not."""
+    """Ids as text; floats, as which pandas keeps whole numbers beside missing ones, have no exact text."""
     if cells.dtype.is_integer() or cells.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Date, pl.Null):
         texts = without_missing(cells.cast(pl.String).str.normalize("NFC"), ["", *missing])
         if unfit := unfit_ids(texts):
@@ -97,7 +97,7 @@ def _id_text(cells: pl.Series, party: str, origin: str, missing: Sequence[str]) 
 
 
 def _from_pandas(frame: Any, party: str, origin: str) -> pl.DataFrame:
-    """Cell by cell, because the quick way needs pyarrow, which is no dependency."""
+    """Cell by cell, because the fast way needs pyarrow, which is not a dependency."""
     columns = []
     for name in frame.columns:
         cells = frame[name].astype(object)
