@@ -31,9 +31,10 @@ from unpooled import atomic
 from unpooled.data.sources import TableSettings
 from unpooled.errors import PeerLost
 from unpooled.jobs import preflight, work
-from unpooled.jobs.kinds import Result
+from unpooled.jobs.checks import checked
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
+from unpooled.jobs.work import Result
 from unpooled.ledger import Ledger
 from unpooled.pu.federated import search
 from unpooled.run import folder as run_folder
@@ -110,7 +111,8 @@ class Attempt:
 
     def _as_a_person_would(self, party: str) -> Result:
         """What `unpooled join` does, or `unpooled resume` in a folder where a run has begun."""
-        home, private = self.root / party, self.privates[party]
+        home, job = self.root / party, checked(self.plan, party, self.privates[party])
+        peers = tuple(peer for peer in self.plan.parties if peer != party)
         resume = (home / run_folder.PLAN).exists()
         if resume:
             run_folder.private_path(home)
@@ -119,10 +121,10 @@ class Attempt:
             run_folder.keep_private(home, home.parent / f"{party}.toml")
 
         def ready() -> Linked:
-            preflight.rehearse(self.plan, party, private)
-            return lambda mailbox: Line(self, mailbox)
+            preflight.rehearse(job)
+            return lambda ledger: Line(self, Mailbox(party, peers, ledger))
 
-        return take_part(self.plan, party, private, home, ready, resume=resume)
+        return take_part(job, home, ready, resume=resume)
 
     # Events
 

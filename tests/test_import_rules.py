@@ -26,6 +26,7 @@ ORDER = [
     "align",
     "vertical",
     "pu",
+    "drawing",
     "jobs",
     "run",
     "report",
@@ -38,6 +39,7 @@ NEVER = {
     "align": {"transport"},
     "vertical": {"transport", "align"},
     "evaluate": {"transport", "session", "vertical"},
+    "drawing": {"transport", "session", "wire", "control", "ledger", "secure", "align", "vertical", "pu"},
     "report": {"transport", "session"},
 }
 """What a part must not use although it comes earlier."""

@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 from unpooled.cli import app
 from unpooled.errors import InputError
 from unpooled.jobs.files import write_toml
+from unpooled.jobs.lookalike.evaluation import EVALUATION
 from unpooled.jobs.plan import Plan
-from unpooled.report.lookalike import EVALUATION
-from unpooled.run.folder import PLAN, REPORT, RESULT, STATUS
+from unpooled.jobs.run_files import RESULT
+from unpooled.run.folder import PLAN, REPORT, STATUS
 
 ROLES = {"shop": "seeker", "telco": "passive", "bank": "active"}
 LIST = """\

@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 
 from unpooled.cli import app, jobs
 from unpooled.data import example
+from unpooled.jobs.checks import check_fits
 from unpooled.jobs.files import load_plan, load_private, write_toml
 from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.private import Private, check_fits
+from unpooled.jobs.private import Private
 from unpooled.run import folder as run_folder
 from unpooled.run.join import addresses_of
 from unpooled.run.progress import Watch

@@ -23,11 +23,12 @@ from typer.testing import CliRunner, Result
 from unpooled.align.ecdh import RaisedIds
 from unpooled.cli import app, exit_code, jobs
 from unpooled.errors import CertificateError, InputError, JobFailed, UnpooledError
-from unpooled.jobs.example_job import ROLES
 from unpooled.jobs.files import load_job, load_plan, load_private, write_toml
 from unpooled.jobs.kinds import KINDS, outline_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Policy, Private
+from unpooled.jobs.templates import ROLES
+from unpooled.jobs.work import CheckedJob
 from unpooled.run import folder as run_folder
 from unpooled.run.progress import Progress, Watch, Watcher
 from unpooled.run.simulate import simulate_job
@@ -350,10 +351,10 @@ def test_the_demo_runs_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(jobs, "spawn", spawn)
     judged: list[Any] = []
-    monkeypatch.setattr(jobs, "judge", lambda *what: judged.append(what))
+    monkeypatch.setattr(jobs, "evaluate_list", lambda *what: judged.append(what))
     monkeypatch.setattr(jobs, "write_report", lambda folder: folder / "report.html")
     said = json.loads(say("demo", "--rows", "1000", "--run", tmp_path / "demo", "--json").stdout)
-    assert judged == [(tmp_path / "demo", tmp_path / "demo" / "tables" / "truth.csv", "would_buy")]
+    assert judged == [(tmp_path / "demo" / "shop", "shop", tmp_path / "demo" / "tables" / "truth.csv", "would_buy")]
     assert said["results"] == {party: {"role": role} for party, role in ROLES.items()}
     assert load_job(tmp_path / "demo" / "tables" / "job.toml").plan.kind == "lookalike"
 
@@ -391,12 +392,10 @@ def test_a_join_on_a_terminal_draws_one_bar_and_its_log_above(
 ) -> None:
     log = logging.getLogger("unpooled.test")
 
-    def join(
-        plan: Plan, party: str, private: Private, folder: Path, watcher: Watcher, *, resume: bool
-    ) -> dict[str, Any]:
+    def join(job: CheckedJob[Any], folder: Path, watcher: Watcher, *, resume: bool) -> dict[str, Any]:
         assert not resume
         watcher(Progress("fit", 1, 7))
-        log.info("%s is connected", party)
+        log.info("%s is connected", job.party)
         watcher(Progress("score", 2, 8))
         return {}
 
@@ -411,7 +410,7 @@ def test_a_join_on_a_terminal_draws_one_bar_and_its_log_above(
     else:
         above = r"\x1b\[2K\d\d:\d\d:\d\d bank is connected\n. align: bank 0:00:\d\d\nbank fit [━╸╺]+ +1/7 "
         assert re.search(above, terminal.getvalue())
-        assert re.search(r"\nbank score [━╸╺]+ +2/8 0\.0 MB *\n", terminal.getvalue())
+        assert re.search(r"\nbank score [━╸╺]+ +2/8 0 bytes *\n", terminal.getvalue())
 
 
 def commands_of(page: Path) -> list[list[str]]:

@@ -35,8 +35,8 @@ def joined(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """What `join` was called with."""
     calls: list[tuple[Any, ...]] = []
 
-    def join(plan: Any, party: str, private: Any, folder: Path, watcher: Any, *, resume: bool) -> dict[str, Any]:
-        calls.append((plan.kind, party, private, folder, resume))
+    def join(job: Any, folder: Path, watcher: Any, *, resume: bool) -> dict[str, Any]:
+        calls.append((job.plan.kind, job.party, job.private, folder, resume))
         return {"listed": 3}
 
     monkeypatch.setattr(jobs, "join", join)

@@ -16,6 +16,7 @@ import pytest
 from unpooled.arrays import Floats
 from unpooled.data.prepare import load_preparation, transform
 from unpooled.data.table import Table, table_from_frame
+from unpooled.jobs.checks import checked
 from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.plan import Plan, fields_of
 from unpooled.jobs.private import Private
@@ -318,7 +319,8 @@ class Search:
             private = Private.model_validate(consent | self.privates.get(party, {}))
             plan = self.banks_plan or self.plan if party == "bank" else self.plan
             goes_on = self.begun > 0 if resume is None else resume
-            roles[party] = role_of(plan, party, private, home, self.tables.get(party), resume=goes_on)
+            job = checked(plan, party, private, self.tables.get(party))
+            roles[party] = role_of(job, home, resume=goes_on)
         self.begun += 1
         fields, ledgers = fields_of(self.plan, parameters_of(self.plan)), self.root / f"ledgers-{self.begun}"
         return simulate_roles(roles, fields=fields, seeds=self.seeds, guards=guards, timeout=600, folder=ledgers)

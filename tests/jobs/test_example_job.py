@@ -11,10 +11,12 @@ import pytest
 from unpooled.data import example
 from unpooled.data.sources import schema
 from unpooled.errors import PlanError
-from unpooled.jobs.example_job import ROLES, TARGET, example_job, write_job_files
+from unpooled.jobs.checks import check_fits
+from unpooled.jobs.example_job import example_job, write_job_files
 from unpooled.jobs.files import load_job, load_plan, load_private
 from unpooled.jobs.kinds import outline_of
-from unpooled.jobs.private import check_fits
+from unpooled.jobs.templates import ROLES
+from unpooled.jobs.train.kind import TARGET
 from unpooled.run.join import addresses_of
 
 

@@ -11,10 +11,11 @@ from pydantic import ValidationError
 
 from unpooled.control import PlanOffer
 from unpooled.errors import PlanError, PlanMismatch, ProtocolError
-from unpooled.jobs.kinds import faults, parameters_of
+from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.plan import Plan, agree, digest_of, fields_of
 from unpooled.run.simulate import simulate_roles
 from unpooled.session import Session
+from unpooled.settings import faults
 from unpooled.version import __version__
 from unpooled.wire import WIRE_VERSION
 

@@ -10,9 +10,11 @@ from pydantic import ValidationError
 
 from unpooled import control
 from unpooled.errors import PlanError, RefusedError
-from unpooled.jobs.kinds import check_policy, faults, outline_of
+from unpooled.jobs.checks import check_fits, check_policy
+from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.private import Policy, Private, check_fits
+from unpooled.jobs.private import Policy, Private
+from unpooled.settings import faults
 
 PLAN = Plan.model_validate(
     {

@@ -15,8 +15,9 @@ from unpooled.jobs.example_job import example_job
 from unpooled.jobs.files import write_toml
 from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.plan import Party, Plan, digest_of, fields_of
+from unpooled.jobs.run_files import RESULT
 from unpooled.ledger import Ledger, Way
-from unpooled.run.folder import LEDGER, PLAN, RESULT, STATUS
+from unpooled.run.folder import LEDGER, PLAN, STATUS
 from unpooled.run.simulate import simulate_job
 from unpooled.wire import Disclosure, disclosure_of, kind_of
 

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from unpooled.jobs.lookalike.evaluation import EVALUATION
 from unpooled.jobs.lookalike.list_files import RELIABLE
-from unpooled.report.lookalike import EVALUATION
+from unpooled.jobs.run_files import RESULT
 from unpooled.report.page import write_report
-from unpooled.run.folder import REPORT, RESULT
+from unpooled.run.folder import REPORT
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (

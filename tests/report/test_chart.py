@@ -8,7 +8,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from unpooled.report.chart import (
+from unpooled.drawing.chart import (
     HEIGHT,
     LETTER,
     WIDTH,

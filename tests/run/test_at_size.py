@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 
 from unpooled.data import example
-from unpooled.jobs.example_job import TARGET, example_job
+from unpooled.jobs.example_job import example_job
 from unpooled.jobs.kinds import KINDS, outline_of
+from unpooled.jobs.train.kind import TARGET
 from unpooled.ledger import read_ledger, reconcile_all
 from unpooled.report.page import write_report
 from unpooled.run import folder as run_folder

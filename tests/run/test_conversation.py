@@ -9,7 +9,9 @@ import pytest
 
 from unpooled.control import Abort, Goodbye, PlanOffer
 from unpooled.errors import InputError, PeerFailed, PlanError, PlanMismatch, RefusedError
+from unpooled.jobs.checks import checked
 from unpooled.jobs.plan import Plan
+from unpooled.jobs.preflight import rehearse
 from unpooled.jobs.private import Policy, Private
 from unpooled.ledger import read_ledger
 from unpooled.run.conversation import guard_of, role_of, seed_of
@@ -29,7 +31,7 @@ PLAN = Plan.model_validate(
 
 
 def role_with(policy: Policy) -> object:
-    return role_of(PLAN, "helper", Private(policy=policy), Path("nowhere"))
+    return role_of(checked(PLAN, "helper", Private(policy=policy)), Path("nowhere"))
 
 
 def test_a_plan_is_compared_first_and_goodbye_comes_last() -> None:
@@ -136,10 +138,5 @@ def test_the_guard_stops_a_message_before_it_leaves(tmp_path: Path) -> None:
 
 def test_the_engine_that_protects_nothing_does_not_run_over_a_network() -> None:
     plain = PLAN.model_copy(update={"engine": "plain"})
-    role = role_of(plain, "helper", Private(), Path("nowhere"))
-
-    class OverTheNetwork:
-        networked = True
-
-    with pytest.raises(PlanError, match="plain"):
-        role(OverTheNetwork())  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match="engine: plain"):
+        rehearse(checked(plain, "helper", Private()))

@@ -22,17 +22,17 @@ AGES = 1e9
 CHECK_THAT_TELLS = """
 from dataclasses import replace
 from unpooled.cli import main
-from unpooled.jobs.kinds import KINDS
+from unpooled.jobs import kinds
+from unpooled.jobs.check.kind import CHECK
 
 def role(session, work):
     if session.party != "coordinator":
         with session.scope("fit"), session.scope("tree", 3):
             for done in range(1001):
                 session.progress(done, 1000)
-    return KINDS_CHECK.role(session, work)
+    return CHECK.role(session, work)
 
-KINDS_CHECK = KINDS["check"]
-KINDS["check"] = replace(KINDS_CHECK, role=role)
+kinds.KINDS = (replace(CHECK, role=role),)
 main()
 """
 

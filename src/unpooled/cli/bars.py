@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console, Group
+from rich.filesize import decimal
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Drawing
@@ -67,7 +68,7 @@ def _drawn_in(drawing: Drawing) -> Watch:
                 completed=progress.done,
                 total=progress.total,
                 step=_in_words(progress.where, progress.step),
-                sent=_megabytes(progress.sent),
+                sent=decimal(progress.sent, precision=0),
                 left=rests.setdefault(party, _Rest()).after(progress, drawing.get_time()),
             )
 
@@ -87,7 +88,7 @@ def _lines(console: Console, get_time: Callable[[], float] = time.monotonic) -> 
             if now - last.get(party, began) >= _LINE_SECONDS:
                 last[party] = now
                 step = f"{_in_words(progress.where, progress.step)}, {progress.done} of {progress.total}"
-                said = [step, f"{_megabytes(progress.sent)} sent", *filter(None, [left])]
+                said = [step, f"{decimal(progress.sent, precision=0)} sent", *filter(None, [left])]
                 console.out(f"{party}: {', '.join(said)}", highlight=False)
 
     return watch
@@ -120,16 +121,6 @@ def _duration(seconds: float) -> str:
         if seconds > 1.5 * length:
             return f"{round(seconds / length)} {unit}"
     return f"{int(seconds) + 1} s"
-
-
-def _megabytes(sent: int) -> str:
-    """Bytes as they are read.
-
-    >>> _megabytes(25_000), _megabytes(123_456_789), _megabytes(5_000_000_000)
-    ('0.0 MB', '123 MB', '5.0 GB')
-    """
-    number, unit = (sent / 1e9, "GB") if sent >= 1e9 else (sent / 1e6, "MB")
-    return f"{number:.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
 
 
 def _in_words(where: str, step: str) -> str:

@@ -13,9 +13,10 @@ from pydantic import BaseModel, ValidationError
 
 from unpooled import atomic
 from unpooled.errors import PlanError
-from unpooled.jobs.kinds import faults, parameters_of
+from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.private import Private, check_certificates, check_fits
+from unpooled.jobs.private import Private, check_certificates
+from unpooled.settings import faults
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -55,13 +56,10 @@ def load_job(path: Path) -> Job:
     unknown = [name for name in sections if name not in plan.parties]
     if unknown:
         raise PlanError(f"{path}: private.{unknown[0]}: there is no such party in the plan")
-    privates = {}
-    for party in plan.parties:
-        privates[party] = _validated(path, Private, sections.get(party, {}), f"private.{party}").at(path.parent)
-        try:
-            check_fits(plan, party, privates[party])
-        except PlanError as error:
-            raise PlanError(f"{path}: private.{party}: {error}") from None
+    privates = {
+        party: _validated(path, Private, sections.get(party, {}), f"private.{party}").at(path.parent)
+        for party in plan.parties
+    }
     try:
         check_certificates(privates)
     except PlanError as error:

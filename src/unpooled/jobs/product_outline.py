@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import combinations, permutations
 from typing import Any
 
-from unpooled.errors import InputError, PlanError, RefusedError
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Policy
@@ -13,7 +12,7 @@ from unpooled.secure import plain
 from unpooled.secure.engine import Engine, HowFar, MaskSeed, Rules, Stop
 from unpooled.secure.evidence import Commitment
 from unpooled.secure.paillier import engine as paillier
-from unpooled.secure.paillier import key_holder, keys
+from unpooled.secure.paillier import key_holder
 from unpooled.secure.product import Contribution, serve
 from unpooled.secure.service_limits import MEGABYTE, Serving
 from unpooled.secure.shares import dealer
@@ -47,17 +46,6 @@ def waiting_for_end(plan: Plan) -> tuple[str, ...]:
 def waiting_outline(plan: Plan) -> list[Exchange]:
     """What those who wait are told; how often depends on how learning goes."""
     return [Exchange(plan.active, party, HowFar) for party in waiting_for_end(plan)]
-
-
-def check_engine(plan: Plan) -> None:
-    """Refuse, before the start, a plan whose products cannot be protected as it says."""
-    if plan.engine != "plain" and not plan.with_role("coordinator"):
-        raise PlanError(f"engine: {plan.engine} needs a coordinator, which sees no data")
-    if plan.engine == "paillier":
-        try:
-            keys.check_size(plan.key_bits, insecure=plan.insecure)
-        except (InputError, RefusedError) as error:
-            raise PlanError(f"key_bits: {error}") from None
 
 
 def commitments_outline(plan: Plan, *, linear: bool) -> list[Exchange]:

@@ -5,26 +5,26 @@ For that its table is read and made ready. With the rows in common alone it is l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import log2
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
+from pydantic import BaseModel
 
 from unpooled.arrays import Floats
 from unpooled.data.prepare import fit, transform
-from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.labels import features_of
-from unpooled.jobs.lookalike import job as lookalike
-from unpooled.jobs.plan import Plan
-from unpooled.jobs.private import Private
 from unpooled.jobs.product_outline import rules_of
-from unpooled.jobs.train import job as train
-from unpooled.jobs.work import begin
-from unpooled.pu.federated.search import bits_of, steps_of
+from unpooled.jobs.work import CheckedJob, begin
+from unpooled.secure.engine import Rules
 from unpooled.vertical.linear.parameters import LinearParameters
-from unpooled.vertical.trees.budget import bits_needed
 from unpooled.vertical.trees.bundles import Feature, Layout
+from unpooled.vertical.trees.parameters import AnyTrees
+
+P = TypeVar("P", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -43,22 +43,20 @@ class Answers:
         )
 
 
-def answers_of(plan: Plan, party: str, private: Private) -> Answers | None:
+def answers_of(
+    job: CheckedJob[P], model: AnyTrees | LinearParameters, most_bits: Callable[[Rules, AnyTrees, Layout, int], int]
+) -> Answers | None:
     """What a party answers at the most; None where it lends no columns to trees."""
-    parameters = parameters_of(plan)
-    if plan.parties[party].role != "passive" or not isinstance(parameters, train.Parameters | lookalike.Parameters):
+    plan, private = job.plan, job.private
+    if plan.parties[job.party].role != "passive" or isinstance(model, LinearParameters):
         return None
-    model, table = parameters.model, begin(plan, parameters, party, private, Path()).table
-    if isinstance(model, LinearParameters) or table is None:
+    table = begin(job, private.table, Path()).table
+    if table is None:
         return None
     features = features_of(table, private)
     layout = _widest(transform(fit(features, private.prepare), features).matrix, model.bins)
     rows = table.frame.height
-    if isinstance(parameters, lookalike.Parameters):
-        steps = steps_of(parameters.method, estimate=parameters.estimate)
-        bits = bits_of(rules_of(plan), model, layout, rows, steps)
-    else:
-        bits = bits_needed(rules_of(plan), model, layout, rows, models=1)
+    bits = most_bits(rules_of(plan), model, layout, rows)
     own = private.policy.maximum_bits_per_row
     most = bits if own is None else min(bits, int(own * rows))
     return Answers(plan.active, rows, most, round(rows * sum(log2(feature.size) for feature in layout.features)))

@@ -17,12 +17,9 @@ from pathlib import Path
 
 from unpooled.errors import InputError
 from unpooled.jobs.files import load_plan
-from unpooled.jobs.kinds import parameters_of
-from unpooled.jobs.lookalike import job as lookalike
+from unpooled.jobs.kinds import kind_named, parameters_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
-from unpooled.jobs.train import job as train
 from unpooled.jobs.work import WORKING
-from unpooled.pu.bags import is_bag
 from unpooled.run.audit_files import Answer, Opening, Request, Salt, read_answer, read_request
 from unpooled.run.folder import PLAN, STATUS, read_json
 from unpooled.secure.evidence import (
@@ -197,9 +194,9 @@ def _check_by(
     home: Path, plan: Plan, inputs: Mapping[str, Arrays], answered: Answer, fit: int, received: list[Line]
 ) -> Check | str:
     model, opener, shelf = _model_of(plan), answered.request.opener, home / WORKING / SECRETS
-    targets = inputs.get(TARGETS)
-    if targets and plan.kind == "lookalike" and not all(map(is_bag, targets["values"], targets["weights"])):
-        return "labels and weights are not those of bags that were drawn"
+    audited, targets = kind_named(plan.kind).audit, inputs.get(TARGETS)
+    if audited and targets and (problem := audited.problem(targets)):
+        return problem
     if isinstance(model, LinearParameters):
         return LinearCheck(model, Team(plan.active, plan.owners), opener, inputs, answered.pages)
     if opener == plan.active:
@@ -209,10 +206,10 @@ def _check_by(
 
 
 def _model_of(plan: Plan) -> AnyTrees | LinearParameters:
-    parameters = parameters_of(plan)
-    if not isinstance(parameters, train.Parameters | lookalike.Parameters):
-        raise InputError(f"a job of the kind {plan.kind} puts nothing in that could be audited")
-    return parameters.model
+    audited = kind_named(plan.kind).audit
+    if audited is None:
+        raise InputError(f"there is nothing to audit in a job of the kind {plan.kind}")
+    return audited.model(parameters_of(plan))
 
 
 def _products(lines: Iterable[Line], sender: str) -> dict[str, Line]:

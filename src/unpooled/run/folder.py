@@ -15,21 +15,14 @@ from typing import Any
 from unpooled import atomic, ledger
 from unpooled.errors import InputError, UnpooledError, cause_of, origin_of
 from unpooled.jobs.files import write_toml
-from unpooled.jobs.kinds import Result
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.work import WORKING
+from unpooled.jobs.run_files import RESULT
+from unpooled.jobs.work import WORKING, Result
 
 if sys.platform != "win32":
     import fcntl
 
-PLAN, LEDGER, LOG, STATUS, RESULT, REPORT = (
-    "plan.toml",
-    "ledger.jsonl",
-    "log.txt",
-    "status.json",
-    "result.json",
-    "report.html",
-)
+PLAN, LEDGER, LOG, STATUS, REPORT = "plan.toml", "ledger.jsonl", "log.txt", "status.json", "report.html"
 PRIVATE = "private.toml"
 _PRIVATE_PATH, _SEED, _LOCK = "private-path", "seed", "lock"
 
@@ -49,10 +42,10 @@ def create(folder: Path) -> Path:
         raise InputError(f"{folder} already holds a run; runs are never overwritten, choose another folder")
     try:
         if folder.is_dir() and any(folder.iterdir()) and folder.stat().st_mode & 0o077:
-            raise InputError(f"{folder} is open to others than its owner; type: chmod 700 {folder}, or choose another")
+            raise InputError(f"others can enter {folder}: run `chmod 700 {folder}`, or choose another folder")
         atomic.close_folder(folder)  # it names columns, and later ids: nobody else's business
     except OSError as error:
-        raise InputError(f"{folder} cannot be made: {error.strerror}") from None
+        raise InputError(f"{folder}: cannot be created: {error.strerror}") from None
     return folder
 
 
@@ -87,7 +80,7 @@ def status_kept(folder: Path, party: str, plan: Plan) -> Iterator[None]:
     """Keep `status.json` true: running, then finished or failed with the error, and the party it began with."""
     status: dict[str, Any] = {"party": party, "role": plan.parties[party].role, "kind": plan.kind, "started": _now()}
     _write_json(folder / STATUS, status | {"state": "running"})
-    with _naming(folder / PLAN):
+    with atomic.naming(folder / PLAN, "written"):
         write_toml(folder / PLAN, plan)
     try:
         yield
@@ -142,11 +135,9 @@ def kept_seed(folder: Path, seed: int, *, resume: bool) -> int:
         if kept < 0:
             raise InputError(f"{path}: cannot be read, so the run cannot be resumed")
         return kept
-    try:
+    with atomic.naming(path, "written"):
         path.parent.mkdir(mode=atomic.OWNER_ENTERS, exist_ok=True)
         atomic.write_text(path, f"{seed}\n")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
     return seed
 
 
@@ -163,7 +154,7 @@ def private_path(folder: Path) -> Path:
         return copy
     if remembered.exists():
         return Path(remembered.read_text(encoding="utf-8"))
-    raise InputError(f"{folder}: where the private settings are was not kept; name the file with --private")
+    raise InputError(f"{folder}: the path of the private file was not kept; name it with --private")
 
 
 def write_result(folder: Path, result: Result) -> None:
@@ -214,21 +205,12 @@ def purge(folder: Path, *, force: bool = False) -> list[Path]:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    with _naming(path):
+    with atomic.naming(path, "written"):
         atomic.write_bytes(path, _as_json(content))
 
 
 def _as_json(content: dict[str, Any]) -> bytes:
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Let errors such as a full disk name the file."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _taken() -> dict[str, float]:

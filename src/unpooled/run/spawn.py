@@ -15,10 +15,10 @@ from pathlib import Path
 from unpooled import atomic
 from unpooled.errors import CAUSES, InputError, JobFailed
 from unpooled.jobs.files import load_plan, write_toml
-from unpooled.jobs.kinds import Result
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, check_certificates
-from unpooled.jobs.work import WORKING
+from unpooled.jobs.run_files import RESULT
+from unpooled.jobs.work import WORKING, Result
 from unpooled.run import folder as run_folder
 from unpooled.run.progress import Watch, read_progress
 from unpooled.transport.certificates import make_trial
@@ -50,7 +50,7 @@ def spawn_again(folder: Path, watch: Watch | None = None) -> dict[str, Result]:
     """Go on with an interrupted run that `spawn` began, from its folder: same plan, addresses and certificates."""
     plan = load_plan(folder / run_folder.PLAN)
     if absent := [party for party in plan.parties if not (folder / party / WORKING).is_dir()]:
-        raise InputError(f"{folder}: the working files of {absent[0]} are gone, so the run cannot be resumed")
+        raise InputError(f"{folder}: the working files of {absent[0]} are missing, so the run cannot be resumed")
     return _run(plan, folder, watch, "resume")
 
 
@@ -69,7 +69,7 @@ def _run(plan: Plan, folder: Path, watch: Watch | None, command: str) -> dict[st
         # A slow one may have to be killed once the job has failed: that is not why it failed.
         codes |= {party: -signal.SIGTERM for party in left if codes[party] == -signal.SIGKILL}
         raise JobFailed(explain_failure(folder, codes))
-    return {party: run_folder.read_json(folder / party / run_folder.RESULT) for party in plan.parties}
+    return {party: run_folder.read_json(folder / party / RESULT) for party in plan.parties}
 
 
 def _completed(plan: Plan, privates: Mapping[str, Private], folder: Path) -> tuple[Plan, dict[str, Private]]:

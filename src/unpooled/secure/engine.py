@@ -169,6 +169,21 @@ def follow(session: Session, driver: str, news: HowFar) -> None:
     session.follow(spoken(news.where), news.done, news.total)
 
 
+def check_engine(rules: Rules, *, coordinator: bool, networked: bool = False) -> None:
+    """Refuse products that cannot be protected as the rules say, given who takes part and what they talk over."""
+    if rules.engine == "plain":
+        if networked:
+            raise PlanError("engine: plain protects nothing and is refused over a network; choose shares or paillier")
+        return
+    if not coordinator:
+        raise PlanError(f"engine: {rules.engine} needs a coordinator; it sees no data")
+    if rules.engine == "paillier":
+        try:
+            check_size(rules.key_bits, insecure=rules.insecure)
+        except (InputError, RefusedError) as error:
+            raise PlanError(f"key_bits: {error}") from None
+
+
 def open_engine(
     session: Session,
     rules: Rules,
@@ -186,17 +201,9 @@ def open_engine(
     rows; where the plan has a limit too, the lower one holds. With `evidence` the party keeps what an audit needs;
     either all parties do, or none.
     """
-    if rules.engine == "plain" and session.networked:
-        raise PlanError("engine: plain protects nothing and is refused over a network; choose shares or paillier")
-    if rules.engine != "plain" and coordinator is None:
-        raise PlanError(f"engine: {rules.engine} needs a coordinator; it sees no data")
+    check_engine(rules, coordinator=coordinator is not None, networked=session.networked)
     if driver not in parties or coordinator in parties:
         raise PlanError("parties: the driver must hold data, and the coordinator must not")
-    if rules.engine == "paillier":
-        try:
-            check_size(rules.key_bits, insecure=rules.insecure)
-        except (InputError, RefusedError) as error:
-            raise PlanError(f"key_bits: {error}") from None
     limits = most_answered, most_bits_per_row, most_splits
     engine = Engine(session, rules, tuple(parties), driver, coordinator, *limits, evidence=evidence)
     with session.scope("seeds"):

@@ -12,9 +12,10 @@ from unpooled.data import example
 from unpooled.data.prepare import load_preparation
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import PlanError, RefusedError
+from unpooled.jobs.checks import check_policy
 from unpooled.jobs.example_job import example_job
 from unpooled.jobs.files import Job
-from unpooled.jobs.kinds import check_policy, outline_of
+from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.ledger import reconcile

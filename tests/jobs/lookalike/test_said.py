@@ -13,10 +13,11 @@ from typer.testing import CliRunner
 from unpooled import control
 from unpooled.cli import app
 from unpooled.errors import PlanError, RefusedError
+from unpooled.jobs.checks import check_fits, check_policy
 from unpooled.jobs.example_job import example_job
-from unpooled.jobs.kinds import check_policy, outline_of
+from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.lookalike.list_files import Lookalikes
-from unpooled.jobs.private import Consent, Policy, Private, check_fits
+from unpooled.jobs.private import Consent, Policy, Private
 from unpooled.ledger import Record, reconcile_all
 from unpooled.transport.memory import MemoryTransport
 from unpooled.wire import Frame, disclosure_of, kind_of

@@ -12,6 +12,7 @@ import pytest
 
 from unpooled.data.table import table_from_frame
 from unpooled.errors import InputError, PlanError
+from unpooled.jobs.checks import checked
 from unpooled.jobs.kinds import outline_of, parameters_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.preflight import rehearse
@@ -34,7 +35,7 @@ def test_each_party_keeps_its_own_part_for_its_own_eyes(learning: Any) -> None:
     own["bank"] = kept | {"aligned.csv", "predictions.csv"}
     for party, names in own.items():
         files = {path.name: path.stat().st_mode & 0o777 for path in (run / party).iterdir()}
-        assert files.keys() == always | names | ({".working", "audit.jsonl"} if names else set())
+        assert files.keys() == always | names | {".working"} | ({"audit.jsonl"} if names else set())
         assert {files[name] for name in names} <= {0o600}
     aligned = [pl.read_csv(run / party / "aligned.csv") for party in ("telco", "bank", "railway")]
     assert aligned[0].equals(aligned[1])
@@ -213,7 +214,7 @@ def test_a_target_is_looked_for_before_the_start(learning: Any) -> None:
     learning.frames["bank"].write_csv(learning.root / "bank.csv")
     table = {"path": learning.root / "bank.csv", "id": "id"}
     plan = learning.plan()
-    columns = rehearse(plan, "bank", Private.model_validate({"table": table, "target": "buys"})).columns
+    columns = rehearse(checked(plan, "bank", Private.model_validate({"table": table, "target": "buys"}))).columns
     assert {"buys", "age"} <= columns.keys()
     for change, reason in (
         ({"target": "bought"}, r"bank: .*bank\.csv: column 'bought': target"),
@@ -221,8 +222,10 @@ def test_a_target_is_looked_for_before_the_start(learning: Any) -> None:
         ({"target": "buys", "table": table | {"columns": ["age"]}}, "column 'buys': target"),
     ):
         with pytest.raises(InputError, match=reason):
-            rehearse(plan, "bank", Private.model_validate({"table": table} | change))
+            rehearse(checked(plan, "bank", Private.model_validate({"table": table} | change)))
     with pytest.raises(InputError, match="column 'buys': classes is 0"):
         rehearse(
-            learning.plan(model={"classes": 0}), "bank", Private.model_validate({"table": table, "target": "buys"})
+            checked(
+                learning.plan(model={"classes": 0}), "bank", Private.model_validate({"table": table, "target": "buys"})
+            )
         )

@@ -16,6 +16,7 @@ from unpooled.arrays import Bools, Floats
 from unpooled.data.prepare import load_preparation, transform
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import InputError, PlanError, RefusedError
+from unpooled.jobs.checks import checked
 from unpooled.jobs.kinds import outline_of, parameters_of
 from unpooled.jobs.preflight import rehearse
 from unpooled.jobs.private import Private
@@ -326,20 +327,20 @@ def test_a_damaged_part_is_found_before_the_start(trained: Any) -> None:
     plan, table = trained.plan("predict"), trained.root / "telco.csv"
     trained.frames["telco"].write_csv(table)
     private = Private.model_validate({"table": {"path": table, "id": "id"}, "model": trained.root / "run" / "telco"})
-    assert rehearse(plan, "telco", private).columns.keys() == {"calls", "data", "tariff"}
+    assert rehearse(checked(plan, "telco", private)).columns.keys() == {"calls", "data", "tariff"}
     folder = copied(trained.root / "run" / "telco", trained.root / "damaged")
     whole = (folder / "model.json").read_text()
     for text in (whole.replace('"outputs":1', '"outputs":2'), whole.replace('"limit"', '"limits"'), whole[:-9]):
         (folder / "model.json").write_text(text)
         with pytest.raises(InputError, match=r"^telco: .*damaged/model\.json: "):
-            rehearse(plan, "telco", private.model_copy(update={"model": folder}))
+            rehearse(checked(plan, "telco", private.model_copy(update={"model": folder})))
     for other in ("railway", "bank"):
         with pytest.raises(InputError, match=rf"^telco: .*{other}/model\.json: "):
-            rehearse(plan, "telco", private.model_copy(update={"model": trained.root / "run" / other}))
+            rehearse(checked(plan, "telco", private.model_copy(update={"model": trained.root / "run" / other})))
     mixed = copied(trained.root / "run" / "telco", trained.root / "mixed")
     shutil.copy(trained.root / "run" / "railway" / "preparation.json", mixed)
     with pytest.raises(InputError, match=r"telco: .*mixed: model\.json .*preparation\.json"):
-        rehearse(plan, "telco", private.model_copy(update={"model": mixed}))
+        rehearse(checked(plan, "telco", private.model_copy(update={"model": mixed})))
 
 
 def test_a_model_of_other_owners_is_found_before_the_start(trained: Any) -> None:

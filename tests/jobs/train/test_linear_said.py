@@ -9,7 +9,8 @@ import pytest
 
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import RefusedError
-from unpooled.jobs.kinds import check_policy, outline_of
+from unpooled.jobs.checks import check_policy
+from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.private import Policy
 from unpooled.ledger import Record, reconcile_all
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from unpooled.errors import RefusedError
+from unpooled.jobs.checks import check_policy
 from unpooled.jobs.files import load_plan, write_toml
-from unpooled.jobs.kinds import check_policy, outline_of
+from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.private import Policy
 from unpooled.ledger import Record, read_ledger, reconcile_all
 from unpooled.vertical.trees.model import Part, load

@@ -17,7 +17,6 @@ from unpooled.checkpoint import open_checkpoint
 from unpooled.data.prepare import Preparation, transform
 from unpooled.data.prepare import fit as fit_preparation
 from unpooled.data.table import Table
-from unpooled.errors import PlanError
 from unpooled.jobs import model_files
 from unpooled.jobs.align import job as align
 from unpooled.jobs.labels import features_of
@@ -30,7 +29,6 @@ from unpooled.jobs.private import Private
 from unpooled.jobs.product_outline import (
     answered_in,
     answering_limits,
-    check_engine,
     rules_of,
     served,
     waiting_for_end,
@@ -142,7 +140,7 @@ class Parameters(align.Parameters):
 
 def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     """Every party's part: align, make ready, learn, deliver."""
-    plan, places = work.plan, places_of(work.plan, work.parameters)
+    plan, places = work.plan, align.places_of(work.plan, work.parameters)
     if session.party == places.seeker and work.table is not None:
         return _seek(session, work, places, work.table)
     common = align.common_rows(session, work, places)
@@ -167,7 +165,7 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
 
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     """What a search says; how often depends on the rows, and on how learning goes."""
-    places = places_of(plan, parameters)
+    places = align.places_of(plan, parameters)
     active, model = plan.active, parameters.model
     said = align.outline(plan, parameters)
     for party in plan.with_role("passive"):
@@ -179,16 +177,6 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     for party in plan.with_role("passive"):
         said.append(Exchange(active, party, NoMoreBags, 1, 50))
     return [*said, Exchange(active, places.seeker or "", Lookalikes, 1)]
-
-
-def places_of(plan: Plan, parameters: Parameters) -> Places:
-    """Who does what in a plan; PlanError if its parties cannot find look-alikes."""
-    check_engine(plan)
-    if not plan.with_role("seeker"):
-        raise PlanError("parties: lookalike takes a seeker, who knows some positives")
-    if not plan.with_role("passive"):
-        raise PlanError("parties: lookalike takes a passive party at least, besides the active one")
-    return align.places_of(plan, parameters)
 
 
 def _known(session: Session, work: Work[Parameters], places: Places, common: align.Common) -> Bools | None:

@@ -24,7 +24,6 @@ from unpooled.jobs.private import Private
 from unpooled.jobs.product_outline import answering_limits, rules_of
 from unpooled.jobs.train import linear as train_linear
 from unpooled.jobs.train import trees
-from unpooled.jobs.train.job import check_owners_only
 from unpooled.jobs.work import Work, asked_before
 from unpooled.secure.engine import Engine, MaskSeed, agreed_seeds
 from unpooled.session import Session
@@ -52,7 +51,7 @@ class Parameters(align.Parameters):
 
 def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     """Every party's part: bring the model, align the new rows, score them together."""
-    places = places_of(work.plan, work.parameters)
+    places = align.places_of(work.plan, work.parameters)
     if work.table is None:
         align.common_rows(session, work, places)
         return {}
@@ -63,7 +62,6 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
 
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     """What a prediction says; the model says which of the ways to score rows it takes."""
-    places_of(plan, parameters)
     active, passive = plan.active, plan.with_role("passive")
     said = [Exchange(active, party, ModelKind, 1, 60) for party in passive]
     said += align.outline(plan, parameters)
@@ -76,12 +74,6 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     for party in passive:
         said += [replace(one, only_if=_LINEAR) for one in train_linear.scoring_outline(active, party)]
     return said
-
-
-def places_of(plan: Plan, parameters: Parameters) -> Places:
-    """Who does what in a plan; PlanError if its parties cannot predict together."""
-    check_owners_only(plan)
-    return align.places_of(plan, parameters)
 
 
 def _predict(session: Session, work: Work[Parameters], places: Places, table: Table) -> dict[str, Any]:

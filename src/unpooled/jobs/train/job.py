@@ -13,7 +13,6 @@ from unpooled.arrays import Bools, Floats
 from unpooled.data.prepare import Preparation, transform
 from unpooled.data.prepare import fit as fit_preparation
 from unpooled.data.table import Table
-from unpooled.errors import PlanError
 from unpooled.jobs import model_files, scores
 from unpooled.jobs.align import job as align
 from unpooled.jobs.labels import Labels, check_columns, features_of, labels_of
@@ -23,7 +22,6 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.product_outline import (
     answered_in,
     answering_limits,
-    check_engine,
     rules_of,
     served,
     waiting_for_end,
@@ -120,19 +118,9 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
 
 def places_of(plan: Plan, parameters: Parameters) -> Places:
     """Who does what in a plan; PlanError if its parties cannot learn together."""
-    check_owners_only(plan)
-    check_engine(plan)
     if isinstance(parameters.model, LinearParameters):
         train_linear.check_plan(plan, parameters.model)
     return align.places_of(plan, parameters)
-
-
-def check_owners_only(plan: Plan) -> None:
-    """Refuse a plan with a seeker, or with nobody to learn with."""
-    if plan.with_role("seeker"):
-        raise PlanError(f"parties: {plan.kind} has no seeker: labels are a column of the active party")
-    if not plan.with_role("passive"):
-        raise PlanError(f"parties: {plan.kind} takes a passive party at least, besides the active one")
 
 
 def notes_of(parameters: Parameters) -> list[str]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from unpooled.drawing.html import render
+from unpooled.jobs.check.job import Parameters
+from unpooled.jobs.run_files import RunFiles, Section, result_of
 
-from unpooled.report.gather import PartyFiles, Story
+_TEMPLATE = Path(__file__).with_name("section.html")
 
 
 @dataclass(frozen=True)
@@ -52,23 +55,9 @@ class CheckResult:
     links: tuple[Connection, ...]
 
 
-@dataclass(frozen=True)
-class CheckSection:
-    """Every party's result, None where there is none that can be read, and all connections with who measured them."""
-
-    results: Mapping[str, CheckResult | None]
-    connections: tuple[tuple[str, Connection], ...]
-
-
-def check_section(story: Story) -> CheckSection:
-    """What the results of a check say."""
-    results = {name: _result(party) for name, party in story.parties.items()}
-    connections = tuple((name, link) for name, result in results.items() if result for link in result.links)
-    return CheckSection(results, connections)
-
-
-def _result(party: PartyFiles) -> CheckResult | None:
-    try:
-        return TypeAdapter(CheckResult).validate_python(party.result)
-    except ValidationError:
-        return None
+def section(run: RunFiles, parameters: Parameters) -> Section:
+    """What the results of a check say: every party's, None where there is none, and all connections."""
+    results = {name: result_of(party, CheckResult) for name, party in run.parties.items()}
+    connections = [(name, link) for name, result in results.items() if result for link in result.links]
+    html = render(_TEMPLATE, run=run, results=results, connections=connections, round_trips=parameters.round_trips)
+    return Section("", html)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pydantic import FiniteFloat, NonNegativeInt
 
-from unpooled.report.align import AlignSection, align_section
-from unpooled.report.chart import Chart, histogram_chart
-from unpooled.report.gather import Story
-from unpooled.report.measures import Measure, best_known, measures_of
-from unpooled.report.results import Histogram, Told, learnt, result_of
-from unpooled.report.words import listed, many
+from unpooled.drawing.chart import Chart, histogram_chart
+from unpooled.drawing.html import render
+from unpooled.drawing.measures import best_known, measures_of
+from unpooled.drawing.words import listed, many
+from unpooled.jobs.align.section import alignment_html
+from unpooled.jobs.predict.job import Parameters
+from unpooled.jobs.run_files import Histogram, RunFiles, Section, learnt
 
+_TEMPLATE = Path(__file__).with_name("section.html")
 SETS = ("new",)
 
 
@@ -37,37 +40,23 @@ class PredictResult:
     unknown_labels: NonNegativeInt = 0
 
 
-@dataclass(frozen=True)
-class PredictSection:
-    """What the results that are here say; `predicted` is the active party's, None where it is not one of them.
-
-    `unseen` counts for each party's columns the cells with a level that was not there when the model was made.
-    """
-
-    headline: str
-    predicted: PredictResult | None
-    histogram: Chart | None
-    measures: tuple[Measure, ...]
-    unseen: Mapping[str, Mapping[str, int]]
-    told: Mapping[str, tuple[Told, ...]]
-    alignment: AlignSection | None
-
-
-def predict_section(story: Story) -> PredictSection:
+def section(run: RunFiles, parameters: Parameters) -> Section:
     """What the results of a job that predicts say."""
-    active, passive = story.plan.active, story.plan.with_role("passive")
-    owners = [name for name in (*passive, active) if name in story.parties]
-    results = {name: result for name in owners if (result := result_of(story.parties[name], PredictResult))}
-    predicted = results.get(active)
-    return PredictSection(
-        headline=_headline(active, passive, results),
+    active, passive = run.plan.active, run.plan.with_role("passive")
+    results = run.results([*passive, active], PredictResult)
+    predicted, headline = results.get(active), _headline(active, passive, results)
+    html = render(
+        _TEMPLATE,
+        run=run,
+        headline=headline,
         predicted=predicted,
         histogram=_histogram(predicted) if predicted else None,
         measures=measures_of(predicted.metrics, SETS) if predicted else (),
         unseen={name: result.unseen for name, result in results.items() if result.unseen},
-        told=learnt(story, active, passive),
-        alignment=align_section(story),
+        told=learnt(run, active, passive),
+        alignment=alignment_html(run, parameters),
     )
+    return Section(headline, html)
 
 
 def _histogram(predicted: PredictResult) -> Chart | None:
@@ -87,4 +76,4 @@ def _headline(active: str, passive: Sequence[str], results: Mapping[str, Predict
     owners = listed([*passive, active])
     made = f"{active} has predictions for {many(predicted.common, 'row')} that {owners} have in common."
     judged = best_known(predicted.metrics.get("new", {}))
-    return f"{made} Compared with what is true, they have {judged}." if judged else made
+    return f"{made} Compared with the truth, they have {judged}." if judged else made

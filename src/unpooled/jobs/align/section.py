@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from pydantic import NonNegativeInt, TypeAdapter, ValidationError
+from pydantic import NonNegativeInt
 
 from unpooled.align.rows import Places
+from unpooled.drawing.html import render
+from unpooled.drawing.words import listed
 from unpooled.errors import PlanError
+from unpooled.jobs.align.funnel import Funnel, Tally, funnel_of
 from unpooled.jobs.align.job import ALIGNED, Parameters, places_of
-from unpooled.jobs.kinds import parameters_of
-from unpooled.report.funnel import Funnel, Tally, funnel_of
-from unpooled.report.gather import PartyFiles, Story
-from unpooled.report.words import listed
+from unpooled.jobs.run_files import RunFiles, Section, result_of
+
+_TEMPLATE = Path(__file__).with_name("section.html")
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class AlignResult:
 
 @dataclass(frozen=True)
 class AlignSection:
-    """Every party's result, None where there is none that can be read, what they amount to, and the picture of it.
+    """Every party's result, None where there is none, what they amount to, and the picture of it.
 
     `learnt` says in words what a party was told, and nothing of one that did not get that far. `asked_about` is what
     the seeker alone knows of the number in common. `listed` is how many look-alikes came of it, where they were sought.
@@ -51,16 +54,28 @@ class AlignSection:
     funnel: Funnel | None
 
 
-def align_section(story: Story) -> AlignSection | None:
+def section(run: RunFiles, parameters: Parameters) -> Section:
+    """The section of a job that only aligns."""
+    return Section("", alignment_html(run, parameters))
+
+
+def alignment_html(run: RunFiles, parameters: Parameters) -> str:
+    """How rows were aligned, for the section of any job that begins with it; empty if the plan cannot be aligned."""
+    found = alignment(run, parameters)
+    return render(_TEMPLATE, run=run, section=found) if found else ""
+
+
+def alignment(run: RunFiles, parameters: Parameters) -> AlignSection | None:
     """What the results of a job that aligns rows say of that; None if the plan is not one that could be aligned."""
-    settings = parameters_of(story.plan)
-    parameters = Parameters.model_validate(settings.model_dump(include=set(Parameters.model_fields)))
     try:
-        places = places_of(story.plan, parameters)
+        places = places_of(run.plan, parameters)
     except PlanError:
         return None
     in_ring = parameters.psi == "ecdh" and bool(places.passive and places.coordinator)
-    results = {name: _result(party) for name, party in story.parties.items()}
+    results = {
+        name: None if name == places.coordinator else result_of(party, AlignResult)
+        for name, party in run.parties.items()
+    }
     owned = {name: result for name in (*places.passive, places.active) if (result := results.get(name))}
     common = next((result.common for result in owned.values() if result.common is not None), None)
     active, asked = owned.get(places.active), results.get(places.seeker or "")
@@ -68,11 +83,11 @@ def align_section(story: Story) -> AlignSection | None:
     listed = active.listed if active and positives is not None else None
     return AlignSection(
         places=places,
-        method="ECDH on ristretto255" if parameters.psi == "ecdh" else f"blind RSA, {story.plan.key_bits} bits",
+        method="ECDH on ristretto255" if parameters.psi == "ecdh" else f"blind RSA, {run.plan.key_bits} bits",
         results=results,
         learnt={
             name: _learnt(places, in_ring, name, results[name])
-            for name, party in story.parties.items()
+            for name, party in run.parties.items()
             if results[name] or (name == places.coordinator and party.state == "finished")
         },
         common=common,
@@ -81,19 +96,12 @@ def align_section(story: Story) -> AlignSection | None:
         listed=listed,
         digests={name: result.digest for name, result in owned.items() if result.digest},
         files=[
-            ALIGNED if story.teller else f"{name}/{ALIGNED}"
+            ALIGNED if run.owner else f"{name}/{ALIGNED}"
             for name in owned
-            if (story.parties[name].folder / ALIGNED).exists()
+            if (run.parties[name].folder / ALIGNED).exists()
         ],
         funnel=_funnel(places, results, common, positives, listed),
     )
-
-
-def _result(party: PartyFiles) -> AlignResult | None:
-    try:
-        return TypeAdapter(AlignResult).validate_python(party.result)
-    except ValidationError:
-        return None
 
 
 def _funnel(
