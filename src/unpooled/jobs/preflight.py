@@ -10,6 +10,8 @@ from unpooled.data.sources import schema
 from unpooled.errors import PlanError
 from unpooled.jobs.kinds import check_policy, parameters_of
 from unpooled.jobs.labels import check_columns
+from unpooled.jobs.learning import check_prepared
+from unpooled.jobs.lookalike import job as lookalike
 from unpooled.jobs.model_files import check_saved, reading
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, check_fits
@@ -41,6 +43,9 @@ def rehearse(plan: Plan, party: str, private: Private, *, joins: bool = False) -
     """
     check_fits(plan, party, private)
     check_policy(plan, party, private.policy)
+    parameters = parameters_of(plan)
+    if isinstance(parameters, train.Parameters | lookalike.Parameters):
+        check_prepared(plan, parameters.model, party, private)
     origin = "none"
     kinds: dict[str, Kind] = {}
     if plan.kind == "predict" and private.model:
@@ -48,7 +53,6 @@ def rehearse(plan: Plan, party: str, private: Private, *, joins: bool = False) -
     if settings := reading(plan, party, private):
         origin, kinds = settings.origin, schema(settings, party)
         check_limits(private.prepare, kinds, party, origin)
-        parameters = parameters_of(plan)
         if isinstance(parameters, train.Parameters):
             check_columns(private, kinds, party, origin, parameters.model.classes)
     certificates = "made for the run"

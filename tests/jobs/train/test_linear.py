@@ -20,18 +20,18 @@ from unpooled.jobs.kinds import outline_of, parameters_of
 from unpooled.jobs.preflight import rehearse
 from unpooled.jobs.private import Private
 from unpooled.jobs.train.job import Parameters, notes_of
-from unpooled.jobs.train.linear import set_aside
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.engine import Rules, open_engine
 from unpooled.session import Session
 from unpooled.vertical.linear import fitting, predictor
 from unpooled.vertical.linear.descent import order_of
+from unpooled.vertical.linear.learner import shown_test as set_aside
 from unpooled.vertical.linear.model import LinearModel, LinearPart
 from unpooled.vertical.linear.parameters import LinearParameters
+from unpooled.vertical.model_file import load
 from unpooled.vertical.numbers import sigmoid, softmax
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team
-from unpooled.vertical.trees.model import load
 
 TASKS = {"buys": 2, "group": 3, "amount": 0}
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}

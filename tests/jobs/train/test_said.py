@@ -13,7 +13,8 @@ from unpooled.jobs.kinds import check_policy, outline_of
 from unpooled.jobs.private import Policy, Private
 from unpooled.ledger import Record, read_ledger, reconcile_all
 from unpooled.run.spawn import spawn
-from unpooled.vertical.trees.model import Part, load
+from unpooled.vertical.model_file import load
+from unpooled.vertical.trees.model import Part
 
 TASKS = {"buys": 2, "group": 3, "amount": 0}
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}

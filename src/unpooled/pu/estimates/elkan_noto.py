@@ -14,8 +14,8 @@ import numpy as np
 from unpooled.arrays import Bools, Floats
 from unpooled.errors import InputError
 from unpooled.pu.bags import Bag, Learn, outside_means
+from unpooled.vertical.targets import SEEDS
 
-_SEEDS = 2**63
 _MOST = 1.0 - 1e-9
 
 
@@ -76,5 +76,5 @@ def fold_bags(
         inside = np.where(fold == number, 0.0, weights)
         if balanced:
             inside = np.where(positive, inside * inside[~positive].sum() / inside[positive].sum(), inside)
-        bags.append(Bag(positive, inside, int(rng.integers(_SEEDS))))
+        bags.append(Bag(positive, inside, int(rng.integers(SEEDS))))
     return bags

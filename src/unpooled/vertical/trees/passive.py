@@ -16,9 +16,10 @@ from unpooled.secure.calls import Call, Inputs, OneHot
 from unpooled.secure.engine import count_bits, count_splits
 from unpooled.secure.product import forget, product
 from unpooled.session import ITEM_BYTES
+from unpooled.vertical.inputs import COLUMNS
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.audit_trail import COLUMNS, about_hidden_nodes, about_nodes, columns_kept, evidence_of
+from unpooled.vertical.trees.audit_trail import about_hidden_nodes, about_nodes, columns_kept
 from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.budget import groups_of, merged_bits
 from unpooled.vertical.trees.bundles import Feature, Layout
@@ -47,11 +48,11 @@ def lend(
 ) -> tuple[bytes, SplitTable]:
     """Take part until the active party has finished; the name of its models, and the splits that are this party's.
 
-    Groups of trees that are in the notebook are behind it already, and so is what was asked for them.
+    Groups of trees that are in the notebook have grown already.
     """
     session, table = team.session, SplitTable()
     session.send(team.active, lent_columns(own))
-    if evidence := evidence_of(team):
+    if evidence := team.evidence:
         evidence.commit(session, [team.active], COLUMNS, columns_kept(own))
     begin = session.recv(team.active, messages.Begin)
     if begin.rows != len(own.columns):
@@ -65,13 +66,10 @@ def lend(
         )
     if evidence:
         evidence.take_commitment(session, team.active)
-    done, left, counts = 0, models * parameters.trees * outputs_of(parameters), team.products.counted
+    done, left = 0, models * parameters.trees * outputs_of(parameters)
     if notebook:
         done, left = len(notebook), left - sum(int(page["trees"]) for page in notebook.pages())
-        page = notebook.read(done - 1)
-        table = splits_from(page)
-        for name, counted in counts.items():
-            counted[team.digest] = max(counted[team.digest], int(page[name]))
+        table = splits_from(notebook.read(done - 1))
     while isinstance(trees := session.recv(team.active, messages.Trees, messages.Finished), messages.Trees):
         left -= len(trees.names)
         if left < 0 or done == begin.groups:
@@ -84,8 +82,7 @@ def lend(
             evidence.group = done
         _grow(team, parameters, own, table, trees)
         if notebook is not None:
-            kept = {name: np.array(counted[team.digest]) for name, counted in counts.items()}
-            notebook.write(**page_of_splits(table), trees=np.array(len(trees.names)), **kept)
+            notebook.write(**page_of_splits(table), trees=np.array(len(trees.names)))
         session.progress(done, begin.groups)
     return begin.name, table
 
