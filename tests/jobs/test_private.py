@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from unpooled import control
 from unpooled.errors import PlanError, RefusedError
 from unpooled.jobs.kinds import check_policy, faults, outline_of
 from unpooled.jobs.plan import Plan
@@ -157,7 +158,7 @@ def test_who_predicts_has_a_part_of_a_model() -> None:
             check_fits(predict, party, Private.model_validate({"table": TABLE}))
 
 
-OWN = [exchange for exchange in outline_of(PLAN) if not exchange.kind.startswith("control.")]
+OWN = [exchange for exchange in outline_of(PLAN) if exchange.kind not in control.KINDS]
 
 
 @pytest.mark.parametrize("exchange", OWN, ids=lambda e: f"{e.sender}-{e.receiver}-{e.message.__name__}")

@@ -21,7 +21,7 @@ from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.private import Policy, Private
 from unpooled.jobs.work import WORKING, Work, evidence_for
 from unpooled.secure.engine import Engine, HowFar, Rules, open_engine
-from unpooled.secure.outline import Exchange, Setup
+from unpooled.secure.outline import Exchange, Setup, engine_outline
 from unpooled.secure.paillier.keys import check_size
 from unpooled.secure.product import serve
 from unpooled.secure.service_limits import MEGABYTE, Serving
@@ -88,13 +88,16 @@ def _waiting(plan: Plan) -> tuple[str, ...]:
     return (*plan.with_role("seeker"), *coordinators)
 
 
-def learning_outline(plan: Plan, parameters: LearnerParameters) -> tuple[list[Exchange], list[Exchange]]:
-    """What is sent besides the alignment: once, and for each fit."""
-    active = plan.active
-    once = [Exchange(active, party, HowFar) for party in _waiting(plan)]
-    for party in plan.with_role("passive"):
-        once += [Exchange(party, active, CheckpointAt, 1, 60), Exchange(active, party, ResumeFrom, 1, 60)]
-    return once, learner_of(parameters).outline(setup_of(plan), parameters)
+def learning_outline(
+    plan: Plan, parameters: LearnerParameters
+) -> tuple[list[Exchange], list[Exchange], list[Exchange]]:
+    """What is sent besides the alignment: before the first fit, in each fit, and after the last."""
+    setup = setup_of(plan)
+    begin, end = engine_outline(setup)
+    begin += [Exchange(setup.active, party, HowFar) for party in _waiting(plan)]
+    begin += [Exchange(party, setup.active, CheckpointAt, 1, 60) for party in setup.passive]
+    begin += [Exchange(setup.active, party, ResumeFrom, 1, 60) for party in setup.passive]
+    return begin, learner_of(parameters).outline(setup, parameters), end
 
 
 def open_products(

@@ -70,32 +70,32 @@ def commitments_outline(setup: Setup, *, all_owners: bool) -> list[Exchange]:
     return [Exchange(one, other, Commitment, times.get(one, 1), 100 * times.get(one, 1)) for one, other in pairs]
 
 
+def engine_outline(setup: Setup) -> tuple[list[Exchange], list[Exchange]]:
+    """What is sent once, however many products there are: before the first one, and after the last."""
+    owners, rules, coordinator = setup.owners, setup.rules, setup.coordinator or ""
+    begin = [Exchange(first, second, MaskSeed, 1, 100) for first, second in combinations(owners, 2)]
+    if rules.engine == "paillier":
+        begin += [Exchange(coordinator, owner, key_holder.SharedKey, 1, rules.key_bits * 5 // 4) for owner in owners]
+    return begin, [] if rules.engine == "plain" else [Exchange(setup.active, coordinator, Stop, 1, 50)]
+
+
 def products_outline(setup: Setup, *, hidden_nodes: bool) -> list[Exchange]:
     """What products of passive parties' bins with the active party's numbers say; it is the one who is shown them."""
     active, passive, coordinator = setup.active, setup.passive, setup.coordinator or ""
-    seeds = [Exchange(first, second, MaskSeed, 1, 100) for first, second in combinations(setup.owners, 2)]
     shown = [Exchange(party, active, Contribution) for party in passive]
     if setup.rules.engine == "plain":
-        return [*seeds, *(Exchange(party, active, plain.Shown) for party in passive), *shown]
-    stop = Exchange(active, coordinator, Stop, 1, 50)
+        return [*(Exchange(party, active, plain.Shown) for party in passive), *shown]
     if setup.rules.engine == "paillier":
         return [
-            *seeds,
-            *(
-                Exchange(coordinator, owner, key_holder.SharedKey, 1, setup.rules.key_bits * 5 // 4)
-                for owner in setup.owners
-            ),
             *(Exchange(active, party, paillier.EncryptedRows) for party in passive),
             Exchange(active, coordinator, key_holder.Decrypt),
             *(Exchange(party, coordinator, key_holder.MaskedSums) for party in passive),
             Exchange(coordinator, active, key_holder.Decrypted),
             *shown,
-            stop,
         ]
     counted = setup.rules.count_rows and not hidden_nodes
     cheaper = "for columns of few bins" if counted else ""
     return [
-        *seeds,
         Exchange(active, coordinator, dealer.Deal),
         *(Exchange(coordinator, party, dealer.Dealt) for party in passive),
         Exchange(coordinator, active, dealer.Dealt, only_if=cheaper),
@@ -103,7 +103,6 @@ def products_outline(setup: Setup, *, hidden_nodes: bool) -> list[Exchange]:
         *(Exchange(party, active, shares.Hidden, only_if=cheaper) for party in passive),
         *(Exchange(party, active, shares.Orders) for party in passive if counted),
         *shown,
-        stop,
     ]
 
 
@@ -121,7 +120,6 @@ def dense_products_outline(setup: Setup, *, shown: bool) -> list[Exchange]:
         in_loss = shown and owners.index(left) < owners.index(right)
         return "" if left == active or in_loss else f"if {left} has columns"
 
-    seeds = [Exchange(first, second, MaskSeed, 1, 100) for first, second in combinations(owners, 2)]
     told = [
         Exchange(sender, owner, Contribution, only_if="" if owner == active else f"if {owner} has columns")
         for sender, owner in pairs
@@ -129,13 +127,10 @@ def dense_products_outline(setup: Setup, *, shown: bool) -> list[Exchange]:
     ]
     if setup.rules.engine == "plain":
         sent = [Exchange(one, other, plain.Shown, only_if=multiplied(one, other)) for one, other in pairs]
-        return [*seeds, *sent, *told]
-    stop = Exchange(active, coordinator, Stop, 1, 50)
+        return [*sent, *told]
     if setup.rules.engine == "paillier":
         lefts = {owner: [multiplied(owner, other) for other in owners if other != owner] for owner in owners}
         return [
-            *seeds,
-            *(Exchange(coordinator, owner, key_holder.SharedKey, 1, setup.rules.key_bits * 5 // 4) for owner in owners),
             *(Exchange(one, other, paillier.EncryptedRows, only_if=multiplied(other, one)) for one, other in pairs),
             Exchange(active, coordinator, key_holder.Decrypt),
             *(
@@ -152,10 +147,8 @@ def dense_products_outline(setup: Setup, *, shown: bool) -> list[Exchange]:
                 for owner in owners
             ),
             *told,
-            stop,
         ]
     return [
-        *seeds,
         Exchange(active, coordinator, dealer.Deal),
         *(Exchange(coordinator, owner, dealer.Dealt) for owner in owners),
         *(
@@ -165,5 +158,4 @@ def dense_products_outline(setup: Setup, *, shown: bool) -> list[Exchange]:
             for one, other in pairs
         ),
         *told,
-        stop,
     ]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from unpooled import control
 from unpooled.cli import app
 from unpooled.errors import PlanError, RefusedError
 from unpooled.jobs.example_job import example_job
@@ -68,7 +69,7 @@ def test_the_outline_is_what_is_said(seeking: Any, settings: dict[str, Any], mod
 
 def test_everything_is_said_in_a_scope_of_its_step(seeking: Any) -> None:
     ledgers = seeking.run(seeking.plan()).ledgers
-    scopes = {e.scope for record in ledgers.values() for e in record.entries if not e.kind.startswith("control.")}
+    scopes = {e.scope for record in ledgers.values() for e in record.entries if e.kind not in control.KINDS}
     assert {scope.split("/")[0] for scope in scopes} == {"align", "find", "deliver"}
     groups = {scope.split("/")[1] for scope in scopes if " bags" in scope}
     assert groups == {

@@ -233,5 +233,5 @@ def test_bad_input() -> None:
         find(alone(), BASES["gbdt"], columns, np.zeros(ROWS, bool), METHODS["vfpu"], SEED)
     with pytest.raises(InputError, match="positives: all rows are"):
         find(alone(), BASES["gbdt"], columns, np.ones(ROWS, bool), METHODS["vfpu"], SEED)
-    with pytest.raises(InputError, match="tells two apart"):
+    with pytest.raises(InputError, match="classes: must be 2"):
         find(alone(), GbdtParameters(classes=3), columns, known(), METHODS["vfpu"], SEED)

@@ -37,8 +37,7 @@ from unpooled.pu.federated import search
 from unpooled.pu.federated.messages import NextBags, NoMoreBags
 from unpooled.pu.ranking import Ranking
 from unpooled.pu.settings import BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
-from unpooled.secure.engine import HowFar, MaskSeed, Stop, follow
-from unpooled.secure.paillier.key_holder import SharedKey
+from unpooled.secure.engine import HowFar, follow
 from unpooled.secure.product import finish
 from unpooled.session import Session
 from unpooled.settings import tag_by
@@ -49,8 +48,6 @@ from unpooled.vertical.team import Team
 _SPIES = 0.2
 _LISTED_BYTES = 2**10
 """More than a row of the list takes, on average."""
-_ONCE = (MaskSeed, SharedKey, Stop)
-"""What is said once, however often is learned."""
 
 
 def _named(method: Any) -> Any:
@@ -146,13 +143,14 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     """What a search sends; how often depends on the rows, and on how learning goes."""
     places, active, passive = places_of(plan, parameters), plan.active, plan.with_role("passive")
-    once, fit = learning_outline(plan, parameters.model)
+    begin, fit, end = learning_outline(plan, parameters.model)
     return [
         *align.outline(plan, parameters),
-        *once,
+        *begin,
         *(Exchange(active, party, NextBags) for party in passive),
-        *(one if one.message in _ONCE else replace(one, frames=None, bytes=None) for one in fit),
+        *(replace(one, frames=None, bytes=None) for one in fit),
         *(Exchange(active, party, NoMoreBags, 1, 50) for party in passive),
+        *end,
         Exchange(active, places.seeker or "", Lookalikes, 1),
     ]
 

@@ -124,7 +124,7 @@ def _check_learner(session: Session, work: Work[Parameters], part: Part) -> None
     active, mine = work.plan.active, learner_named(part.learner).models
     if session.recv(active, ModelLearner).name != part.learner:
         raise InputError(
-            f"{work.party}: {work.private.model}: this is a part of a model of {mine}, and {active} has another"
+            f"{work.party}: {work.private.model}: this is a part of {mine}, and {active} predicts with another learner"
         )
 
 

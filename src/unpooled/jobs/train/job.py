@@ -81,8 +81,8 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     """What training sends; how often depends on the rows, and on how learning goes."""
     places_of(plan, parameters)
-    once, fit = learning_outline(plan, parameters.model)
-    return align.outline(plan, parameters) + once + fit
+    begin, fit, end = learning_outline(plan, parameters.model)
+    return align.outline(plan, parameters) + begin + fit + end
 
 
 def places_of(plan: Plan, parameters: Parameters) -> Places:
