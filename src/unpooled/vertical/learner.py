@@ -174,6 +174,8 @@ class Learner:
     """Refuse, with a PlanError, parameters that the parties or the engine of a plan cannot do justice to."""
     takes_missing: bool = True
     """Whether columns may have missing values."""
+    needs_columns: bool = False
+    """Whether a passive party without columns is left out of a fit, and so keeps no pages of it."""
     questions: Callable[[Any, int], int | None] = _no_limit
     """The most columns that so many models ask about the same rows (`secure.engine.Rules`); None: see there."""
     product_rows: Callable[[Any, int], int] = _product_rows

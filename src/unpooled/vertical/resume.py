@@ -213,7 +213,7 @@ class Loans:
         self.left, self.group = sum(groups), 0
         self._most = self.left + AGAIN * max(groups)
         if checkpoint:
-            self._resume(checkpoint, lends=bool(columns.names))
+            self._resume(checkpoint, lends=bool(columns.names) or not self.learner.needs_columns)
         if self._limits:
             again = AGAIN * self._limits.between_pages["bits"] if self._resumed else 0
             limit_bits(team.products, team.digest, len(columns.matrix), self._limits.bits + again)

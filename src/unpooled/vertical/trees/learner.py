@@ -235,6 +235,7 @@ TREES = Learner(
     score=score,
     help_score=help_score,
     importance=importance,
+    needs_columns=True,
     questions=questions_of,
     prepare=prepare,
     limits=limits,
