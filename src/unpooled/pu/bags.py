@@ -98,13 +98,20 @@ def folded_bags(
     if len(unknown) < folds:
         raise InputError(f"folds: {len(unknown)} unlabelled rows cannot be divided into {folds}")
     fold[rng.permutation(unknown)] = np.arange(len(unknown)) % folds
+    return fold_bags(positive, (positive | negative).astype(float), fold, rng, balanced=balanced)
+
+
+def fold_bags(positive: Bools, weights: Floats, fold: Ints, rng: np.random.Generator, *, balanced: bool) -> list[Bag]:
+    """For each fold a bag of all rows outside of it; if `balanced`, both sides weigh the same."""
     bags = []
-    for number in range(folds):
-        ours, theirs = positive & (fold != number), negative & (fold != number)
+    for number in range(int(fold.max()) + 1):
+        inside = np.where(fold == number, 0.0, weights)
+        ours, theirs = positive & (inside > 0), ~positive & (inside > 0)
         if not ours.any() or not theirs.any():
             raise InputError("folds: rows of one kind are so few that none is left when a fold is taken out")
-        factor = theirs.sum() / ours.sum() if balanced else 1.0
-        bags.append(Bag(ours, np.where(ours, factor, theirs.astype(float)), int(rng.integers(SEEDS))))
+        if balanced:
+            inside = np.where(positive, inside * inside[~positive].sum() / inside[positive].sum(), inside)
+        bags.append(Bag(ours, inside, int(rng.integers(SEEDS))))
     return bags
 
 

@@ -38,7 +38,8 @@ from unpooled.vertical.trees.grower import grow
 from unpooled.vertical.trees.grower_state import Ground, Grown
 from unpooled.vertical.trees.model import Ensemble, Model, Part, gains_of, part_of, tree_of
 from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters, XgbParameters
-from unpooled.vertical.trees.passive import NAME_BYTES, layout_of, lend
+from unpooled.vertical.trees.passive import lend
+from unpooled.vertical.trees.products import NAME_BYTES, layout_of
 from unpooled.vertical.trees.splitting import Space
 
 _EXACT = 2**53
