@@ -12,8 +12,8 @@ import pytest
 
 from unpooled.data.table import table_from_frame
 from unpooled.errors import RefusedError
-from unpooled.pu.federated import search as joint
 from unpooled.run.simulate import Outcome
+from unpooled.vertical import resume
 from unpooled.vertical.linear.messages import BeginLinear
 from unpooled.vertical.trees.messages import Begin, Grown, Level
 
@@ -87,7 +87,7 @@ def test_a_party_without_columns_takes_nobody_back_to_the_beginning_of_a_group(b
     settings: dict[str, Any] = {"passive": ("telco", "railway"), "without": "telco", "model": TREES, "engine": "plain"}
     run = begin("run", **settings)
     run.stop("bank", 5, kind=Level)  # of the third trees, the first half
-    assert len(list((run.root / "bank" / CHECKPOINT / "trees-0").iterdir())) == 2
+    assert len(list((run.root / "bank" / CHECKPOINT / "pages-0").iterdir())) == 2
     kinds = [entry.kind for entry in run.go().ledgers["railway"].entries if entry.way == "received"]
     grown = sum(kind.endswith("Grown") for kind in kinds)
     assert grown == 1 + 2 * TREES["trees"], "two were kept"
@@ -103,8 +103,8 @@ def test_a_torn_last_page_is_as_if_it_had_not_been_written(begin: Callable[..., 
     whole.go()
     run.stop("bank", 2 * TREES["trees"] * 2 + 5, kind=Level)  # two groups are whole, and two pages of the third
     home = run.root / party / CHECKPOINT
-    assert [len(list((home / name).iterdir())) for name in ("groups", "trees-2")] == [2, 2]
-    for name in {"groups": ["groups"], "trees": ["trees-2"], "both": ["groups", "trees-2"]}[torn]:
+    assert [len(list((home / name).iterdir())) for name in ("groups", "pages-2")] == [2, 2]
+    for name in {"groups": ["groups"], "trees": ["pages-2"], "both": ["groups", "pages-2"]}[torn]:
         page = home / name / "page-00001.npz"
         page.write_bytes(page.read_bytes()[: page.stat().st_size // 2])
     run.go()
@@ -140,7 +140,7 @@ def test_linear_models_are_interrupted_ten_times(begin: Callable[..., Any]) -> N
 def test_no_more_models_are_begun_than_interruptions_explain(
     begin: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, model: dict[str, Any], kind: type
 ) -> None:
-    monkeypatch.setattr(joint, "AGAIN", 2)
+    monkeypatch.setattr(resume, "AGAIN", 2)
     run = begin("run", model=model, engine="plain", estimate=False)
     for begun in (2, 4, 6, 8):
         run.stop("bank", 0, kind=kind)
