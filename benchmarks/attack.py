@@ -29,12 +29,13 @@ from unpooled.data.prepare import PrepareSettings, transform
 from unpooled.data.prepare import fit as learn_preparation
 from unpooled.data.table import table_from_frame
 from unpooled.evaluate.metrics import auc
-from unpooled.pu.federated.search import Columns, find, help_find, questions
+from unpooled.pu.federated.search import Columns, find, groups_of, help_find
 from unpooled.pu.settings import VfpuSettings
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.engine import Engine, Rules, open_engine
 from unpooled.secure.product import finish, serve
 from unpooled.session import Session
+from unpooled.vertical.learners import learner_of
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import passive
 from unpooled.vertical.trees.node_rows import Standing
@@ -77,7 +78,8 @@ def leaves_seen(matrix: Floats, known: Bools, *, hide_bags: bool) -> Ints:
         return standing
 
     def opened(session: Session) -> Engine:
-        return open_engine(session, Rules("plain", questions=questions(base, METHOD)), OWNERS, "bank", "coordinator")
+        questions = learner_of(base).questions(base, sum(groups_of(METHOD)))
+        return open_engine(session, Rules("plain", questions=questions), OWNERS, "bank", "coordinator")
 
     def bank(session: Session) -> None:
         team = Team("bank", OWNERS, opened(session), "rows")

@@ -36,11 +36,11 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.jobs.work import Result
 from unpooled.ledger import Ledger
-from unpooled.pu.federated import search
 from unpooled.run import folder as run_folder
 from unpooled.run.conversation import Linked, take_part
 from unpooled.secure import engine
 from unpooled.transport.mailbox import Mailbox
+from unpooled.vertical.resume import Loans
 from unpooled.wire import Frame
 
 _CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.chmod", "os.link", "os.symlink")
@@ -277,11 +277,11 @@ def _see_counts(of: Any, name: str, digest: str, amount: int, most: int | None) 
         found[0].untold(found[1], name, amount)
 
 
-def _see_models(team: Any, left: int) -> int:
-    bags = _next_bags(team, left)
+def _see_models(self: Loans, models: int) -> Any:
+    notebook = _begin(self, models)
     if found := _attempt():
-        found[0].untold(found[1], BEGUN, bags)
-    return bags
+        found[0].untold(found[1], BEGUN, models)
+    return notebook
 
 
 @lru_cache(maxsize=16)
@@ -294,7 +294,7 @@ def _table(settings: str, party: str) -> Any:
     return _read_table(TableSettings.model_validate_json(settings), party)
 
 
-_append, _count, _next_bags = Ledger._append, engine._count, search._next_bags
+_append, _count, _begin = Ledger._append, engine._count, Loans.begin
 _read_schema, _read_table, _clean_table = preflight.schema, work.load, work.clean
 
 
@@ -324,7 +324,7 @@ def watching() -> Iterator[None]:
     replaced = (
         (Ledger, "_append", _see_lines),
         (engine, "_count", _see_counts),
-        (search, "_next_bags", _see_models),
+        (Loans, "begin", _see_models),
         (preflight, "schema", lambda settings, party: _schema(settings.model_dump_json(), party)),
         (work, "load", lambda settings, party: _table(settings.model_dump_json(), party)),
         (work, "clean", _clean),

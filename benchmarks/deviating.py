@@ -33,7 +33,7 @@ from unpooled.vertical.trees.bundles import Layout
 from unpooled.vertical.trees.ensemble import help_fit, lent_binning
 from unpooled.vertical.trees.node_rows import members, packed, unpacked
 from unpooled.vertical.trees.parameters import AnyTrees, questions_of, sums_of
-from unpooled.vertical.trees.passive import layout_of, tree_call
+from unpooled.vertical.trees.products import layout_of, tree_call
 
 OWNERS, NAME, WORD = ("telco", "bank"), bytes(16), 64
 

@@ -24,10 +24,11 @@ from unpooled.jobs.train.job import Parameters
 from unpooled.run.conversation import role_of
 from unpooled.run.simulate import Outcome, simulate_job, simulate_roles
 from unpooled.vertical.linear.parameters import LinearParameters
+from unpooled.vertical.model_file import load
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import alone
 from unpooled.vertical.trees import ensemble
-from unpooled.vertical.trees.model import Model, Part, load
+from unpooled.vertical.trees.model import Model, Part
 
 ROLES = {"telco": "passive", "bank": "active", "railway": "passive", "coordinator": "coordinator"}
 OWNERS = ("telco", "bank", "railway")

@@ -293,7 +293,7 @@ def test_the_models_score_rows_later_as_they_did(learning: Any, seeking: Any, ba
     seeking.run(plan)
     home = seeking.root / "run"
     kept = Notebook(home / "bank" / ".working" / "checkpoint" / "groups")
-    said = kept.read(len(kept) - 1)["scores"].astype(float)
+    said = kept.read(len(kept) - 1)["scores"][..., 0].astype(float)
     assert said.shape == (3, COMMON)
     expected = dict(zip(pl.read_csv(home / "bank" / "aligned.csv")["id"], said.mean(axis=0), strict=True))
     again = learning.plan("predict", parties=("telco", "bank", "coordinator"))

@@ -14,8 +14,8 @@ import pytest
 
 from unpooled.data.table import table_from_frame
 from unpooled.errors import RefusedError
-from unpooled.pu.federated import search as joint
 from unpooled.run.simulate import Outcome
+from unpooled.vertical import resume
 from unpooled.vertical.linear.messages import BeginLinear
 from unpooled.vertical.trees.messages import Begin, Grown, Level
 
@@ -85,7 +85,7 @@ def test_a_party_without_columns_takes_nobody_back_to_the_beginning_of_a_group(b
     settings: dict[str, Any] = {"passive": ("telco", "railway"), "without": "telco", "model": TREES, "engine": "plain"}
     run = begin("run", **settings)
     run.stop("bank", 5, kind=Level)  # of the third trees, the first half
-    assert len(list((run.root / "bank" / CHECKPOINT / "trees-0").iterdir())) == 2
+    assert len(list((run.root / "bank" / CHECKPOINT / "pages-0").iterdir())) == 2
     kinds = [entry.kind for entry in run.go().ledgers["railway"].entries if entry.way == "received"]
     grown = sum(kind.endswith("Grown") for kind in kinds)
     assert grown == 1 + 2 * TREES["trees"], "two were kept"
@@ -98,11 +98,11 @@ def test_a_torn_last_page_is_as_if_it_had_not_been_written(begin: Callable[..., 
     whole, stopped = (begin(name, model=TREES, engine="plain") for name in ("whole", "stopped"))
     whole.go()
     stopped.stop("bank", 2 * TREES["trees"] * 2 + 5, kind=Level)  # two groups are whole, and two pages of the third
-    for party, torn in (("telco", ["groups"]), ("telco", ["trees-2"]), ("bank", ["groups", "trees-2"])):
+    for party, torn in (("telco", ["groups"]), ("telco", ["pages-2"]), ("bank", ["groups", "pages-2"])):
         run = replace(stopped, root=stopped.root.with_name("-".join([party, *torn])))
         shutil.copytree(stopped.root, run.root)
         home = run.root / party / CHECKPOINT
-        assert [len(list((home / name).iterdir())) for name in ("groups", "trees-2")] == [2, 2]
+        assert [len(list((home / name).iterdir())) for name in ("groups", "pages-2")] == [2, 2]
         for name in torn:
             page = home / name / "page-00001.npz"
             page.write_bytes(page.read_bytes()[: page.stat().st_size // 2])
@@ -139,7 +139,7 @@ def test_linear_models_are_interrupted_again_and_again(begin: Callable[..., Any]
 def test_no_more_models_are_begun_than_interruptions_explain(
     begin: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, model: dict[str, Any], kind: type
 ) -> None:
-    monkeypatch.setattr(joint, "AGAIN", 2)
+    monkeypatch.setattr(resume, "AGAIN", 2)
     run = begin("run", model=model, engine="plain", estimate=False)
     for begun in (2, 4, 6, 8):
         run.stop("bank", 0, kind=kind)

@@ -165,7 +165,7 @@ def test_other_kinds_need_no_consent() -> None:
         ("bank", "Bags", {"hide_bags": False}, True),
         ("telco", "Opened", {}, True),
         ("telco", "Opened", {"hide_nodes": True}, False),
-        ("telco", "StandsAt", {}, True),
+        ("telco", "CheckpointAt", {}, True),
         ("bank", "TakingPart", LINEAR, False),
         ("bank", "TakingPart", LINEAR | {"hide_bags": False}, True),
     ],

@@ -13,7 +13,8 @@ from unpooled.data.table import table_from_frame
 from unpooled.errors import InputError
 from unpooled.jobs.private import Private
 from unpooled.run.simulate import Member, simulate
-from unpooled.vertical.trees.model import Model, Part, load
+from unpooled.vertical.model_file import load
+from unpooled.vertical.trees.model import Model, Part
 
 TASKS = {"buys": 2, "group": 3, "amount": 0}
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}

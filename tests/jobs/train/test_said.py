@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from unpooled import control
 from unpooled.errors import RefusedError
 from unpooled.jobs.checks import check_policy
 from unpooled.jobs.files import load_plan, write_toml
 from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.private import Policy
 from unpooled.ledger import Record, read_ledger, reconcile_all
-from unpooled.vertical.trees.model import Part, load
+from unpooled.vertical.model_file import load
+from unpooled.vertical.trees.model import Part
 
 TASKS = {"buys": 2, "group": 3, "amount": 0}
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
@@ -67,7 +69,9 @@ def test_the_outline_is_what_is_said(learning: Any, settings: dict[str, Any], mo
 
 def test_everything_is_said_in_a_scope_of_its_step(learning: Any) -> None:
     ledgers = learning.run(learning.plan(model={"hide_bags": False})).ledgers
-    steps = {e.scope.split("/")[0] for record in ledgers.values() for e in record.entries if e.kind[:8] != "control."}
+    steps = {
+        e.scope.split("/")[0] for record in ledgers.values() for e in record.entries if e.kind not in control.KINDS
+    }
     assert steps == {"align", "fit", "score"}
 
 

@@ -13,12 +13,13 @@ from unpooled.arrays import Floats
 from unpooled.errors import InputError, RefusedError
 from unpooled.ledger import Record
 from unpooled.pu.federated.messages import NextBags, NoMoreBags
-from unpooled.pu.federated.search import Columns, Found, find, help_find, models_of, questions
+from unpooled.pu.federated.search import Columns, Found, find, groups_of, help_find
 from unpooled.pu.settings import AnyMethod, BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.engine import Engine, Rules, open_engine
 from unpooled.secure.product import finish, serve
 from unpooled.session import Session
+from unpooled.vertical.learners import learner_of
 from unpooled.vertical.team import Team, alone
 from unpooled.vertical.trees import predictor
 from unpooled.vertical.trees.model import Part
@@ -77,7 +78,9 @@ def together(
 ) -> Run:
     """The bank looks for look-alikes with the others, who agreed to a method; then scores the same rows as if new."""
     owners, run = owners or TWO, Run()
-    rules = Rules(engine, key_bits=512, insecure=True, questions=questions(base, method))  # type: ignore[arg-type]
+    rules = Rules(
+        engine, key_bits=512, insecure=True, questions=learner_of(base).questions(base, sum(groups_of(method)))
+    )  # type: ignore[arg-type]
 
     def opened(session: Session) -> Engine:
         return open_engine(session, rules, tuple(owners), "bank", "coordinator")
@@ -219,7 +222,7 @@ def test_whoever_is_asked_may_stop_it() -> None:
 
 
 def test_the_count_of_models() -> None:
-    assert [models_of(method) for method in METHODS.values()] == [4, 9, 4, 3, 2, 4, 4]
+    assert [sum(groups_of(method)) for method in METHODS.values()] == [4, 9, 4, 3, 2, 4, 4]
 
 
 def test_bad_input() -> None:

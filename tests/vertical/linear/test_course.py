@@ -18,8 +18,8 @@ from unpooled.vertical.linear.messages import NextEpoch
 from unpooled.vertical.linear.model import LinearModel, LinearPart
 from unpooled.vertical.linear.predictor import score
 from unpooled.vertical.linear.residuals import MOST_COLUMNS, Diverged
+from unpooled.vertical.model_file import load, save
 from unpooled.vertical.team import alone
-from unpooled.vertical.trees.model import load, save
 
 Make = Callable[..., Any]
 

@@ -16,8 +16,8 @@ from unpooled.vertical.linear.fitting import LinearParameters, fit, help_fit
 from unpooled.vertical.linear.messages import PartialScores
 from unpooled.vertical.linear.model import LinearModel, LinearPart
 from unpooled.vertical.linear.predictor import help_predict, predict, predict_proba, score
+from unpooled.vertical.model_file import load, save
 from unpooled.vertical.team import Team, alone
-from unpooled.vertical.trees.model import load, save
 
 Make = Callable[..., Any]
 

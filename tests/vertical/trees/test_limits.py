@@ -25,7 +25,7 @@ from unpooled.vertical.trees.parameters import (
     questions_of,
     sums_of,
 )
-from unpooled.vertical.trees.passive import layout_of, tree_call
+from unpooled.vertical.trees.products import layout_of, tree_call
 
 Make = Callable[..., Any]
 

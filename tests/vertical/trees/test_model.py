@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from unpooled.errors import InputError
+from unpooled.vertical.model_file import load, save
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import alone
-from unpooled.vertical.trees.model import Model, Part, load, save
+from unpooled.vertical.trees.model import Model, Part
 from unpooled.vertical.trees.predictor import scores
 
 Make = Callable[..., Any]

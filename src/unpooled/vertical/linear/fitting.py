@@ -29,7 +29,8 @@ from unpooled.arrays import Bools, Floats, Ints
 from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.secure.evidence import Arrays, digest_of
 from unpooled.session import ITEM_BYTES
-from unpooled.vertical.inputs import Columns
+from unpooled.vertical.inputs import COLUMNS as COLUMNS_KEPT
+from unpooled.vertical.inputs import TARGETS, Columns
 from unpooled.vertical.linear.descent import descend, order_of, parts_of
 from unpooled.vertical.linear.hidden_weights import descend_unseen
 from unpooled.vertical.linear.messages import BeginLinear, RowWeights, TakingPart, Width
@@ -41,8 +42,6 @@ from unpooled.vertical.linear.state import Side, State, begin_at
 from unpooled.vertical.numbers import mean_of
 from unpooled.vertical.targets import Target, checked_weights, inputs_of
 from unpooled.vertical.team import Team
-from unpooled.vertical.trees.audit_trail import COLUMNS as COLUMNS_KEPT
-from unpooled.vertical.trees.audit_trail import TARGETS, evidence_of
 
 __all__ = ["Columns", "FittedLinear", "LinearParameters", "Target", "fit", "fit_many", "help_fit", "help_fit_many"]
 
@@ -243,7 +242,7 @@ def _bags(team: Team, rows: int, models: int) -> list[Bools]:
 
 def _exchange_commitments(team: Team, inputs: Mapping[str, Arrays]) -> None:
     """Bind what this party computes on, and take what the others bind theirs with: two of the active party's."""
-    if not (evidence := evidence_of(team)):
+    if not (evidence := team.evidence):
         return
     session = team.session
     others = [owner for owner in team.owners if owner != session.party]
@@ -296,7 +295,7 @@ def sides_of(
 
 def _about(team: Team, number: int, lesson: Lesson, widths: Mapping[str, int]) -> dict[str, Any]:
     """What all parties know of a model; rows, and weights that all know, as digests, and kept besides."""
-    if not (evidence := evidence_of(team)):
+    if not (evidence := team.evidence):
         return {}
     weighing, taking_part = lesson.weighing, np.packbits(lesson.taking_part)
     shown = weighing.known if weighing.shown and weighing.known is not None else np.empty(0)

@@ -84,7 +84,8 @@ class LinearParts(BaseModel):
 
     model_config = _Frozen
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
+    learner: Literal["linear"] = "linear"
     parts: Annotated[tuple[LinearPart, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -113,7 +114,8 @@ class LinearModels(BaseModel):
 
     model_config = _Frozen
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
+    learner: Literal["linear"] = "linear"
     models: Annotated[tuple[LinearModel, ...], Field(min_length=1)]
 
     @model_validator(mode="after")

@@ -10,17 +10,16 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from unpooled.settings import Section
+from unpooled.vertical.learner import LearnerParameters
 
 SAFE_ROWS = 1_000
 SAFE_ROWS_PER_COLUMN = 20
 
 
-class LinearParameters(Section):
+class LinearParameters(LearnerParameters):
     """Logistic regression, or for a number linear regression, by gradient descent on fixed batches."""
 
     learner: Literal["linear"] = Field("linear", description="logistic regression; for a number linear regression")
-    classes: int = Field(2, description="how many classes the target has; 0 for a number", ge=0)
     several: Literal["softmax", "one-versus-rest"] = Field(
         "softmax", description="with more than two classes: softmax, or one model for each class, normalised"
     )
