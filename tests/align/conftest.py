@@ -106,7 +106,7 @@ def run_alignment(
     parties = [*tables, *([COORDINATOR] if coordinator else [])]
     with TemporaryDirectory() as folder:
         try:
-            simulate_roles(dict.fromkeys(parties, role), timeout=20, folder=Path(folder))
+            simulate_roles(dict.fromkeys(parties, role), timeout=120, folder=Path(folder))
         except BaseException as error:
             ran.error = error
         ran.ledgers = {party: read_ledger(Path(folder) / party / "ledger.jsonl") for party in parties}

@@ -112,7 +112,7 @@ def received(
         for _ in ids:
             answer(session, "bank", [b"somebody"], exchange)
 
-    simulate_roles({"bank": bank, "shop": shop}, timeout=30)
+    simulate_roles({"bank": bank, "shop": shop}, timeout=120)
     return got
 
 

@@ -46,7 +46,7 @@ def received(messages: list[HiddenIds], total: int) -> Bytes:
         for message in messages:
             session.send("bank", message)
 
-    return simulate_roles({"bank": bank, "telco": telco}, timeout=10).results["bank"]  # type: ignore[return-value]
+    return simulate_roles({"bank": bank, "telco": telco}, timeout=120).results["bank"]  # type: ignore[return-value]
 
 
 @given(st.integers(0, 40), st.integers(1, 12))
@@ -67,7 +67,7 @@ def test_what_is_sent_in_pieces_arrives_whole_and_progress_is_told() -> None:
     def telco(session: Session) -> list[Bytes]:
         return list(receiving(session, "bank", HiddenIds, NAME, 5, WIDTH, 3))
 
-    results: dict[str, Any] = simulate_roles({"bank": bank, "telco": telco}, timeout=10).results
+    results: dict[str, Any] = simulate_roles({"bank": bank, "telco": telco}, timeout=120).results
     assert results["bank"] == [3, 5]
     np.testing.assert_array_equal(joined(results["telco"], WIDTH), values(0, 5))
     assert told == [("hide", 3, 5), ("hide", 5, 5)]

@@ -29,7 +29,7 @@ def opened(
             session, "ring", parties, ids[session.party], (columns or {}).get(session.party, 1), own, "coordinator"
         )
 
-    return simulate_roles(dict.fromkeys(parties, role), timeout=10).results
+    return simulate_roles(dict.fromkeys(parties, role), timeout=120).results
 
 
 def test_all_parties_see_the_same_exchange() -> None:
@@ -58,7 +58,7 @@ def test_the_name_depends_on_everything_that_was_said(change: str, monkeypatch: 
             session.send("bank", replace(said, ids=4, nonce=b"t" * 32, overlap=0))
             return b""
 
-        return simulate_roles({"bank": bank, "telco": telco}, timeout=10).results["bank"]
+        return simulate_roles({"bank": bank, "telco": telco}, timeout=120).results["bank"]
 
     said = Opening(b"b" * 32, 4, 1, 0)
     plain = name("pair", ("bank", "telco"), said)
@@ -113,4 +113,4 @@ def test_an_opening_that_makes_no_sense_is_refused(nonsense: Opening) -> None:
 
     roles: dict[str, Callable[[Session], None]] = {"bank": bank, "telco": telco}
     with pytest.raises(ProtocolError, match=r"telco.*Opening|Opening.*telco"):
-        simulate_roles(roles, timeout=10)
+        simulate_roles(roles, timeout=120)

@@ -36,7 +36,7 @@ IDS = {
 }
 PLACES = Places("bank", ("telco",), "shop", "coordinator")
 LIMITS = Limits(10, 10)
-TIMEOUT = 30.0
+TIMEOUT = 100.0
 
 
 @pytest.fixture(scope="module")

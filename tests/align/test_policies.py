@@ -210,4 +210,4 @@ def test_an_active_party_cannot_go_on_after_too_few_were_in_common() -> None:
         session.send("telco", TooFew())
 
     with pytest.raises(ProtocolError, match="bank"):
-        simulate_roles({"bank": bank, "telco": lambda session: wait_for_the_end(session, "bank")}, timeout=10)
+        simulate_roles({"bank": bank, "telco": lambda session: wait_for_the_end(session, "bank")}, timeout=120)

@@ -72,7 +72,7 @@ def test_without_a_seeker_there_are_no_labels(align: Run) -> None:
         label(session, Places("bank", ("telco",)), *[None] * 2, Method("ecdh", 1024), None)  # type: ignore[arg-type]
 
     with pytest.raises(ValueError, match="seeker"):
-        simulate_roles({"bank": bank, "telco": lambda session: None}, timeout=10)
+        simulate_roles({"bank": bank, "telco": lambda session: None}, timeout=120)
 
 
 @pytest.mark.parametrize("way", WAYS)

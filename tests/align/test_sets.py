@@ -157,7 +157,7 @@ def test_a_ring_with_empty_lists_finds_nothing_and_ends(sizes: Sequence[int]) ->
         return ring.compare(session, members, exchange)
 
     roles = dict.fromkeys(members, member) | {"coordinator": coordinator}
-    results: dict[str, Any] = simulate_roles(roles, timeout=10).results
+    results: dict[str, Any] = simulate_roles(roles, timeout=120).results
     assert results["coordinator"] == 0
     assert [results[name].rows.tolist() for name in members] == [[]] * len(members)
 

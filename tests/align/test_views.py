@@ -164,7 +164,7 @@ def test_ids_are_asked_for_in_a_secret_order(monkeypatch: pytest.MonkeyPatch) ->
         return hide(secret, name, chunk)
 
     monkeypatch.setattr(ecdh, "hashed_and_raised", noting)
-    simulate_roles({"bank": role(ecdh.ask, "shop"), "shop": role(ecdh.answer, "bank")}, timeout=20)
+    simulate_roles({"bank": role(ecdh.ask, "shop"), "shop": role(ecdh.answer, "bank")}, timeout=120)
     assert len(used) == 2
     for party in ("bank", "shop"):
         (order,) = [

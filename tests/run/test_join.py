@@ -132,7 +132,7 @@ def test_when_a_party_is_killed_all_others_end_and_name_it(parties: Parties, vic
         status = parties.status(party)
         assert status["origin"] == victim
         assert f"{victim}: the connection was lost" in status["error"]
-        assert re.search("while .* (waited for|was to send|was connecting)|while connecting", status["error"])
+        assert re.search("while .* (waited for|was about to send|was connecting)|while connecting", status["error"])
         assert f"error: {status['error']}" in parties.output(party)
         assert "Traceback" not in parties.output(party)
         assert read_ledger(parties.run_folder(party) / "ledger.jsonl").closed

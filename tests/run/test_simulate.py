@@ -119,7 +119,7 @@ def test_silence_is_an_error_after_the_timeout() -> None:
         finally:
             release.set()
 
-    with pytest.raises(PeerSilent, match=r"a waited 0\.2 s for Number from b, in vain"):
+    with pytest.raises(PeerSilent, match=r"\ba .*0\.2 s .*Number .*\bb\b"):
         simulate_roles({"a": wait, "b": lambda session: release.wait(10)}, timeout=0.2)
 
 
@@ -127,7 +127,7 @@ def test_a_message_that_nobody_asked_for_is_an_error() -> None:
     def talk(session: Session) -> None:
         session.send("b", Number(1))
 
-    with pytest.raises(ProtocolError, match=r"a sent .*Number .* which nobody asked for"):
+    with pytest.raises(ProtocolError, match=r"\ba .*Number"):
         simulate_roles({"a": talk, "b": lambda session: None})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import re
 import socket
 import threading
 import time
@@ -214,7 +215,7 @@ def refusal(certs: Path, mailbox: Mailbox, size: int, head: bytes) -> str:
 
 def test_news_are_short_for_ever(certs: Path, mailbox: Mailbox) -> None:
     said = refusal(certs, mailbox, 3 * 2**29, encode(Goodbye()).joined())
-    assert f"telco announced a Goodbye of {3 * 2**29} bytes, which never has more than {SMALL_BYTES}" in said
+    assert re.search(rf"telco.*Goodbye.*{3 * 2**29}.*{SMALL_BYTES}", said)
 
 
 def test_a_message_of_fixed_size_is_no_larger_than_declared(certs: Path, mailbox: Mailbox) -> None:

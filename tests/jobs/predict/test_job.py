@@ -270,7 +270,7 @@ def test_columns_must_be_as_in_training(trained: Any) -> None:
     telco = tables["telco"]
     for frame, reason in (
         (telco.frame.drop("calls"), "column 'calls': the column was there in training and is missing now"),
-        (telco.frame.with_columns(calls=pl.lit("many")), "column 'calls': its kind was number in training"),
+        (telco.frame.with_columns(calls=pl.lit("many")), "column 'calls': its type was number in training"),
     ):
         with pytest.raises(InputError, match=f"telco: data frame: {reason}"):
             predict(trained, tables | {"telco": table_from_frame(frame, "id", "telco")})
