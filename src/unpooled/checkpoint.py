@@ -119,9 +119,8 @@ def open_checkpoint(folder: Path, party: str, about: Mapping[str, str], *, resum
                 f"{party}: {folder / _HEADER}: cannot be read, so the run cannot be resumed; begin a new run"
             )
         if changed := [name for name in {**header, **written} if header.get(name) != written.get(name)]:
-            raise InputError(
-                f"{party}: the run cannot be resumed: {' and '.join(changed)} changed since it began; begin a new run"
-            )
+            what = " and the ".join(changed)
+            raise InputError(f"{party}: the run cannot be resumed: the {what} changed since it began; begin a new run")
         return folder
     shutil.rmtree(folder, ignore_errors=True)
     with atomic.naming(folder / _HEADER, "written"):

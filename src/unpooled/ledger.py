@@ -233,7 +233,7 @@ def _checked(path: Path, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         text, found, chain = line.rpartition(_CHAIN_KEY)
         last = _chained(last, text)
         if not found or chain != f'{last}"}}':
-            raise LedgerError(f"{path} line {number}: the chain is broken: this line or an earlier one was changed")
+            raise LedgerError(f"{path} line {number}: the chain is broken: this line or one before it was changed")
         try:
             content = json.loads(text + "}")
         except (ValueError, RecursionError) as error:

@@ -68,13 +68,6 @@ def test_ids_are_stripped_and_missing_texts_are_no_ids(tmp_path: Path) -> None:
         assert ids == ["001", "01", "NA", None, None]
 
 
-def test_new_rows_can_be_read_like_old_ones(tmp_path: Path) -> None:
-    old = load(TableSettings(path=csv(tmp_path), id="id", columns=["code", "age"]), "clinic")
-    new = TableSettings(path=csv(tmp_path, "id,age,more,code\n1,,x,10\n", "new.csv"), id="id")
-    assert load(new, "clinic").kinds["code"] == "number"
-    assert load(new.like(old.kinds), "clinic").kinds == old.kinds
-
-
 def test_schema_looks_at_the_first_rows_only(tmp_path: Path) -> None:
     rows = "".join(f"{i},{i}\n" for i in range(ROWS_FOR_A_LOOK))
     settings = TableSettings(path=csv(tmp_path, f"id,x\n{rows}late,text\n"), id="id")

@@ -128,10 +128,10 @@ def unfit_ids(cells: pl.Series) -> tuple[str, list[int]] | None:
     """Why some ids are refused, and in which rows: people will open lists and pages with them.
 
     >>> unfit_ids(pl.Series(["007", "ann\\u202e", "Émile"]))
-    ('an id holds an invisible control or format character', [2])
+    ('an id holds a control or format character, which nobody sees', [2])
     """
     for reason, rows in (
-        ("an id holds an invisible control or format character", cells.str.contains(_UNSEEN)),
+        ("an id holds a control or format character, which nobody sees", cells.str.contains(_UNSEEN)),
         (f"an id is longer than {LONGEST_ID} characters", cells.str.len_chars() > LONGEST_ID),
     ):
         if rows.any():

@@ -319,7 +319,7 @@ def transform(preparation: Preparation, table: Table) -> Prepared:
     """Turn a cleaned table's rows into a matrix; it needs the columns of the training table, with the same types."""
     for name, kind in preparation.kinds.items():
         if name not in table.kinds:
-            raise fault(table.party, table.origin, "training had this column, and it is missing now", name)
+            raise fault(table.party, table.origin, "the column was there in training and is missing now", name)
         if table.kinds[name] != kind:
             reason = f"its type was {kind} in training and is {table.kinds[name]} now; declare it in types"
             raise fault(table.party, table.origin, reason, name)

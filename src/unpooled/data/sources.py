@@ -143,7 +143,7 @@ def _wanted(settings: TableSettings, party: str, available: Sequence[str]) -> li
         if name not in available:
             found = ", ".join(available)
             hint = " (columns must be separated by commas)" if settings.is_csv and re.search("[;\t]", found) else ""
-            raise fault(party, settings.origin, f"there is no such column; the columns are: {found}{hint}", name)
+            raise fault(party, settings.origin, f"there is no such column; there are: {found}{hint}", name)
         if available.count(name) > 1 or f"{name}_duplicated_0" in available:  # polars renames a CSV file's second one
             raise fault(party, settings.origin, "there are two columns of this name", name)
     return wanted

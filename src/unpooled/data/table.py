@@ -52,7 +52,7 @@ def table_from_frame(
     ids = (id,) if isinstance(id, str) else tuple(id)
     absent = [name for name in ids if name not in frame.columns]
     if absent:
-        raise fault(party, origin, f"there is no such column; the columns are: {', '.join(frame.columns)}", absent[0])
+        raise fault(party, origin, f"there is no such column; there are: {', '.join(frame.columns)}", absent[0])
     return table_from_raw(frame, ids, party, origin, types or {}, missing, untyped=False)
 
 

@@ -169,7 +169,7 @@ class Doorway:
                 return
             if complete and not self._heard.take():
                 connection.close()
-                self.refusals.note("all parties are connected already")
+                self.refusals.note("no further parties are awaited")
                 continue
             if len(self._callers) >= MOST_CALLERS:
                 self._make_way()
@@ -186,7 +186,7 @@ class Doorway:
             self._pause(_GLANCE_SECONDS)
 
     def _make_way(self) -> None:
-        self._send_off(min(self._callers, key=lambda caller: caller.rank), "it was dropped to make room for others")
+        self._send_off(min(self._callers, key=lambda caller: caller.rank), "it made way for other callers")
 
     def _pause(self, seconds: float) -> None:
         self._selector.unregister(self._listener)
