@@ -23,7 +23,8 @@ from unpooled.errors import InputError
 
 T = TypeVar("T")
 
-LARGEST = 2**63 - 1
+LARGEST, RING = 2**63 - 1, 2**63
+"""The largest result, and the bound of numbers mod 2^64 such as shares."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,14 @@ class Dense:
 
     width: int
     bound: int
+
+
+@dataclass(frozen=True)
+class RowByRow(Dense):
+    """A dense X whose rows are not summed up: the result has each row of X times the same row of Y.
+
+    Such results stay in shares (`product_shares`): shown, they would give Y away.
+    """
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,7 @@ class Call:
     `x` and `y` a party says that its X or Y is the one it used under that name before, so that what was prepared serves
     again. Where the rows are two matrices one above the other, the first of `fixed` rows, `x` names X of the first and
     `y` names Y of the second. `digest` is that of the aligned rows; `among` says how many these are where a call is
-    about some of them.
+    about some of them. Where matrices are random shares, `most` says how large the result can become.
     """
 
     terms: tuple[tuple[str, str], ...]
@@ -75,10 +84,13 @@ class Call:
     digest: str = ""
     among: int = 0
     fixed: int = 0
+    most: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The result's: width × columns, or nodes × bins × columns."""
+        """The result's: width × columns, row by row rows × width × columns, or nodes × bins × columns."""
+        if isinstance(self.left, RowByRow):
+            return self.rows, self.left.width, self.columns
         if isinstance(self.left, Dense):
             return self.left.width, self.columns
         return self.left.nodes, self.left.bins, self.columns
@@ -91,6 +103,8 @@ class Call:
     @cached_property
     def result_bound(self) -> int:
         """How large the result can become."""
+        if self.most:
+            return self.most
         each = self.left.bound if isinstance(self.left, Dense) else 1
         return len(self.terms) * self.rows * each * self.bound + sum(bound for _, bound in self.added)
 
@@ -130,6 +144,8 @@ def check_call(call: Call, parties: Sequence[str]) -> None:
     """Refuse a call that names strangers, or whose result might not fit, before anything is computed."""
     if not call.terms or call.receiver not in call.participants:
         raise InputError("a product needs at least one pair of parties, and the one who is shown it must be among them")
+    if isinstance(call.left, RowByRow):
+        raise InputError("a product row by row stays in shares, and is shown to nobody")
     if any(left == right for left, right in call.terms):
         raise InputError("a product is of matrices that two different parties hold; a party adds its own as a term")
     if strangers := [party for party in call.participants if party not in parties]:
@@ -138,7 +154,7 @@ def check_call(call: Call, parties: Sequence[str]) -> None:
         raise InputError("the names of matrices are printable, and do not begin with #")
     if call.fixed and not (isinstance(call.left, Dense) and call.fixed < call.rows):
         raise InputError("the first of two matrices one above the other is dense, and has fewer rows than both")
-    numbers = [call.rows, call.columns, call.bound, call.among, call.fixed, *(bound for _, bound in call.added)]
+    numbers = [call.rows, call.columns, call.bound, call.among, call.fixed, call.most, *(bound for _, bound in call.added)]
     numbers += (
         [call.left.width, call.left.bound] if isinstance(call.left, Dense) else [*call.left.sizes, call.left.nodes]
     )

@@ -20,8 +20,6 @@ from unpooled.vertical.linear.fitting import LinearParameters, fit
 from unpooled.vertical.linear.messages import GradientShares, LastShare
 from unpooled.vertical.linear.predictor import score
 from unpooled.vertical.linear.residuals import Diverged
-from unpooled.vertical.linear.row_weights import Weighing
-from unpooled.vertical.linear.state import Side, begin_at
 from unpooled.vertical.team import Team, alone
 
 Make = Callable[..., Any]
@@ -95,14 +93,9 @@ def shortened(values: Ring, shares: Ring, bits: int, engine: str) -> Any:
 
     def role(session: Session) -> Ring:
         opened = open_engine(session, Rules(engine), ("telco", "bank"), "bank", "coordinator")
-        team, width = Team("bank", ("telco", "bank"), opened), len(values)
-        blank = np.zeros((0, 0), np.int64)
-        parameters = LinearParameters(reveal="final")
-        widths = {"telco": width, "bank": 0}
-        state = begin_at(np.zeros((width, 1)))
-        side = Side(team, parameters, session.party, "", blank, blank, Weighing(), widths, [], slice(0, 0), state)
+        team = Team("bank", ("telco", "bank"), opened)
         share = shares if session.party == "telco" else values - shares
-        (found,) = hidden_weights._shortened(side, [{"telco": share[:, np.newaxis]}], bits)
+        (found,) = hidden_weights._shortened(team, [{"telco": share[:, np.newaxis]}], bits)
         finish(opened)
         return found["telco"][:, 0]
 
@@ -139,7 +132,7 @@ def test_shortening_is_right_in_the_mean() -> None:
 
 
 def test_paillier_has_no_shares_to_go_on_with(together: Make) -> None:
-    with pytest.raises(PlanError, match="engine: paillier has no shares to go on with; take shares"):
+    with pytest.raises(PlanError, match="reveal"):
         together(LinearParameters(**FINAL), engine="paillier")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from unpooled.arrays import Floats
-from unpooled.errors import InputError, ProtocolError
+from unpooled.errors import InputError, PlanError, ProtocolError
 from unpooled.vertical.linear.fitting import LinearParameters, Target, fit
 from unpooled.vertical.linear.loss import HiddenScales, _loss_scale
 from unpooled.vertical.linear.messages import BeginLinear, RowWeights
@@ -117,13 +117,10 @@ def test_equal_weights_are_none(together: Make, scene: Make) -> None:
     assert [message.weighted for message in run.messages("telco", BeginLinear)] == [(False,)]
 
 
-def test_weights_that_would_have_to_be_known_are_refused(together: Make, scene: Make) -> None:
-    data = scene()
-    target = data.target(weighted=True)
-    with pytest.raises(InputError, match="weights: with several passive parties they must be shown"):
-        together(LinearParameters(**SMALL), "three", data=data, target=target)
-    with pytest.raises(InputError, match=r"weights: where gradients are not \(reveal\), weights must be shown"):
-        together(LinearParameters(**SMALL, reveal="final"), data=data, target=target)
+def test_paillier_refuses_weights_hidden_from_several(together: Make, scene: Make) -> None:
+    data = scene(60)
+    with pytest.raises(PlanError, match="show_weights"):
+        together(LinearParameters(**SMALL), "three", "paillier", data=data, target=data.target(weighted=True))
 
 
 def test_a_passive_party_refuses_what_it_could_not_do(together: Make, scene: Make) -> None:
@@ -132,8 +129,8 @@ def test_a_passive_party_refuses_what_it_could_not_do(together: Make, scene: Mak
     def weighted(_: str, message: Any) -> Any:
         return replace(message, weighted=(True,)) if isinstance(message, BeginLinear) else message
 
-    with pytest.raises(InputError, match="weights: with several passive parties they must be shown"):
-        together(LinearParameters(**SMALL), "three", tamper={"bank": weighted})
+    with pytest.raises(PlanError, match="show_weights"):
+        together(LinearParameters(**SMALL), "three", "paillier", tamper={"bank": weighted})
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from unpooled.arrays import Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
-from unpooled.secure.calls import Call, Dense
+from unpooled.secure.calls import Call, Dense, RowByRow
 from unpooled.secure.engine import HowFar, Rules, Stop, follow
 from unpooled.secure.evidence import digest_of_seed
 from unpooled.secure.randomness import SEED_BYTES, expand, new_seed
@@ -26,7 +26,7 @@ from unpooled.secure.shares.packing import RING_BITS, slots_for
 from unpooled.session import Session
 from unpooled.wire import message
 
-Method = Literal["triple", "permute"]
+Method = Literal["triple", "row by row", "permute"]
 
 _WORD = 8
 _SECONDS_PER_BYTE = 1e-8  # a line of 100 MB/s
@@ -117,7 +117,7 @@ def serve(session: Session, driver: str, parties: Sequence[str], serving: Servin
         for number, item in enumerate(copies):
             session.progress(number, len(copies))
             chosen = chosen_seeds(request.seed, number) if chooses(driver, item) else None
-            left, right = _triple(dealer, item) if item.method == "triple" else _permutation(dealer, item, chosen)
+            left, right = _permutation(dealer, item, chosen) if item.method == "permute" else _triple(dealer, item)
             parts[item.left].append(left)
             if chosen is None:
                 parts[item.right].append(right)
@@ -149,7 +149,7 @@ def checked(request: Deal, party: str, driver: str, parties: Sequence[str], serv
     for item in request.items:
         if item.left not in parties or item.right not in parties or item.left == item.right:
             raise ProtocolError(f"{driver} asks for numbers for parties that take no part")
-        if min(item.rows, item.width, item.words) < 0 or item.method not in ("triple", "permute"):
+        if min(item.rows, item.width, item.words) < 0 or item.method not in get_args(Method):
             raise ProtocolError(f"{driver} asks for numbers of an impossible shape")
         if item.copies != 1 and (item.copies < 1 or item.y or not chooses(driver, item)):
             raise ProtocolError(f"{driver} asks for several copies of what serves a single product")
@@ -185,10 +185,16 @@ def _triple(dealer: Dealer, item: DealItem) -> tuple[Part, Part]:
     once = new_seed()
     if dealer.last_u[0] != u_seed:
         dealer.last_u = (u_seed, expand(u_seed, b"mask", u_shape))
-    w = mod64.product(dealer.last_u[1], expand(v_seed, b"mask", v_shape))
-    half = expand(once, b"half", (item.width, item.words))
+    multiply = mod64.product if item.method == "triple" else mod64.row_products
+    w = multiply(dealer.last_u[1], expand(v_seed, b"mask", v_shape))
+    half = expand(once, b"half", half_shape(item))
     left = Part(u_seed if u_new else b"", once, NOTHING, digest_of_seed(v_seed))
     return left, Part(v_seed if v_new else b"", b"", w - half, digest_of_seed(u_seed))
+
+
+def half_shape(item: DealItem) -> tuple[int, ...]:
+    """The shape of the halves of a triple's product."""
+    return (item.width, item.words) if item.method == "triple" else (item.rows, item.width, item.words)
 
 
 def _permutation(dealer: Dealer, item: DealItem, chosen: tuple[bytes, bytes] | None) -> tuple[Part, Part]:
@@ -207,6 +213,8 @@ NOTHING: Ring = np.empty(0, np.uint64)
 def method_of(call: Call, rules: Rules) -> Method:
     """The cheaper way, by bytes and arithmetic; where row counts may not be shown, or nodes are hidden, the triple."""
     left = call.left
+    if isinstance(left, RowByRow):
+        return "row by row"
     if isinstance(left, Dense) or left.hidden or not rules.count_rows:
         return "triple"
     words = slots_for(call.columns, call.result_bound, RING_BITS).words

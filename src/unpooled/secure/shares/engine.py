@@ -6,7 +6,8 @@ products of the same shape again and again numbers are dealt ahead (`supply`, `s
 
 **Matrix triple.** A mask U is dealt to the holder of X, who opens E = X - U; W = UᵀV is dealt as two halves, random
 numbers that add up to it. XᵀY = (XᵀF + the one half) + (EᵀV + the other half): each side computes one bracket. For
-one-hot X the nodes are folded into Y: its holder alone needs to know them.
+one-hot X the nodes are folded into Y: its holder alone needs to know them. Row by row it is the same, with each row's
+product in place of the sum.
 
 **Permute and share**, for one-hot X with nodes that both sides know. For each column the holder of X has the order π of
 the rows by node and bin. It is dealt a random order ρ and Δ = V[ρ] - b, the other side b. It sends σ with ρ[σ] = π,
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 from unpooled.arrays import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
-from unpooled.secure.calls import Call, Inputs, OneHot, given
+from unpooled.secure.calls import Call, Inputs, OneHot, RowByRow, given
 from unpooled.secure.engine import Engine, Rules, Stop
 from unpooled.secure.evidence import digest_of
 from unpooled.secure.mod64 import Places
@@ -157,7 +158,7 @@ def forget(engine: Engine, names: Iterable[str]) -> None:
 
 def _forget_unnamed(engine: Engine, tasks: Sequence[Task]) -> None:
     """Drop what was kept of matrices without a name, which serve one call."""
-    kept = {task.item.y for task in tasks} | {task.item.x for task in tasks if task.item.method == "triple"}
+    kept = {task.item.y for task in tasks} | {task.item.x for task in tasks if task.item.method != "permute"}
     if unnamed := {name for name in kept if name.startswith("#")}:
         forget(engine, unnamed)
         engine.masked -= unnamed
@@ -168,7 +169,7 @@ def _send_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
     hidden = []
     for task in tasks:
         left, item = task.call.left, task.item
-        if task.is_left and item.method == "triple":
+        if task.is_left and item.method != "permute":
             x, mask = given(task.inputs.x), _mask(engine, "x", item.x, (item.rows, item.width))
             mask.bind(x, engine.party, left.sizes if isinstance(left, OneHot) else ())
             if _first_time(engine, "sent", peer, "x", item.x):
@@ -189,7 +190,7 @@ def _take_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
     """Receive the peer's hidden matrices that have not come before."""
     new: dict[tuple[str, str, str, str], Task] = {}
     for task in tasks:
-        if task.is_left or task.item.method == "triple":
+        if task.is_left or task.item.method != "permute":
             side, name = ("y", task.item.y) if task.is_left else ("x", task.item.x)
             if ("opened", peer, side, name) not in engine.prepared:
                 new.setdefault(("opened", peer, side, name), task)
@@ -253,8 +254,10 @@ def _left_share(engine: Engine, task: Task) -> Ring:
         dealt = _shaped(task.part.values, (item.width, item.rows, item.words), engine.coordinator)
         places, orders, lengths = given(task.places), given(task.orders), given(task.lengths)
         return permutation.left_sums(dealt, opened, places, orders, lengths, left.sizes, left.nodes)
-    half = expand(_seed(task.part.once, engine), b"half", (item.width, item.words))
+    half = expand(_seed(task.part.once, engine), b"half", dealer.half_shape(item))
     x = given(task.inputs.x)
+    if isinstance(left, RowByRow):
+        return mod64.row_products(x.view(np.uint64), opened) + half
     if isinstance(left, OneHot):
         return mod64.unfold(mod64.bin_sums(x, left.sizes, opened) + half, left.nodes)
     return mod64.product(x.view(np.uint64), opened) + half
@@ -267,7 +270,9 @@ def _right_share(engine: Engine, task: Task) -> Ring:
         return permutation.right_sums(seed, places, item.words, lengths, task.inside, left.sizes, left.nodes)
     opened: Ring = engine.prepared["opened", item.left, "x", item.x]
     mask: Mask = engine.prepared["mask", "y", item.y]
-    half = _shaped(task.part.values, (item.width, item.words), engine.coordinator)
+    half = _shaped(task.part.values, dealer.half_shape(item), engine.coordinator)
+    if isinstance(left, RowByRow):
+        return mod64.row_products(opened, mask.values) + half
     sums = mod64.product(opened, mask.values) + half
     return mod64.unfold(sums, left.nodes) if isinstance(left, OneHot) else sums
 

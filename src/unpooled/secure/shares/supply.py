@@ -143,7 +143,7 @@ def _deal(engine: Engine, needs: Sequence[Need]) -> tuple[bytes, Iterator[Part]]
 def _receive(engine: Engine, items: Sequence[DealItem]) -> Iterator[Part]:
     if not items:
         return iter(())
-    cells = [item.width * item.words * (item.rows if item.method == "permute" else 1) for item in items]
+    cells = [item.width * item.words * (1 if item.method == "triple" else item.rows) for item in items]
     most = sum(item.copies * (8 * count + 3 * ITEM_BYTES) for item, count in zip(items, cells, strict=True))
     dealt = engine.session.recv(engine.coordinator or "", Dealt, at_most=most)
     if len(dealt.parts) != sum(item.copies for item in items) or dealt.digest != dealer.digest_of(items):

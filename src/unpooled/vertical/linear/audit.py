@@ -16,7 +16,7 @@ from unpooled.secure.calls import Call, Inputs
 from unpooled.secure.evidence import OWN, Arrays, Line, digest_of
 from unpooled.secure.reproduction import is_x, is_y
 from unpooled.vertical.inputs import Columns
-from unpooled.vertical.linear.descent import GRADIENT, own_product, products_of
+from unpooled.vertical.linear.descent import GRADIENT, products_of
 from unpooled.vertical.linear.fitting import Lesson, lesson_of, page_name, sides_of
 from unpooled.vertical.linear.loss import loss_of
 from unpooled.vertical.linear.parameters import LinearParameters, outputs_of
@@ -78,8 +78,7 @@ class LinearCheck:
         if about["what"] != GRADIENT:
             return [loss_of(side)[1:]]
         number = int(about["batch"])
-        residuals = own_residuals(side, side.cut[number])
-        return products_of(side, number, residuals, own_product(side, number, residuals))
+        return products_of(side, number, own_residuals(side, side.cut[number]))
 
     def _side(self, about: Line) -> Side:
         """A model at the opener, with the rows and weights that the checker knows too."""

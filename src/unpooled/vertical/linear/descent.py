@@ -25,7 +25,7 @@ import numpy as np
 from unpooled.arrays import Floats, Ints
 from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.secure import mod64
-from unpooled.secure.calls import LARGEST, Call, Dense, Inputs
+from unpooled.secure.calls import LARGEST, RING, Call, Dense, Inputs
 from unpooled.secure.product import forget, product
 from unpooled.secure.randomness import SEED_BYTES, shuffles
 from unpooled.vertical.linear.loss import losses
@@ -33,6 +33,7 @@ from unpooled.vertical.linear.messages import NextEpoch
 from unpooled.vertical.linear.parameters import SAFE_ROWS, SAFE_ROWS_PER_COLUMN, LinearParameters, outputs_of, rate_of
 from unpooled.vertical.linear.residuals import RESIDUALS, Diverged
 from unpooled.vertical.linear.row_weights import stacked_bounds, stacked_columns, stacked_residuals, stacked_unit
+from unpooled.vertical.linear.shared_columns import share_columns, shared_bound, shared_unit
 from unpooled.vertical.linear.state import Side, State, about, in_one_go, own_residuals
 
 MOMENTUM, _ADAM_SQUARES, _ADAM_LEAST = 0.9, 0.999, 1e-8
@@ -86,6 +87,7 @@ def descend(sides: Sequence[Side]) -> None:
     engine, rules = team.products, team.products.rules
     engine.rules = replace(rules, questions=_questions(sides) if rules.questions is None else rules.questions)
     try:
+        share_columns(sides)
         _epochs(sides)
     finally:
         engine.rules = rules
@@ -103,7 +105,10 @@ def _check_sums(side: Side, rows: int) -> None:
 def _questions(sides: Sequence[Side]) -> int:
     """How many columns are asked about the same rows: all gradients and losses, and what was asked before."""
     side, before = sides[0], sides[0].team.products.answered
-    by_epoch = (sum(side.widths.values()) + 1) * outputs_of(side.parameters) + len(side.team.owners)
+    outputs, owners = outputs_of(side.parameters), len(side.team.owners)
+    by_epoch = (sum(side.widths.values()) + 1) * outputs + owners
+    if any(side.shares_columns for side in sides):  # both shares of columns are asked about
+        by_epoch = 2 * by_epoch + owners**2 * outputs
     return max(before.values(), default=0) + len(sides) * side.parameters.epochs * by_epoch
 
 
@@ -168,11 +173,10 @@ def _step_name(side: Side) -> str:
 def gradients(sides: Sequence[Side], number: int) -> list[Floats]:
     """Steps 1 to 4 for a batch of each model: this party's gradients of the mean losses."""
     team, residuals = sides[0].team, [own_residuals(side, side.cut[number]) for side in sides]
-    own = [own_product(side, number, each) for side, each in zip(sides, residuals, strict=True)]
+    each = list(zip(sides, residuals, strict=True))
     if not team.passive:
-        return [_in_units(side, number, [each]) for side, each in zip(sides, own, strict=True)]
-    each = zip(sides, residuals, own, strict=True)
-    asked = [about(side, GRADIENT, number, products_of(side, number, *held)) for side, *held in each]
+        return [_in_units(side, number, [_own_product(side.multiplied[side.cut[number]], own)]) for side, own in each]
+    asked = [about(side, GRADIENT, number, products_of(side, number, own)) for side, own in each]
     shown = in_one_go(partial(product, team.products), asked)
     forget(team.products, [_step_name(side) for side in sides])
     return [
@@ -181,9 +185,8 @@ def gradients(sides: Sequence[Side], number: int) -> list[Floats]:
     ]
 
 
-def own_product(side: Side, number: int, residuals: Ints) -> Ints:
-    """A party's columns times its own residuals."""
-    columns = side.multiplied[side.cut[number]]
+def _own_product(columns: Ints, residuals: Ints) -> Ints:
+    """What a party holds of columns times its own residuals."""
     return mod64.product(columns.view(np.uint64), residuals.view(np.uint64)).view(np.int64)
 
 
@@ -193,41 +196,43 @@ def _in_units(side: Side, number: int, shown: Sequence[Ints]) -> Floats:
         return np.zeros(side.state.weights.shape)
     unit = side.scale_of(side.party).fraction_bits + RESIDUALS.fraction_bits
     if side.weighing.hidden and not side.active:
-        unit = stacked_unit(side.weighing)
+        unit = shared_unit(side) if side.shares_columns else stacked_unit(side.weighing)
     part = side.cut[number]
     values: Floats = np.concatenate(shown, axis=1).astype(float) * (ldexp(1.0, -unit) / (part.stop - part.start))
     return values
 
 
-def products_of(side: Side, number: int, residuals: Ints, own: Ints) -> list[tuple[Call, Inputs]]:
+def products_of(side: Side, number: int, residuals: Ints) -> list[tuple[Call, Inputs]]:
     """The products that give all owners' gradients of a batch, and what this party holds of them."""
     part, batch = side.cut[number], []
     for owner in side.team.owners:
         if not side.widths[owner]:
             continue
-        if side.weighing.hidden and owner != side.team.active:
+        if side.weighing.hidden and owner != side.team.active and not side.shares_columns:
             batch += _stacked(side, part, number, residuals)
         else:
-            call = _call(side, owner, len(residuals), residuals.shape[1], number, _step_name(side))
-            held = Inputs(x=side.multiplied[part], added=own) if owner == side.party else Inputs(y=residuals)
-            batch.append((call, held))
+            columns = side.multiplies(owner, number)
+            own = None if columns is None else _own_product(columns, residuals)
+            batch.append((_call(side, owner, number, *residuals.shape), Inputs(x=columns, y=residuals, added=own)))
     return batch
 
 
-def _call(side: Side, owner: str, rows: int, outputs: int, number: int, name: str) -> Call:
-    """One owner's columns with everybody else's residuals."""
-    bound = side.scale_of(owner).bound
+def _call(side: Side, owner: str, number: int, rows: int, outputs: int) -> Call:
+    """One owner's columns, at whoever holds them or a share of them, with everybody else's residuals."""
+    holders, bound = side.holders(owner), side.scale_of(owner).bound
+    shared = len(holders) > 1
     return Call(
-        terms=tuple((owner, other) for other in side.team.owners if other != owner),
+        terms=tuple((holder, other) for holder in holders for other in side.team.owners if other != holder),
         receiver=owner,
         rows=rows,
-        left=Dense(side.widths[owner], bound),
+        left=Dense(side.widths[owner], RING if shared else bound),
         columns=outputs,
         bound=RESIDUALS.bound,
-        added=((owner, rows * bound * RESIDUALS.bound),),
+        added=tuple((holder, RING if shared else rows * bound * RESIDUALS.bound) for holder in holders),
         x=side.columns_name(owner, number),
-        y=name,
+        y=_step_name(side),
         digest=f"{side.team.digest} batch {number}",
+        most=shared_bound(side, rows) if shared else 0,
     )
 
 

@@ -34,7 +34,7 @@ from unpooled.vertical.linear.descent import descend, order_of, parts_of
 from unpooled.vertical.linear.hidden_weights import descend_unseen
 from unpooled.vertical.linear.messages import BeginLinear, RowWeights, TakingPart, Width
 from unpooled.vertical.linear.model import LinearModel, LinearPart, Pace
-from unpooled.vertical.linear.parameters import LinearParameters, outputs_of
+from unpooled.vertical.linear.parameters import LinearParameters, check_engine, outputs_of
 from unpooled.vertical.linear.residuals import COLUMNS, MOST_COLUMNS, constants, encoded_columns
 from unpooled.vertical.linear.row_weights import MOST_POWERS, Weighing, weighing_of
 from unpooled.vertical.linear.state import Side, State, begin_at
@@ -168,7 +168,8 @@ def lesson_of(
     taking_part = np.ones(len(weights), bool) if parameters.hide_bags else weights > 0
     weights = weights[taking_part]
     weighing = weighing_of(weights, shown=parameters.show_weights or not team.passive)
-    _check_weighing(team, parameters, weighing)
+    if team.passive:
+        check_engine(parameters, team.products.rules.engine, len(team.passive), weighted=weighing.weighted)
     known = np.where(weights > 0, target.values[taking_part], 0.0)
     centre, scale = (0.0, 1.0) if parameters.classes else _standard(known, weights)
     if start:
@@ -199,6 +200,7 @@ def _told(team: Team, parameters: LinearParameters, rows: int, states: Sequence[
     """What a passive party hears of all models, of which there are so many as it has agreed to."""
     session, active = team.session, team.active
     begin = session.recv(active, BeginLinear)
+    check_engine(parameters, team.products.rules.engine, len(team.passive), weighted=any(begin.weighted))
     if len(begin.names) != len(states):
         raise RefusedError(
             f"{session.party} takes part in the fit of {len(states)} models, and {active} wants {len(begin.names)}"
@@ -225,7 +227,6 @@ def _told(team: Team, parameters: LinearParameters, rows: int, states: Sequence[
         ):
             raise ProtocolError(f"{active} sent RowWeights that cannot be")
         weighing = Weighing(weighted, known is not None, heaviest, known)
-        _check_weighing(team, parameters, weighing)
         lessons.append(Lesson(name, bag, weighing, state))
     return lessons
 
@@ -373,17 +374,6 @@ def _standard(values: Floats, weights: Floats) -> tuple[float, float]:
     """The mean of a target that is a number, and its standard deviation."""
     centre = mean_of(values, weights)
     return centre, sqrt(mean_of((values - centre) ** 2, weights)) or 1.0
-
-
-def _check_weighing(team: Team, parameters: LinearParameters, weighing: Weighing) -> None:
-    """Refuse secret weights where they would have to be known."""
-    if weighing.hidden and len(team.passive) > 1:
-        raise InputError(
-            "weights: with several passive parties they must be shown (show_weights), or all be the same; rows of "
-            "weight zero do not count where they are left out (hide_bags = false)"
-        )
-    if weighing.hidden and parameters.reveal == "final":
-        raise InputError("weights: where gradients are not (reveal), weights must be shown (show_weights)")
 
 
 def _widths(team: Team, rows: int, columns: int) -> dict[str, int]:

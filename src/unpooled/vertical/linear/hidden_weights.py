@@ -9,6 +9,9 @@ once, and never more than shares of anything:
    others than owner and partner then hold goes to the partner
 4. velocity and weights move share by share; both are brought back to their number of bits (`_shortened`)
 
+Row weights that only the active party knows are multiplied with passive parties' columns once, before the first step
+(`shared_columns`); in 3 the owner and the active party each multiply a share of that. Nobody sees more than without.
+
 At the end the partners send their shares to the owners. No loss is shown either, so all epochs are run. Which way a
 last bit is rounded depends on the shares, so that two runs differ in the last digits. Several models are fitted in
 step, and share all messages.
@@ -25,7 +28,7 @@ import numpy as np
 from unpooled.arrays import Floats, Ints, Ring
 from unpooled.errors import InputError, ProtocolError
 from unpooled.secure import mod64
-from unpooled.secure.calls import Call, Dense, Inputs
+from unpooled.secure.calls import RING, Call, Dense, Inputs, RowByRow
 from unpooled.secure.fixedpoint import FixedPoint
 from unpooled.secure.product import forget, product_shares
 from unpooled.session import ITEM_BYTES
@@ -33,15 +36,15 @@ from unpooled.vertical.linear.descent import MOMENTUM
 from unpooled.vertical.linear.messages import GradientShares, LastShare
 from unpooled.vertical.linear.parameters import LinearParameters, outputs_of, rate_of
 from unpooled.vertical.linear.residuals import COLUMNS, WEIGHTS, Diverged
+from unpooled.vertical.linear.shared_columns import weighted_shares
 from unpooled.vertical.linear.state import Side, begin_at, in_one_go
 from unpooled.vertical.team import Team
 
-_RING = 2**63
 _COLUMNS = FixedPoint(fraction_bits=10, largest=COLUMNS.largest)
 _FACTOR_BITS, _RATE_BITS = 20, 30
+_WEIGHT_BITS = _COLUMNS.fraction_bits + _FACTOR_BITS - COLUMNS.fraction_bits
 _MOST_ROWS = 2**17
 _TOP, _LIFT = np.uint64(63), np.uint64(2**62)
-_AT_ONCE = 32
 _TURNED, _UPRIGHT = " turned", " upright"
 
 Shares = dict[str, Ring]
@@ -74,6 +77,8 @@ def descend_unseen(sides: Sequence[Side]) -> None:
     parameters, team = sides[0].parameters, sides[0].team
     descents = [_begun(side) for side in sides]
     steps = max(len(each.batches) for each in descents)
+    for number in range(steps):
+        _share_columns([side for side in sides if side.shares_columns and number < len(side.cut)], number)
     for epoch in range(parameters.epochs):
         team.tell_waiting(epoch, parameters.epochs)
         for number in range(steps):
@@ -84,6 +89,15 @@ def descend_unseen(sides: Sequence[Side]) -> None:
     forget(team.products, [f"{name}{form}" for name in own for form in (_TURNED, _UPRIGHT)])
     for side, weights in zip(sides, _opened(descents), strict=True):
         side.state = begin_at(weights)
+
+
+def _share_columns(sides: Sequence[Side], number: int) -> None:
+    """Leave shares of a batch of columns times secret row weights, in the steps that columns have here."""
+    if sides:
+        scales = [(COLUMNS, FixedPoint(_WEIGHT_BITS, 2.0**side.weighing.heaviest)) for side in sides]
+        found = _shortened(sides[0].team, weighted_shares(sides, number, scales), _FACTOR_BITS)
+        for side, shares in zip(sides, found, strict=True):
+            side.shared |= {(owner, number): share for owner, share in shares.items()}
 
 
 def _begun(side: Side) -> Descent:
@@ -163,7 +177,7 @@ def _scores_asked(descent: Descent, batch: Batch) -> list[tuple[Call, Inputs]]:
     for owner in _with_columns(side):
         partner, width = _partner(side.team, owner), side.widths[owner]
         name = f"{side.columns_name(owner, batch.number, weighted=False)}{_TURNED}"
-        call = Call(((owner, partner),), owner, width, Dense(rows, _RING), outputs, _RING, x=name)
+        call = Call(((owner, partner),), owner, width, Dense(rows, RING), outputs, RING, x=name)
         held = Inputs(x=_signed(batch.turned)) if me == owner else Inputs()
         asked.append((call, Inputs(y=_signed(descent.weights[owner])) if me == partner else held))
     return asked
@@ -177,27 +191,37 @@ def _gradients(moving: Sequence[Descent], number: int, residuals: Sequence[Ring]
     shares = in_one_go(partial(product_shares, side.team.products), asked)
     held = [dict(zip(owners, each, strict=True)) for each in shares]
     for each, ours, r in zip(moving, held, residuals, strict=True):
-        if me in ours:
-            ours[me] = ours[me] + mod64.product(each.batches[number].multiplied, r)
+        for owner, share in ours.items():
+            if (columns := _multiplied(each.side, each.batches[number], owner)) is not None:
+                ours[owner] = share + mod64.product(columns, r)
     _pass_on(side, held)
     return [{owner: share for owner, share in ours.items() if owner in _mine(side.team, me)} for ours in held]
 
 
+def _multiplied(side: Side, batch: Batch, owner: str) -> Ring | None:
+    """What this party multiplies with residuals for the gradient of an owner's columns, if anything."""
+    if len(side.holders(owner)) > 1:
+        return side.shared.get((owner, batch.number))
+    return batch.multiplied if owner == side.party else None
+
+
 def _slopes_asked(side: Side, batch: Batch, residuals: Ring) -> list[tuple[Call, Inputs]]:
-    """All owners' columns times everybody else's shares of the residuals."""
+    """All owners' columns, or shares of them, times everybody else's shares of the residuals."""
     asked = []
     for owner in _with_columns(side):
         call = Call(
-            terms=tuple((owner, other) for other in side.team.owners if other != owner),
+            terms=tuple(
+                (holder, other) for holder in side.holders(owner) for other in side.team.owners if other != holder
+            ),
             receiver=owner,
             rows=len(residuals),
-            left=Dense(side.widths[owner], _RING),
+            left=Dense(side.widths[owner], RING),
             columns=residuals.shape[1],
-            bound=_RING,
+            bound=RING,
             x=f"{side.columns_name(owner, batch.number)}{_UPRIGHT}",
         )
-        held = Inputs(x=_signed(batch.multiplied)) if owner == side.party else Inputs(y=_signed(residuals))
-        asked.append((call, held))
+        columns = _multiplied(side, batch, owner)
+        asked.append((call, Inputs(x=None if columns is None else _signed(columns), y=_signed(residuals))))
     return asked
 
 
@@ -244,13 +268,13 @@ def _step(moving: Sequence[Descent], gradients: Sequence[Shares]) -> None:
                 penalised[-1] = 0  # the intercept
             moved[owner] = keep * each.velocity[owner] + slope + shrink * penalised
         pushed.append(moved)
-    for each, velocity in zip(moving, _shortened(side, pushed, _FACTOR_BITS), strict=True):
+    for each, velocity in zip(moving, _shortened(side.team, pushed, _FACTOR_BITS), strict=True):
         each.velocity |= velocity
     pushed = []
     for each, slopes in zip(moving, gradients, strict=True):
         rate, up = _factor(rate_of(parameters) / each.scale, _RATE_BITS), np.uint64(_RATE_BITS)
         pushed.append({owner: (each.weights[owner] << up) - rate * each.velocity[owner] for owner in slopes})
-    for each, weights in zip(moving, _shortened(side, pushed, _RATE_BITS), strict=True):
+    for each, weights in zip(moving, _shortened(side.team, pushed, _RATE_BITS), strict=True):
         each.weights |= weights
 
 
@@ -258,37 +282,29 @@ def _factor(value: float, bits: int) -> np.uint64:
     return np.uint64(round(value * 2.0**bits))
 
 
-def _shortened(side: Side, models: Sequence[Shares], bits: int) -> list[Shares]:
+def _shortened(team: Team, models: Sequence[Shares], bits: int) -> list[Shares]:
     """Shares of numbers below 2^62, without their last bits; a result is off by one at most.
 
     A number x, lifted above zero, is a + b - 2^64 o, where a and b are its shares and o says whether they wrapped
     around. Since x is below 2^63, they did if the top bit of either is set: o = a' + b' - a'b', and a'b' is a product.
     """
-    team, me = side.team, side.party
-    values = {owner: np.concatenate([shares[owner] for shares in models]) for owner in models[0]}
-    tops = {owner: (share + _LIFT if me != owner else share) for owner, share in values.items()}
-    asked, places = [], []
-    for owner in _with_columns(side):
-        count = len(models) * side.widths[owner] * outputs_of(side.parameters)
-        for begin in range(0, count, _AT_ONCE):  # of a product of all with all only the diagonal is needed
-            place = slice(begin, min(begin + _AT_ONCE, count))
-            size, partner = place.stop - begin, _partner(team, owner)
-            call = Call(((owner, partner),), owner, 1, Dense(size, _RING), size, _RING)
-            bit = _signed(tops[owner].reshape(1, -1)[:, place] >> _TOP) if owner in tops else None
-            asked.append((call, Inputs(x=bit if me == owner else None, y=bit if me == partner else None)))
-            places.append((owner, place))
-    both = {owner: np.zeros(share.size, np.uint64) for owner, share in values.items()}
-    for (owner, place), product in zip(places, product_shares(team.products, asked), strict=True):
-        if owner in both:
-            both[owner][place] = product.diagonal()
-    short, found = np.uint64(bits), {}
+    me = team.products.party
+    tops = {owner: np.concatenate([shares[owner].reshape(-1) for shares in models]) for owner in models[0]}
+    tops = {owner: (share + _LIFT if me != owner else share) for owner, share in tops.items() if share.size}
+    asked = []
     for owner, share in tops.items():
-        wrapped = (share >> _TOP) - both[owner].reshape(share.shape)
-        found[owner] = (share >> short) - (wrapped << np.uint64(64 - bits))
+        call = Call(((owner, _partner(team, owner)),), owner, len(share), RowByRow(1, RING), 1, RING)
+        bit = _signed(share >> _TOP)[:, np.newaxis]
+        asked.append((call, Inputs(x=bit) if me == owner else Inputs(y=bit)))
+    found, short = [dict(shares) for shares in models], np.uint64(bits)
+    for (owner, share), both in zip(tops.items(), product_shares(team.products, asked), strict=True):
+        shorter = (share >> short) - (((share >> _TOP) - both.reshape(-1)) << np.uint64(64 - bits))
         if me != owner:
-            found[owner] = found[owner] - (_LIFT >> short) + np.uint64(1)  # what both shares lose, in the mean
-    by_model = {owner: np.split(share, len(models)) for owner, share in found.items()}
-    return [{owner: shares[place] for owner, shares in by_model.items()} for place in range(len(models))]
+            shorter = shorter - (_LIFT >> short) + np.uint64(1)  # what both shares lose, in the mean
+        ends = np.cumsum([shares[owner].size for shares in models])
+        for shares, part in zip(found, np.split(shorter, ends[:-1]), strict=True):
+            shares[owner] = part.reshape(shares[owner].shape)
+    return found
 
 
 def _opened(descents: Sequence[Descent]) -> list[Floats]:

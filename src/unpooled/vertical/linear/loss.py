@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import permutations
 from math import ldexp
 
 import numpy as np
 
-from unpooled.arrays import Floats, Ints
+from unpooled.arrays import Floats, Ints, Ring
 from unpooled.errors import InputError
-from unpooled.secure.calls import Call, Dense, Inputs
+from unpooled.secure import mod64
+from unpooled.secure.calls import LARGEST, RING, Call, Dense, Inputs, RowByRow
 from unpooled.secure.fixedpoint import FixedPoint
-from unpooled.secure.product import product
+from unpooled.secure.product import product, product_shares
 from unpooled.vertical.linear.parameters import outputs_of
 from unpooled.vertical.linear.residuals import RESIDUALS, curvature
 from unpooled.vertical.linear.row_weights import MOST_POWERS
-from unpooled.vertical.linear.state import Side, about, own_residuals
+from unpooled.vertical.linear.state import Side, about, in_one_go, own_residuals
 from unpooled.vertical.numbers import exact_sum
 
 LOSS = "loss"
@@ -30,7 +33,8 @@ _HIDDEN_BITS, _LEAST_HIDDEN_BITS = 16, MOST_POWERS + 1
 
 def losses(sides: Sequence[Side]) -> list[float]:
     """At the active party each model's loss, at the others none."""
-    team, asked = sides[0].team, [loss_of(side) for side in sides]
+    team, weighted = sides[0].team, _weighted_residuals(sides)
+    asked = [_shared_loss(side, weighted[side.name]) if side.shares_columns else loss_of(side) for side in sides]
     if team.passive:
         each = zip(sides, asked, strict=True)
         batch = [one for side, (_, call, held) in each for one in about(side, LOSS, 0, [(call, held)])]
@@ -47,8 +51,7 @@ def losses(sides: Sequence[Side]) -> list[float]:
 def loss_of(side: Side) -> tuple[int, Call, Inputs]:
     """The sum's fraction bits, the product, and what this party holds of it."""
     part, team = side.judged, side.team
-    own = RESIDUALS.decode(own_residuals(side, part))
-    penalty = 0.0 if side.parameters.validation_share else _penalty(side) * len(own)
+    own, penalty = RESIDUALS.decode(own_residuals(side, part)), _penalty(side)
     if side.weighing.hidden:
         return _hidden_loss(side, own.reshape(-1), part, penalty)
     if side.weighing.known is not None:
@@ -71,8 +74,12 @@ def loss_of(side: Side) -> tuple[int, Call, Inputs]:
 
 
 def _penalty(side: Side) -> float:
+    """What this party's l2 adds to the sum over the training rows."""
+    if side.parameters.validation_share:
+        return 0.0
     weights = side.state.weights[side.penalised]
-    return side.parameters.l2 / (2 * curvature(side.parameters)) * exact_sum(weights * weights)
+    rows: int = side.judged.stop - side.judged.start
+    return side.parameters.l2 / (2 * curvature(side.parameters)) * exact_sum(weights * weights) * rows
 
 
 def _loss_scale(numbers: int, owners: int, heaviest: int) -> FixedPoint:
@@ -105,6 +112,71 @@ def _hidden_loss(side: Side, own: Floats, part: slice, penalty: float) -> tuple[
         return scales.unit, call, Inputs(x=scales.of_passive(own), added=np.array([[extra]]))
     y, squares = scales.of_active(own, np.repeat(side.weighing.known[part], outputs))
     return scales.unit, call, Inputs(y=y, added=np.array([[squares + extra]]))
+
+
+def _weighted_residuals(sides: Sequence[Side]) -> dict[str, Ring]:
+    """By model this party's shares of the passive parties' residuals times the weights, summed over these parties.
+
+    Only of models whose weights no passive party may know, where there are several.
+    """
+    sides = [side for side in sides if side.shares_columns]
+    if not sides:
+        return {}
+    asked = [[_residuals_asked(side, owner) for owner in side.team.passive] for side in sides]
+    found = in_one_go(partial(product_shares, sides[0].team.products), asked)
+    return {side.name: sum(shares[1:], shares[0]).reshape(-1) for side, shares in zip(sides, found, strict=True)}
+
+
+def _residuals_asked(side: Side, owner: str) -> tuple[Call, Inputs]:
+    part, outputs, active = side.judged, outputs_of(side.parameters), side.team.active
+    rows = part.stop - part.start
+    residuals, weights = _shared_scales(rows * outputs, len(side.team.owners), side.weighing.heaviest)
+    call = Call(((owner, active),), owner, rows, RowByRow(outputs, residuals.bound), 1, weights.bound)
+    if side.party == owner:
+        return call, Inputs(x=residuals.encode(RESIDUALS.decode(own_residuals(side, part)), "residuals"))
+    known = side.weighing.known
+    return call, Inputs(y=None if known is None else weights.encode(known[part], "weights")[:, np.newaxis])
+
+
+def _shared_loss(side: Side, weighted: Ring) -> tuple[int, Call, Inputs]:
+    """The sum of w (a + s)² as Σ w a² + Σ u (2a + s): a are the active party's residuals, s the sum of the others'.
+
+    Of u = ws each party has a share (`weighted`).
+    """
+    team, part, outputs = side.team, side.judged, outputs_of(side.parameters)
+    scale, weights = _shared_scales(len(weighted), len(team.owners), side.weighing.heaviest)
+    numbers = scale.encode(RESIDUALS.decode(own_residuals(side, part)).reshape(-1), "residuals")
+    unit, bound = 2 * scale.fraction_bits + weights.fraction_bits, len(numbers) * weights.bound * scale.bound**2
+    added = min(round(ldexp(_penalty(side), unit)), bound)
+    other = numbers
+    if side.weighing.known is not None:
+        own = np.repeat(weights.encode(side.weighing.known[part], "weights"), outputs)
+        added, other = added + int((own * numbers) @ numbers), 2 * numbers
+    call = Call(
+        terms=tuple(permutations(team.owners, 2)),
+        receiver=team.active,
+        rows=len(numbers),
+        left=Dense(1, RING),
+        columns=1,
+        bound=2 * scale.bound,
+        added=tuple((owner, RING) for owner in team.owners),
+        digest=f"{team.digest} loss",
+        most=bound * (len(team.owners) ** 2 + len(team.owners)),
+    )
+    shares, right = weighted[:, np.newaxis], other[:, np.newaxis]
+    total = mod64.product(shares, right.view(np.uint64)).view(np.int64) + added
+    return unit, call, Inputs(x=shares.view(np.int64), y=right, added=total)
+
+
+def _shared_scales(numbers: int, owners: int, heaviest: int) -> tuple[FixedPoint, FixedPoint]:
+    """Scales for residuals and weights, in steps as small as the sum of so many numbers allows."""
+    largest = round(RESIDUALS.largest)
+    room = (LARGEST // (numbers * (owners**2 + owners) * largest**2)).bit_length() - 1
+    weight_bits = max(min(room - 2 * (room // 3), _HIDDEN_BITS), heaviest)
+    bits = min((room - weight_bits) // 2, _LOSS_BITS)
+    if bits < _LEAST_LOSS_BITS:
+        raise InputError(f"{numbers} rows times outputs are too many for a loss by weights")
+    return FixedPoint(bits, RESIDUALS.largest), FixedPoint(weight_bits - heaviest, 2.0**heaviest)
 
 
 @dataclass(frozen=True)

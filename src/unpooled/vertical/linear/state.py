@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from unpooled.arrays import Floats, Ints
+from unpooled.arrays import Floats, Ints, Ring
 from unpooled.secure.calls import Call, Inputs
 from unpooled.secure.evidence import OWN
 from unpooled.secure.fixedpoint import FixedPoint
@@ -44,7 +44,8 @@ class Side:
 
     `multiplied` are the columns times the rows' weights, where this party knows them. `cut` are the batches, `judged`
     the rows that the loss is of. `rows` names all rows, as all fits of a job have them; it is empty where some are out.
-    `about` is what all parties know of the model, for evidence.
+    `about` is what all parties know of the model, for evidence. `shared` has, by owner and batch, this party's shares of
+    columns times secret row weights (`shared_columns`).
     `best` is where the loss was lowest, and `fell` the step after which it last fell.
     """
 
@@ -62,6 +63,7 @@ class Side:
     constant: Floats | None = None
     rows: str = ""
     about: Mapping[str, Any] = field(default_factory=dict)
+    shared: dict[tuple[str, int], Ring] = field(default_factory=dict)
     best: State | None = None
     losses: list[float] = field(default_factory=list)
     fell: int = 0
@@ -75,6 +77,25 @@ class Side:
         """The weights without the intercept."""
         return slice(len(self.state.weights) - self.active)
 
+    @property
+    def shares_columns(self) -> bool:
+        """Whether passive parties' columns times the secret row weights are kept in shares.
+
+        With one passive party and gradients that are shown, products of both parties' numbers are enough.
+        """
+        return self.weighing.hidden and (len(self.team.passive) > 1 or self.parameters.reveal == "final")
+
+    def holders(self, owner: str) -> tuple[str, ...]:
+        """Who multiplies an owner's columns with residuals: the owner, with shares of them the active party too."""
+        return (owner, self.team.active) if self.shares_columns and owner != self.team.active else (owner,)
+
+    def multiplies(self, owner: str, number: int) -> Ints | None:
+        """What this party multiplies with residuals for the gradient of an owner's columns, if anything."""
+        if len(self.holders(owner)) > 1:
+            share = self.shared.get((owner, number))
+            return None if share is None else share.view(np.int64)
+        return self.multiplied[self.cut[number]] if owner == self.party else None
+
     def knows_weights(self, owner: str) -> bool:
         """Whether an owner multiplies its columns by weights."""
         return self.weighing.weighted and (self.weighing.shown or owner == self.team.active)
@@ -83,14 +104,17 @@ class Side:
         """What an owner's columns of a batch are called: the same in all fits of a job, wherever they are the same.
 
         Under one name there is one matrix: nobody's columns can be others from step to step or from model to model.
-        Where rows are left out, or columns are multiplied by weights that the owner knows, each model has its own.
+        Where rows are left out, or columns are multiplied by weights, each model has its own.
         """
-        own = not self.rows or (weighted and self.knows_weights(owner))
-        return f"{self.name if own else self.rows} batch {number} of {len(self.cut)}"
+        shared = weighted and len(self.holders(owner)) > 1
+        own = not self.rows or shared or (weighted and self.knows_weights(owner))
+        of_whom = f" of {owner}" if shared else ""
+        return f"{self.name if own else self.rows} batch {number} of {len(self.cut)}{of_whom}"
 
     def own_names(self) -> list[str]:
         """The names of columns that no other model uses, and that can be forgotten with this one."""
-        return [f"{self.name} batch {number} of {len(self.cut)}" for number in range(len(self.cut))]
+        names = [f"{self.name} batch {number} of {len(self.cut)}" for number in range(len(self.cut))]
+        return names + [f"{name} of {owner}" for name in names for owner in self.team.passive if self.shares_columns]
 
     def scale_of(self, owner: str) -> FixedPoint:
         """Of the columns that an owner multiplies, among them the active party's column of ones."""
@@ -103,7 +127,10 @@ def about(side: Side, what: str, batch: int, batch_of: Sequence[tuple[Call, Inpu
     if not (side.team.engine and side.team.engine.evidence):
         return list(batch_of)
     told = {**side.about, "what": what, "batch": batch, OWN: {"weights": side.state.weights.tolist()}}
-    return [(call, replace(held, about=told | {"place": place})) for place, (call, held) in enumerate(batch_of)]
+    return [
+        (call, held if call.most else replace(held, about=told | {"place": place}))  # shares follow from nothing
+        for place, (call, held) in enumerate(batch_of)
+    ]
 
 
 def own_residuals(side: Side, part: slice) -> Ints:
