@@ -154,7 +154,8 @@ def check_call(call: Call, parties: Sequence[str]) -> None:
         raise InputError("the names of matrices are printable, and do not begin with #")
     if call.fixed and not (isinstance(call.left, Dense) and call.fixed < call.rows):
         raise InputError("the first of two matrices one above the other is dense, and has fewer rows than both")
-    numbers = [call.rows, call.columns, call.bound, call.among, call.fixed, call.most, *(bound for _, bound in call.added)]
+    numbers = [call.rows, call.columns, call.bound, call.among, call.fixed, call.most]
+    numbers += [bound for _, bound in call.added]
     numbers += (
         [call.left.width, call.left.bound] if isinstance(call.left, Dense) else [*call.left.sizes, call.left.nodes]
     )

@@ -127,6 +127,8 @@ def targets_of(data: Any, classes: int, *, weighted: bool) -> list[Target]:
         ("two classes", "two", True, {"hide_bags": False}),
         ("softmax", "two", True, {"hide_bags": False, "show_weights": True}),
         ("a number", "three", True, {"hide_bags": False, "show_weights": True}),
+        ("softmax", "three", True, {}),
+        ("two classes", "three", True, {"hide_bags": False, "validation_share": 0.2}),
         ("two classes", "three", False, {"optimiser": "adam"}),
         ("softmax", "the active without columns", False, {"validation_share": 0.2}),
     ],
@@ -295,15 +297,6 @@ def test_who_is_told_what(together: Make, scene: Make) -> None:
             expected[hide_bags, show_weights] = [len(message.weights) for message in told]
             assert len(run.messages("telco", TakingPart)) == (not hide_bags)
     assert expected == {(True, True): [2], (True, False): [], (False, True): [1], (False, False): []}
-
-
-def test_several_passive_parties_cannot_have_secret_bags(together: Make, scene: Make) -> None:
-    data = scene()
-    with pytest.raises(InputError, match=r"weights: with several passive parties .* left out \(hide_bags = false\)"):
-        at_once(together, data, LinearParameters(**SMALL), [bag(data, 1)], "three")
-    parameters = LinearParameters(**SMALL, hide_bags=False)
-    with pytest.raises(InputError, match="weights: with several passive parties they must be shown"):
-        at_once(together, data, parameters, [bag(data, 1), data.target(weighted=True)], "three")
 
 
 def test_the_rows_that_are_left_make_the_batches(together: Make, scene: Make) -> None:

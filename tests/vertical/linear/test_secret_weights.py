@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 
 from unpooled.errors import InputError, PlanError
+from unpooled.secure.plain import Shown
+from unpooled.secure.shares.dealer import Dealt
+from unpooled.secure.shares.engine import Hidden
+from unpooled.vertical.linear.descent import order_of
 from unpooled.vertical.linear.fitting import LinearParameters, Target, fit
 from unpooled.vertical.linear.loss import _shared_scales
 from unpooled.vertical.linear.messages import RowWeights
@@ -105,3 +109,33 @@ def test_the_loss_fits_its_words(owners: int, heaviest: int) -> None:
         _shared_scales(10**12, owners, heaviest)
 
 
+# what is seen
+
+
+def likeness(run: Any, data: Any) -> float:
+    """How much any number for each row that anybody was sent goes along with weights, labels or columns, at the most.
+
+    In standard deviations of chance.
+    """
+    order, rows, found = order_of(len(data.matrix)), len(data.matrix), []
+    weights, labels = data.weights[order], data.truth[2][order]
+    secret = np.stack([weights, labels, weights * (labels - 0.5), *data.matrix[order].T])
+    for message in (message for received in run.received.values() for _, message in received):
+        sent = message.values if isinstance(message, Hidden | Shown) else ()
+        dealt = [part.values for part in message.parts] if isinstance(message, Dealt) else []
+        for numbers in [*sent, *dealt]:
+            if rows in numbers.shape:
+                columns = numbers.reshape(rows, -1) if len(numbers) == rows else numbers.T
+                columns = columns.view(np.int64).astype(float).T
+                columns = columns[columns.std(axis=1) > 0]
+                found.append(np.abs(np.corrcoef(columns, secret)[: len(columns), len(columns) :]).max(initial=0.0))
+    assert len(found) >= 10
+    return float(max(found) * rows**0.5)
+
+
+@pytest.mark.parametrize(("team", "reveal"), [("three", "gradients"), ("two", "final"), ("three", "final")])
+def test_nothing_that_is_sent_goes_along_with_weights(together: Make, scene: Make, team: str, reveal: str) -> None:
+    data, parameters = scene(), LinearParameters(epochs=2, batch_rows=1200, reveal=reveal)
+    target = data.target(weighted=True)
+    assert likeness(together(parameters, team, "shares", data=data, target=target), data) < 7.0
+    assert likeness(together(parameters, team, "plain", data=data, target=target), data) > 14.0, "nothing is hidden"

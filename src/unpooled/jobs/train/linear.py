@@ -1,7 +1,7 @@
 """The half of a train job that is about linear models: what is said, what is worth knowing, and learning itself.
 
 Rows that are set aside as a test are the last ones in an order that all parties know: they take no part, and everybody
-sees which they are. To hide them would take weights that several passive parties must not know, which no engine can do.
+sees which they are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from unpooled.arrays import Bools, Floats
 from unpooled.data.columns import fault
 from unpooled.data.table import Table
-from unpooled.errors import InputError, PlanError
+from unpooled.errors import InputError
 from unpooled.jobs.labels import Labels
 from unpooled.jobs.learned import Learned, Lent
 from unpooled.jobs.outline import Exchange
@@ -26,6 +26,7 @@ from unpooled.vertical.linear import fitting, messages, predictor
 from unpooled.vertical.linear.descent import order_of
 from unpooled.vertical.linear.model import LinearModel, LinearModels, LinearPart, LinearParts
 from unpooled.vertical.linear.parameters import LinearParameters
+from unpooled.vertical.linear.parameters import check_plan as check_linear
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees.predictor import mean_of
@@ -36,10 +37,7 @@ _LENT_BY_ANOTHER = "if another passive party has columns"
 
 def check_plan(plan: Plan, model: LinearParameters) -> None:
     """Refuse, before the start, a plan whose engine cannot keep what it says."""
-    if model.reveal == "final" and plan.engine == "paillier":
-        raise PlanError(
-            "parameters.model.reveal: 'final' needs engine = 'shares', since paillier has no shares to keep"
-        )
+    check_linear(model, plan.engine, len(plan.with_role("passive")))
 
 
 def outline(plan: Plan, model: LinearParameters) -> list[Exchange]:

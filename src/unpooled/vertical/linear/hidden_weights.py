@@ -35,7 +35,7 @@ from unpooled.session import ITEM_BYTES
 from unpooled.vertical.linear.descent import MOMENTUM
 from unpooled.vertical.linear.messages import GradientShares, LastShare
 from unpooled.vertical.linear.parameters import LinearParameters, outputs_of, rate_of
-from unpooled.vertical.linear.residuals import COLUMNS, WEIGHTS, Diverged
+from unpooled.vertical.linear.residuals import COLUMNS, MOST_COLUMNS, WEIGHTS, Diverged
 from unpooled.vertical.linear.shared_columns import weighted_shares
 from unpooled.vertical.linear.state import Side, begin_at, in_one_go
 from unpooled.vertical.team import Team
@@ -293,12 +293,16 @@ def _shortened(team: Team, models: Sequence[Shares], bits: int) -> list[Shares]:
     tops = {owner: (share + _LIFT if me != owner else share) for owner, share in tops.items() if share.size}
     asked = []
     for owner, share in tops.items():
-        call = Call(((owner, _partner(team, owner)),), owner, len(share), RowByRow(1, RING), 1, RING)
-        bit = _signed(share >> _TOP)[:, np.newaxis]
-        asked.append((call, Inputs(x=bit) if me == owner else Inputs(y=bit)))
+        bit, ours = _signed(share >> _TOP)[:, np.newaxis], []
+        for part in np.split(bit, range(MOST_COLUMNS, len(bit), MOST_COLUMNS)):  # so many rows any coordinator serves
+            call = Call(((owner, _partner(team, owner)),), owner, len(part), RowByRow(1, RING), 1, RING)
+            ours.append((call, Inputs(x=part) if me == owner else Inputs(y=part)))
+        asked.append(ours)
     found, short = [dict(shares) for shares in models], np.uint64(bits)
-    for (owner, share), both in zip(tops.items(), product_shares(team.products, asked), strict=True):
-        shorter = (share >> short) - (((share >> _TOP) - both.reshape(-1)) << np.uint64(64 - bits))
+    products = in_one_go(partial(product_shares, team.products), asked)
+    for (owner, share), parts in zip(tops.items(), products, strict=True):
+        both = np.concatenate(parts).reshape(-1)
+        shorter = (share >> short) - (((share >> _TOP) - both) << np.uint64(64 - bits))
         if me != owner:
             shorter = shorter - (_LIFT >> short) + np.uint64(1)  # what both shares lose, in the mean
         ends = np.cumsum([shares[owner].size for shares in models])

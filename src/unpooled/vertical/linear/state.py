@@ -44,7 +44,7 @@ class Side:
 
     `multiplied` are the columns times the rows' weights, where this party knows them. `cut` are the batches, `judged`
     the rows that the loss is of. `rows` names all rows, as all fits of a job have them; it is empty where some are out.
-    `about` is what all parties know of the model, for evidence. `shared` has, by owner and batch, this party's shares of
+    `about` is what all parties know of the model, for evidence. `shared` has by owner and batch this party's shares of
     columns times secret row weights (`shared_columns`).
     `best` is where the loss was lowest, and `fell` the step after which it last fell.
     """
