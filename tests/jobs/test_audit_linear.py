@@ -44,6 +44,14 @@ def test_so_it_does_with_weights_that_one_party_knows(many: Any, settings: dict[
         assert verdict.wrong == {}
 
 
+def test_of_weights_hidden_from_two_what_can_be_opened_agrees(many: Any) -> None:
+    many.run(many.plan(model={"learner": "linear", "epochs": 1}), weight="counts")
+    for checker, opener in BOTH:
+        verdict = audit.trial(many.root / "run" / checker, many.root / "run" / opener, None)
+        assert verdict.wrong == {}
+        assert verdict.opened == verdict.of > 0
+
+
 def test_so_does_a_search(seeking: Any) -> None:
     seeking.run(seeking.plan(model={"learner": "linear", "insecure_batch": True, "epochs": 2}))
     for checker, opener in BOTH:

@@ -103,6 +103,9 @@ def fit_many(
     encoded = encoded_columns(columns.matrix, columns.names, parameters.limit, party)
     each = zip(targets, starts, strict=True)
     lessons = [lesson_of(team, parameters, columns, target, start) for target, start in each]
+    if team.passive:
+        weighted = any(lesson.weighing.weighted for lesson in lessons)
+        check_engine(parameters, team.products.rules.engine, len(team.passive), weighted=weighted)
     widths = _widths(team, rows, len(columns.names) + 1)
     one = np.full((rows, 1), COLUMNS.encode(np.ones(1), "one")[0])
     sides = sides_of(team, party, parameters, np.concatenate([encoded, one], axis=1), lessons, widths)
@@ -168,8 +171,6 @@ def lesson_of(
     taking_part = np.ones(len(weights), bool) if parameters.hide_bags else weights > 0
     weights = weights[taking_part]
     weighing = weighing_of(weights, shown=parameters.show_weights or not team.passive)
-    if team.passive:
-        check_engine(parameters, team.products.rules.engine, len(team.passive), weighted=weighing.weighted)
     known = np.where(weights > 0, target.values[taking_part], 0.0)
     centre, scale = (0.0, 1.0) if parameters.classes else _standard(known, weights)
     if start:

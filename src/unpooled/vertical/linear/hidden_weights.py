@@ -306,8 +306,8 @@ def _shortened(team: Team, models: Sequence[Shares], bits: int) -> list[Shares]:
         if me != owner:
             shorter = shorter - (_LIFT >> short) + np.uint64(1)  # what both shares lose, in the mean
         ends = np.cumsum([shares[owner].size for shares in models])
-        for shares, part in zip(found, np.split(shorter, ends[:-1]), strict=True):
-            shares[owner] = part.reshape(shares[owner].shape)
+        for shares, own in zip(found, np.split(shorter, ends[:-1]), strict=True):
+            shares[owner] = own.reshape(shares[owner].shape)
     return found
 
 
