@@ -23,11 +23,13 @@ from math import ldexp
 import numpy as np
 
 from unpooled.arrays import Floats, Ints
+from unpooled.checkpoint import Notebook
 from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.secure import mod64
 from unpooled.secure.calls import LARGEST, RING, Call, Dense, Inputs
 from unpooled.secure.product import forget, product
 from unpooled.secure.randomness import SEED_BYTES, shuffles
+from unpooled.vertical.linear.checkpoint import go_on_from, is_page_due, page_of
 from unpooled.vertical.linear.loss import losses
 from unpooled.vertical.linear.messages import NextEpoch
 from unpooled.vertical.linear.parameters import SAFE_ROWS, SAFE_ROWS_PER_COLUMN, LinearParameters, outputs_of, rate_of
@@ -75,20 +77,23 @@ def parts_of(parameters: LinearParameters, rows: int, widths: dict[str, int]) ->
     return batches(parameters, training, widths), judged
 
 
-def descend(sides: Sequence[Side]) -> None:
-    """Epoch after epoch, each model until its loss falls no more; the active party knows the losses."""
+def descend(sides: Sequence[Side], notebook: Notebook | None = None) -> None:
+    """Epoch after epoch, each model until its loss falls no more; the active party knows the losses.
+
+    In a notebook each party keeps pages to go on from; all parties' notebooks have as many.
+    """
     team = sides[0].team
     for side in sides:
         _check_sums(side, max(part.stop - part.start for part in side.cut))
     if not team.passive:
-        return _epochs(sides)
+        return _epochs(sides, notebook)
     for side in sides:
         check_batches(side.parameters, side.cut, side.widths[side.party], side.party)
     engine, rules = team.products, team.products.rules
     engine.rules = replace(rules, questions=_questions(sides) if rules.questions is None else rules.questions)
     try:
         share_columns(sides)
-        _epochs(sides)
+        _epochs(sides, notebook)
     finally:
         engine.rules = rules
         forget(engine, [name for side in sides for name in side.own_names()])
@@ -112,10 +117,11 @@ def _questions(sides: Sequence[Side]) -> int:
     return max(before.values(), default=0) + len(sides) * side.parameters.epochs * by_epoch
 
 
-def _epochs(sides: Sequence[Side]) -> None:
-    team, parameters, going = sides[0].team, sides[0].parameters, list(sides)
+def _epochs(sides: Sequence[Side], notebook: Notebook | None) -> None:
+    team, parameters = sides[0].team, sides[0].parameters
+    done, going = go_on_from(notebook.read(len(notebook) - 1), sides) if notebook else (0, list(sides))
     most = max(len(side.cut) for side in sides)
-    for epoch in range(parameters.epochs):
+    for epoch in range(done, parameters.epochs):
         team.tell_waiting(epoch, parameters.epochs)
         for number in range(max(len(side.cut) for side in going)):
             moving = [side for side in going if number < len(side.cut)]
@@ -128,6 +134,8 @@ def _epochs(sides: Sequence[Side]) -> None:
         going = _judged(going, losses(going))
         if not going:
             break
+        if notebook is not None and is_page_due(parameters, epoch + 1):
+            notebook.write(**page_of(sides, going, epoch + 1))
     for side in sides:
         side.state = side.best or side.state
 

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Bools, Floats, Ints
+from unpooled.checkpoint import Notebook
 from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.secure.evidence import Arrays, digest_of
 from unpooled.session import ITEM_BYTES
@@ -77,9 +78,10 @@ def fit(
     target: Target,
     classes: Sequence[str] = (),
     start: LinearModel | None = None,
+    notebook: Notebook | None = None,
 ) -> FittedLinear:
     """At the active party: fit a model; `classes` are the classes' names, `start` is a model to begin with."""
-    (fitted,) = fit_many(team, parameters, columns, [target], classes, [start])
+    (fitted,) = fit_many(team, parameters, columns, [target], classes, [start], notebook)
     return fitted
 
 
@@ -90,8 +92,12 @@ def fit_many(
     targets: Sequence[Target],
     classes: Sequence[str] = (),
     starts: Sequence[LinearModel | None] = (),
+    notebook: Notebook | None = None,
 ) -> list[FittedLinear]:
-    """At the active party: fit a model to each target, all in step, and each as if it were fitted alone."""
+    """At the active party: fit a model to each target, all in step, and each as if it were fitted alone.
+
+    In a notebook every party keeps pages to go on from after an interruption (`checkpoint`).
+    """
     party, rows = team.active, len(columns.matrix)
     names, starts = tuple(classes) or tuple(map(str, range(parameters.classes))), starts or [None] * len(targets)
     if len(names) != parameters.classes:
@@ -112,7 +118,7 @@ def fit_many(
     for owner in team.passive:
         _tell(team, parameters, owner, lessons)
     _exchange_commitments(team, {COLUMNS_KEPT: {"columns": encoded}, TARGETS: inputs_of(targets)})
-    _descend(sides)
+    _descend(sides, notebook)
     fitted = []
     for side, lesson in zip(sides, lessons, strict=True):
         model = LinearModel(
@@ -128,9 +134,15 @@ def fit_many(
     return fitted
 
 
-def help_fit(team: Team, parameters: LinearParameters, columns: Columns, start: LinearPart | None = None) -> LinearPart:
+def help_fit(
+    team: Team,
+    parameters: LinearParameters,
+    columns: Columns,
+    start: LinearPart | None = None,
+    notebook: Notebook | None = None,
+) -> LinearPart:
     """At a passive party: take part, and keep this party's own weights."""
-    (part,) = help_fit_many(team, parameters, columns, 1, [start])
+    (part,) = help_fit_many(team, parameters, columns, 1, [start], notebook)
     return part
 
 
@@ -140,6 +152,7 @@ def help_fit_many(
     columns: Columns,
     models: int,
     starts: Sequence[LinearPart | None] = (),
+    notebook: Notebook | None = None,
 ) -> list[LinearPart]:
     """At a passive party: take part in the fit of so many models, and keep this party's own weights of each."""
     party = team.session.party
@@ -152,15 +165,15 @@ def help_fit_many(
     lessons = _told(team, parameters, len(encoded), states)
     sides = sides_of(team, party, parameters, encoded, lessons, widths)
     _exchange_commitments(team, {COLUMNS_KEPT: {"columns": encoded}})
-    _descend(sides)
+    _descend(sides, notebook)
     return [_part(side, columns.names) for side in sides]
 
 
-def _descend(sides: Sequence[Side]) -> None:
+def _descend(sides: Sequence[Side], notebook: Notebook | None) -> None:
     if sides[0].parameters.reveal == "final" and sides[0].team.passive:
         descend_unseen(sides)
     else:
-        descend(sides)
+        descend(sides, notebook)
 
 
 def lesson_of(
