@@ -42,14 +42,16 @@ def go_on_from(page: Page, sides: Sequence[Side]) -> tuple[int, list[Side]]:
     try:
         losses = np.split(page["losses"], np.cumsum(page["loss_counts"])[:-1])
         for place, side in enumerate(sides):
-            current, best = (
-                State(*(page[f"{of}{name}"][place] for name in _STATE[:-1]), int(page[f"{of}steps"][place]))
-                for of in ("", "best_")
-            )
-            if any(getattr(current, name).shape != side.state.weights.shape for name in _STATE[:-1]):
-                raise ValueError("it is about other columns")
-            side.state, side.best = current, best if page["has_best"][place] else None
+            side.state = _state(page, "", place, side.state.weights.shape)
+            side.best = _state(page, "best_", place, side.state.weights.shape) if page["has_best"][place] else None
             side.losses, side.fell = losses[place].tolist(), int(page["fell"][place])
         return int(page["epochs"]), [side for side, goes_on in zip(sides, page["going"], strict=True) if goes_on]
     except (KeyError, ValueError, IndexError, TypeError) as error:
         raise InputError(f"a page of a checkpoint is not one of these linear models: {error}") from None
+
+
+def _state(page: Page, prefix: str, place: int, shape: tuple[int, ...]) -> State:
+    weights, velocity, squares, steps = (page[f"{prefix}{name}"][place] for name in _STATE)
+    if not weights.shape == velocity.shape == squares.shape == shape:
+        raise ValueError("it is about other columns")
+    return State(weights, velocity, squares, int(steps))
