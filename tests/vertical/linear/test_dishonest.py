@@ -8,7 +8,6 @@ times its residuals are new in every step, and not bound. `pytest -s` shows the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from threading import Event
 from typing import Any
 
@@ -363,14 +362,16 @@ def test_weights_that_are_shown_at_the_end_say_as_much_as_their_bits(
     together: Make, monkeypatch: pytest.MonkeyPatch, labels: Floats
 ) -> None:
     """One epoch of one batch with `reveal = "final"`: the weights are the gradients of columns that were made up."""
-    each, up, made = 22, 2**8, hidden_weights._batch
+    each, up, begun = 22, 2**8, hidden_weights._begun
     parameters = LinearParameters(epochs=1, batch_rows=ROWS, reveal="final", optimiser="plain", l2=0.0)
 
-    def crafted(side: Side, number: int, part: slice) -> Any:
-        batch = made(side, number, part)
-        return batch if side.active else replace(batch, multiplied=(up * powers(ROWS, 0, each)).view(np.uint64))
+    def crafted(side: Side) -> Any:
+        descent = begun(side)
+        if not side.active:
+            side.multiplied = up * powers(ROWS, 0, each)
+        return descent
 
-    monkeypatch.setattr(hidden_weights, "_batch", crafted)
+    monkeypatch.setattr(hidden_weights, "_begun", crafted)
     parts: list[Any] = []
     together(
         parameters,

@@ -226,11 +226,11 @@ def products_of(side: Side, number: int, residuals: Ints) -> list[tuple[Call, In
 
 
 def _call(side: Side, owner: str, number: int, rows: int, outputs: int) -> Call:
-    """One owner's columns, at whoever holds them or a share of them, with everybody else's residuals."""
+    """The gradient of one owner's columns."""
     holders, bound = side.holders(owner), side.scale_of(owner).bound
     shared = len(holders) > 1
     return Call(
-        terms=tuple((holder, other) for holder in holders for other in side.team.owners if other != holder),
+        terms=side.terms(owner),
         receiver=owner,
         rows=rows,
         left=Dense(side.widths[owner], RING if shared else bound),

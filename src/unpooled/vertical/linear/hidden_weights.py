@@ -51,22 +51,13 @@ Shares = dict[str, Ring]
 """By owner this party's share of something of that owner's; it has shares of its own, and as a partner."""
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """One batch at one party: its columns turned, as they give scores, and as they are multiplied with residuals."""
-
-    number: int
-    turned: Ring
-    multiplied: Ring
-    constant: Ring | None
-
-
 @dataclass(eq=False)
 class Descent:
     """One model's descent at one party; each gradient is `scale` times that of the mean loss."""
 
     side: Side
-    batches: list[Batch]
+    columns: Ring
+    constant: Ring | None
     scale: int
     weights: Shares
     velocity: Shares
@@ -76,13 +67,13 @@ def descend_unseen(sides: Sequence[Side]) -> None:
     """Go through all epochs, all models in step; at the end the sides have their weights."""
     parameters, team = sides[0].parameters, sides[0].team
     descents = [_begun(side) for side in sides]
-    steps = max(len(each.batches) for each in descents)
+    steps = max(len(side.cut) for side in sides)
     for number in range(steps):
         _share_columns([side for side in sides if side.shares_columns and number < len(side.cut)], number)
     for epoch in range(parameters.epochs):
         team.tell_waiting(epoch, parameters.epochs)
         for number in range(steps):
-            moving = [each for each in descents if number < len(each.batches)]
+            moving = [each for each in descents if number < len(each.side.cut)]
             _step(moving, _gradients(moving, number, _residuals(moving, number)))
             team.session.progress(epoch * steps + number + 1, parameters.epochs * steps)
     own = [name for side in sides for name in side.own_names()]
@@ -111,8 +102,15 @@ def _begun(side: Side) -> Descent:
     }
     weights[side.party] = WEIGHTS.encode(side.state.weights, "weights").view(np.uint64)
     velocity = {owner: np.zeros_like(share) for owner, share in weights.items()}
-    made = [_batch(side, number, part) for number, part in enumerate(side.cut)]
-    return Descent(side, made, divisor * rows, weights, velocity)
+    columns, weighing, constant = COLUMNS.decode(side.columns), side.weighing, None
+    multiplied = columns if weighing.known is None else columns * weighing.known[:, np.newaxis]
+    heavy = FixedPoint(_COLUMNS.fraction_bits, _COLUMNS.largest * 2.0**weighing.heaviest)
+    side.multiplied = heavy.encode(multiplied, "columns")
+    if side.constant is not None:
+        bits = _COLUMNS.fraction_bits + WEIGHTS.fraction_bits
+        constant = np.rint(np.ldexp(side.constant * divisor, bits)).astype(np.int64).view(np.uint64)
+    encoded = _COLUMNS.encode(columns, "columns").view(np.uint64)
+    return Descent(side, encoded, constant, divisor * rows, weights, velocity)
 
 
 def _partner(team: Team, owner: str) -> str:
@@ -135,50 +133,34 @@ def _divisor(parameters: LinearParameters) -> int:
     return 4 if outputs_of(parameters) == 1 or parameters.several == "one-versus-rest" else parameters.classes**2
 
 
-def _batch(side: Side, number: int, part: slice) -> Batch:
-    columns, weighing = COLUMNS.decode(side.columns[part]), side.weighing
-    multiplied = columns if weighing.known is None else columns * weighing.known[part, np.newaxis]
-    heavy = FixedPoint(_COLUMNS.fraction_bits, _COLUMNS.largest * 2.0**weighing.heaviest)
-    constant = None
-    if side.constant is not None:
-        bits = _COLUMNS.fraction_bits + WEIGHTS.fraction_bits
-        times = side.constant[part] * _divisor(side.parameters)
-        constant = np.rint(np.ldexp(times, bits)).astype(np.int64).view(np.uint64)
-    turned = np.ascontiguousarray(_COLUMNS.encode(columns, "columns").T)
-    return Batch(number, _ring(turned), _ring(heavy.encode(multiplied, "columns")), constant)
-
-
-def _ring(numbers: Ints) -> Ring:
-    return numbers.view(np.uint64)
-
-
 def _signed(numbers: Ring) -> Ints:
     return np.ascontiguousarray(numbers).view(np.int64)
 
 
 def _residuals(moving: Sequence[Descent], number: int) -> list[Ring]:
     """1 and 2: this party's shares of the residuals, rows × outputs."""
-    asked = [_scores_asked(each, each.batches[number]) for each in moving]
+    turned = [np.ascontiguousarray(each.columns[each.side.cut[number]].T) for each in moving]
+    asked = [_scores_asked(each, number, columns) for each, columns in zip(moving, turned, strict=True)]
     held = in_one_go(partial(product_shares, moving[0].side.team.products), asked)
     found = []
-    for each, shares in zip(moving, held, strict=True):
-        side, batch = each.side, each.batches[number]
-        total, outputs = sum(shares, mod64.product(batch.turned, each.weights[side.party])), outputs_of(side.parameters)
+    for each, columns, shares in zip(moving, turned, held, strict=True):
+        side, outputs = each.side, outputs_of(each.side.parameters)
+        total = sum(shares, mod64.product(columns, each.weights[side.party]))
         if side.parameters.several == "softmax" and outputs > 1:
             total = np.uint64(outputs) * total - total.sum(axis=1, keepdims=True, dtype=np.uint64)
-        found.append(total if batch.constant is None else total + batch.constant)
+        found.append(total if each.constant is None else total + each.constant[side.cut[number]])
     return found
 
 
-def _scores_asked(descent: Descent, batch: Batch) -> list[tuple[Call, Inputs]]:
+def _scores_asked(descent: Descent, number: int, turned: Ring) -> list[tuple[Call, Inputs]]:
     """All owners' columns times the shares of their weights that their partners have."""
     side, asked = descent.side, []
-    (_, rows), outputs, me = batch.turned.shape, outputs_of(side.parameters), side.party
+    (_, rows), outputs, me = turned.shape, outputs_of(side.parameters), side.party
     for owner in _with_columns(side):
         partner, width = _partner(side.team, owner), side.widths[owner]
-        name = f"{side.columns_name(owner, batch.number, weighted=False)}{_TURNED}"
+        name = f"{side.columns_name(owner, number, weighted=False)}{_TURNED}"
         call = Call(((owner, partner),), owner, width, Dense(rows, RING), outputs, RING, x=name)
-        held = Inputs(x=_signed(batch.turned)) if me == owner else Inputs()
+        held = Inputs(x=_signed(turned)) if me == owner else Inputs()
         asked.append((call, Inputs(y=_signed(descent.weights[owner])) if me == partner else held))
     return asked
 
@@ -187,41 +169,24 @@ def _gradients(moving: Sequence[Descent], number: int, residuals: Sequence[Ring]
     """3: this party's shares of the gradients, its own and those of the owners whose partner it is."""
     side = moving[0].side
     owners, me = _with_columns(side), side.party
-    asked = [_slopes_asked(each.side, each.batches[number], r) for each, r in zip(moving, residuals, strict=True)]
+    asked = [_slopes_asked(each.side, number, r) for each, r in zip(moving, residuals, strict=True)]
     shares = in_one_go(partial(product_shares, side.team.products), asked)
     held = [dict(zip(owners, each, strict=True)) for each in shares]
     for each, ours, r in zip(moving, held, residuals, strict=True):
         for owner, share in ours.items():
-            if (columns := _multiplied(each.side, each.batches[number], owner)) is not None:
-                ours[owner] = share + mod64.product(columns, r)
+            if (columns := each.side.multiplies(owner, number)) is not None:
+                ours[owner] = share + mod64.product(columns.view(np.uint64), r)
     _pass_on(side, held)
     return [{owner: share for owner, share in ours.items() if owner in _mine(side.team, me)} for ours in held]
 
 
-def _multiplied(side: Side, batch: Batch, owner: str) -> Ring | None:
-    """What this party multiplies with residuals for the gradient of an owner's columns, if anything."""
-    if len(side.holders(owner)) > 1:
-        return side.shared.get((owner, batch.number))
-    return batch.multiplied if owner == side.party else None
-
-
-def _slopes_asked(side: Side, batch: Batch, residuals: Ring) -> list[tuple[Call, Inputs]]:
+def _slopes_asked(side: Side, number: int, residuals: Ring) -> list[tuple[Call, Inputs]]:
     """All owners' columns, or shares of them, times everybody else's shares of the residuals."""
     asked = []
     for owner in _with_columns(side):
-        call = Call(
-            terms=tuple(
-                (holder, other) for holder in side.holders(owner) for other in side.team.owners if other != holder
-            ),
-            receiver=owner,
-            rows=len(residuals),
-            left=Dense(side.widths[owner], RING),
-            columns=residuals.shape[1],
-            bound=RING,
-            x=f"{side.columns_name(owner, batch.number)}{_UPRIGHT}",
-        )
-        columns = _multiplied(side, batch, owner)
-        asked.append((call, Inputs(x=None if columns is None else _signed(columns), y=_signed(residuals))))
+        left, name = Dense(side.widths[owner], RING), f"{side.columns_name(owner, number)}{_UPRIGHT}"
+        call = Call(side.terms(owner), owner, len(residuals), left, residuals.shape[1], RING, x=name)
+        asked.append((call, Inputs(x=side.multiplies(owner, number), y=_signed(residuals))))
     return asked
 
 

@@ -89,6 +89,10 @@ class Side:
         """Who multiplies an owner's columns with residuals: the owner, with shares of them the active party too."""
         return (owner, self.team.active) if self.shares_columns and owner != self.team.active else (owner,)
 
+    def terms(self, owner: str) -> tuple[tuple[str, str], ...]:
+        """An owner's columns, at whoever holds them or a share of them, with everybody else's residuals."""
+        return tuple((holder, other) for holder in self.holders(owner) for other in self.team.owners if other != holder)
+
     def multiplies(self, owner: str, number: int) -> Ints | None:
         """What this party multiplies with residuals for the gradient of an owner's columns, if anything."""
         if len(self.holders(owner)) > 1:
