@@ -83,8 +83,8 @@ def test_other_columns_than_were_committed_to(many: Any, monkeypatch: pytest.Mon
             inputs = {what: {name: -values for name, values in arrays.items()} for what, arrays in inputs.items()}
         honest(team, inputs)
 
-    honest = fitting._exchange_commitments
-    monkeypatch.setattr(fitting, "_exchange_commitments", others)
+    honest = fitting.exchange_commitments
+    monkeypatch.setattr(fitting, "exchange_commitments", others)
     many.run(many.plan(parties=TWO, model={"learner": "linear", "epochs": 1}))
     verdict = audit.trial(many.root / "run" / "bank", many.root / "run" / "telco", None)
     assert set(verdict.wrong.values()) == {DEVIATES}

@@ -51,7 +51,8 @@ class Engine:
     `answered` counts the columns that it was asked, `bits` what it has shown and `opened` the splits of trees that it
     has opened; `most_bits` is what a learner needs at the most. `count_ahead` is told before each answer what is
     counted (one of `COUNTED`), of which rows, how much, and how much may be in all: whoever keeps count on its disk has
-    it there before the answer leaves.
+    it there before the answer leaves. `scored` counts the times that rows were scored by linear models, and `widths`
+    has, by owner and digest of the rows, how many columns the others said that they have.
     """
 
     session: Session
@@ -63,6 +64,8 @@ class Engine:
     most_bits_per_row: float | None = None
     most_splits: int | None = None
     batches: int = 0
+    scored: int = 0
+    widths: dict[tuple[str, str], int] = field(default_factory=dict)
     calls: Counter[tuple[str, ...]] = field(default_factory=Counter)
     mask_seeds: dict[str, bytes] = field(default_factory=dict, repr=False)
     prepared: dict[Any, Any] = field(default_factory=dict, repr=False)

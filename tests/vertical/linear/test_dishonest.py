@@ -29,7 +29,7 @@ from unpooled.vertical.linear.fitting import LinearParameters, Target, fit_many,
 from unpooled.vertical.linear.parameters import rate_of
 from unpooled.vertical.linear.residuals import Diverged
 from unpooled.vertical.linear.row_weights import Weighing
-from unpooled.vertical.linear.state import Side
+from unpooled.vertical.linear.state import FitState
 from unpooled.vertical.team import Team
 
 Make = Callable[..., Any]
@@ -64,13 +64,13 @@ def watched(
     """What a telco that makes up its columns is shown: by step and model, a number for each column."""
     shown: list[Ints] = []
 
-    def noted(side: Side, number: int, results: Sequence[Ints]) -> Floats:
+    def noted(side: FitState, number: int, results: Sequence[Ints]) -> Floats:
         if side.active:
             return in_units(side, number, results)
         shown.append(results[0][:, 0])
-        return np.zeros(side.state.weights.shape)
+        return np.zeros(side.iterate.weights.shape)
 
-    def handed_in(side: Side, number: int, residuals: Ints) -> list[Any]:
+    def handed_in(side: FitState, number: int, residuals: Ints) -> list[Any]:
         calls = asked(side, number, residuals)
         if side.active:
             return calls
@@ -257,12 +257,12 @@ def test_hidden_weights_are_read_once_beside_another_passive_party(
     marked[order_of(ROWS)[:half], 0] = marked[order_of(ROWS)[half:], 1] = 2**-12
     honest, in_units, check = descent.own_residuals, descent._in_units, product.check_inputs
 
-    def residuals(side: Side, part: slice) -> Ints:
+    def residuals(side: FitState, part: slice) -> Ints:
         made = np.zeros((ROWS, 1), np.int64)
         made[:each, 0] = made[half : half + each, 0] = above * 2 ** np.arange(each)
         return made if side.party == "telco" else honest(side, part)
 
-    def noted(side: Side, number: int, results: Sequence[Ints]) -> Floats:
+    def noted(side: FitState, number: int, results: Sequence[Ints]) -> Floats:
         if side.party == "telco":
             shown.append(results[0][:, 0])
             seen.set()
@@ -365,7 +365,7 @@ def test_weights_that_are_shown_at_the_end_say_as_much_as_their_bits(
     each, up, begun = 22, 2**8, hidden_weights._begun
     parameters = LinearParameters(epochs=1, batch_rows=ROWS, reveal="final", optimiser="plain", l2=0.0)
 
-    def crafted(side: Side) -> Any:
+    def crafted(side: FitState) -> Any:
         descent = begun(side)
         if not side.active:
             side.multiplied = up * powers(ROWS, 0, each)

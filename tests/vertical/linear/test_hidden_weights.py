@@ -152,11 +152,11 @@ def test_shares_of_the_wrong_shape_are_refused(together: Make) -> None:
     def cut_gradient(_: str, message: Any) -> Any:
         return replace(message, values=message.values[1:]) if isinstance(message, GradientShares) else message
 
-    with pytest.raises(ProtocolError, match="shop sent GradientShares of other columns than"):
+    with pytest.raises(ProtocolError, match="GradientShares from shop"):
         together(LinearParameters(**FINAL), "three", tamper={"shop": cut_gradient})
 
     def cut_weights(_: str, message: Any) -> Any:
         return replace(message, values=message.values[1:]) if isinstance(message, LastShare) else message
 
-    with pytest.raises(ProtocolError, match="bank sent a LastShare of other columns than telco has"):
+    with pytest.raises(ProtocolError, match="LastShare from bank"):
         together(LinearParameters(**FINAL), tamper={"bank": cut_weights})

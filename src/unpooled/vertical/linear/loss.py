@@ -23,7 +23,7 @@ from unpooled.secure.product import product, product_shares
 from unpooled.vertical.linear.parameters import outputs_of
 from unpooled.vertical.linear.residuals import RESIDUALS, curvature
 from unpooled.vertical.linear.row_weights import MOST_POWERS
-from unpooled.vertical.linear.state import Side, about, in_one_go, own_residuals
+from unpooled.vertical.linear.state import FitState, about, in_one_go, own_residuals
 from unpooled.vertical.numbers import exact_sum
 
 LOSS = "loss"
@@ -31,32 +31,32 @@ _LOSS_BITS, _LEAST_LOSS_BITS = 10, 4
 _HIDDEN_BITS, _LEAST_HIDDEN_BITS = 16, MOST_POWERS + 1
 
 
-def losses(sides: Sequence[Side]) -> list[float]:
+def losses(states: Sequence[FitState]) -> list[float]:
     """At the active party each model's loss, at the others none."""
-    team, weighted = sides[0].team, _weighted_residuals(sides)
-    asked = [_shared_loss(side, weighted[side.name]) if side.shares_columns else loss_of(side) for side in sides]
+    team, weighted = states[0].team, _weighted_residuals(states)
+    asked = [_shared_loss(state, weighted[state.name]) if state.shares_columns else loss_of(state) for state in states]
     if team.passive:
-        each = zip(sides, asked, strict=True)
-        batch = [one for side, (_, call, held) in each for one in about(side, LOSS, 0, [(call, held)])]
+        each = zip(states, asked, strict=True)
+        batch = [one for state, (_, call, held) in each for one in about(state, LOSS, 0, [(call, held)])]
         totals = product(team.products, batch)
     else:
         totals = [inputs.added for _, _, inputs in asked]
     return [
-        ldexp(float(total[0, 0]), -unit) / (side.judged.stop - side.judged.start)
-        for side, (unit, *_), total in zip(sides, asked, totals, strict=True)
+        ldexp(float(total[0, 0]), -unit) / (state.judged.stop - state.judged.start)
+        for state, (unit, *_), total in zip(states, asked, totals, strict=True)
         if total is not None
     ]
 
 
-def loss_of(side: Side) -> tuple[int, Call, Inputs]:
+def loss_of(state: FitState) -> tuple[int, Call, Inputs]:
     """The sum's fraction bits, the product, and what this party holds of it."""
-    part, team = side.judged, side.team
-    own, penalty = RESIDUALS.decode(own_residuals(side, part)), _penalty(side)
-    if side.weighing.hidden:
-        return _hidden_loss(side, own.reshape(-1), part, penalty)
-    if side.weighing.known is not None:
-        own = own * np.sqrt(side.weighing.known[part, np.newaxis])
-    scale = _loss_scale(own.size, len(team.owners), side.weighing.heaviest)
+    part, team = state.judged, state.team
+    own, penalty = RESIDUALS.decode(own_residuals(state, part)), _penalty(state)
+    if state.weighing.hidden:
+        return _hidden_loss(state, own.reshape(-1), part, penalty)
+    if state.weighing.known is not None:
+        own = own * np.sqrt(state.weighing.known[part, np.newaxis])
+    scale = _loss_scale(own.size, len(team.owners), state.weighing.heaviest)
     numbers = scale.encode(own.reshape(-1), "residuals")
     unit, bound = 2 * scale.fraction_bits, own.size * scale.bound**2
     added = int(numbers @ numbers) + min(round(ldexp(penalty, unit)), bound)
@@ -73,13 +73,13 @@ def loss_of(side: Side) -> tuple[int, Call, Inputs]:
     return unit, call, Inputs(x=numbers[:, np.newaxis], y=2 * numbers[:, np.newaxis], added=np.array([[added]]))
 
 
-def _penalty(side: Side) -> float:
+def _penalty(state: FitState) -> float:
     """What this party's l2 adds to the sum over the training rows."""
-    if side.parameters.validation_share:
+    if state.parameters.validation_share:
         return 0.0
-    weights = side.state.weights[side.penalised]
-    rows: int = side.judged.stop - side.judged.start
-    return side.parameters.l2 / (2 * curvature(side.parameters)) * exact_sum(weights * weights) * rows
+    weights = state.iterate.weights[state.penalised]
+    rows: int = state.judged.stop - state.judged.start
+    return state.parameters.l2 / (2 * curvature(state.parameters)) * exact_sum(weights * weights) * rows
 
 
 def _loss_scale(numbers: int, owners: int, heaviest: int) -> FixedPoint:
@@ -91,10 +91,10 @@ def _loss_scale(numbers: int, owners: int, heaviest: int) -> FixedPoint:
     return FixedPoint(min(room // 2, _LOSS_BITS), largest)
 
 
-def _hidden_loss(side: Side, own: Floats, part: slice, penalty: float) -> tuple[int, Call, Inputs]:
+def _hidden_loss(state: FitState, own: Floats, part: slice, penalty: float) -> tuple[int, Call, Inputs]:
     """By weights that the one passive party does not know."""
-    (passive,), active, outputs = side.team.passive, side.team.active, outputs_of(side.parameters)
-    scales = HiddenScales(len(own), side.weighing.heaviest)
+    (passive,), active, outputs = state.team.passive, state.team.active, outputs_of(state.parameters)
+    scales = HiddenScales(len(own), state.weighing.heaviest)
     left, right = scales.bounds
     bound = len(own) * scales.weighted.bound * scales.residuals.bound
     call = Call(
@@ -105,52 +105,52 @@ def _hidden_loss(side: Side, own: Floats, part: slice, penalty: float) -> tuple[
         columns=1,
         bound=right,
         added=((active, 2 * bound), (passive, bound)),
-        digest=f"{side.team.digest} loss",
+        digest=f"{state.team.digest} loss",
     )
     extra = min(round(ldexp(penalty, scales.unit)), bound)
-    if side.weighing.known is None:
+    if state.weighing.known is None:
         return scales.unit, call, Inputs(x=scales.of_passive(own), added=np.array([[extra]]))
-    y, squares = scales.of_active(own, np.repeat(side.weighing.known[part], outputs))
+    y, squares = scales.of_active(own, np.repeat(state.weighing.known[part], outputs))
     return scales.unit, call, Inputs(y=y, added=np.array([[squares + extra]]))
 
 
-def _weighted_residuals(sides: Sequence[Side]) -> dict[str, Ring]:
+def _weighted_residuals(states: Sequence[FitState]) -> dict[str, Ring]:
     """By model this party's shares of the passive parties' residuals times the weights, summed over these parties.
 
     Only of models whose weights no passive party may know, where there are several.
     """
-    sides = [side for side in sides if side.shares_columns]
-    if not sides:
+    states = [state for state in states if state.shares_columns]
+    if not states:
         return {}
-    asked = [[_residuals_asked(side, owner) for owner in side.team.passive] for side in sides]
-    found = in_one_go(partial(product_shares, sides[0].team.products), asked)
-    return {side.name: sum(shares[1:], shares[0]).reshape(-1) for side, shares in zip(sides, found, strict=True)}
+    asked = [[_residuals_asked(state, owner) for owner in state.team.passive] for state in states]
+    found = in_one_go(partial(product_shares, states[0].team.products), asked)
+    return {state.name: sum(shares[1:], shares[0]).reshape(-1) for state, shares in zip(states, found, strict=True)}
 
 
-def _residuals_asked(side: Side, owner: str) -> tuple[Call, Inputs]:
-    part, outputs, active = side.judged, outputs_of(side.parameters), side.team.active
+def _residuals_asked(state: FitState, owner: str) -> tuple[Call, Inputs]:
+    part, outputs, active = state.judged, outputs_of(state.parameters), state.team.active
     rows = part.stop - part.start
-    residuals, weights = _shared_scales(rows * outputs, len(side.team.owners), side.weighing.heaviest)
+    residuals, weights = _shared_scales(rows * outputs, len(state.team.owners), state.weighing.heaviest)
     call = Call(((owner, active),), owner, rows, RowByRow(outputs, residuals.bound), 1, weights.bound)
-    if side.party == owner:
-        return call, Inputs(x=residuals.encode(RESIDUALS.decode(own_residuals(side, part)), "residuals"))
-    known = side.weighing.known
+    if state.party == owner:
+        return call, Inputs(x=residuals.encode(RESIDUALS.decode(own_residuals(state, part)), "residuals"))
+    known = state.weighing.known
     return call, Inputs(y=None if known is None else weights.encode(known[part], "weights")[:, np.newaxis])
 
 
-def _shared_loss(side: Side, weighted: Ring) -> tuple[int, Call, Inputs]:
+def _shared_loss(state: FitState, weighted: Ring) -> tuple[int, Call, Inputs]:
     """The sum of w (a + s)² as Σ w a² + Σ u (2a + s): a are the active party's residuals, s the sum of the others'.
 
     Of u = ws each party has a share (`weighted`).
     """
-    team, part, outputs = side.team, side.judged, outputs_of(side.parameters)
-    scale, weights = _shared_scales(len(weighted), len(team.owners), side.weighing.heaviest)
-    numbers = scale.encode(RESIDUALS.decode(own_residuals(side, part)).reshape(-1), "residuals")
+    team, part, outputs = state.team, state.judged, outputs_of(state.parameters)
+    scale, weights = _shared_scales(len(weighted), len(team.owners), state.weighing.heaviest)
+    numbers = scale.encode(RESIDUALS.decode(own_residuals(state, part)).reshape(-1), "residuals")
     unit, bound = 2 * scale.fraction_bits + weights.fraction_bits, len(numbers) * weights.bound * scale.bound**2
-    added = min(round(ldexp(_penalty(side), unit)), bound)
+    added = min(round(ldexp(_penalty(state), unit)), bound)
     other = numbers
-    if side.weighing.known is not None:
-        own = np.repeat(weights.encode(side.weighing.known[part], "weights"), outputs)
+    if state.weighing.known is not None:
+        own = np.repeat(weights.encode(state.weighing.known[part], "weights"), outputs)
         added, other = added + int((own * numbers) @ numbers), 2 * numbers
     call = Call(
         terms=tuple(permutations(team.owners, 2)),

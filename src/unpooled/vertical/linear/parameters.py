@@ -57,9 +57,9 @@ class LinearParameters(Section):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.classes == 1:
-            raise ValueError("classes: two at least, or 0 for a number")
+            raise ValueError("classes: must be 2 or more, or 0 for a number")
         if self.reveal == "final" and (self.optimiser == "adam" or self.validation_share):
-            raise ValueError("reveal: with 'final' there is neither 'adam' nor a validation share: no loss is shown")
+            raise ValueError("reveal: 'final' works with neither 'adam' nor a validation_share, since no loss is shown")
         return self
 
 

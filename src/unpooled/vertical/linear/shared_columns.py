@@ -21,29 +21,29 @@ from unpooled.secure.calls import LARGEST, Call, Inputs, RowByRow
 from unpooled.secure.fixedpoint import FixedPoint
 from unpooled.secure.product import product_shares
 from unpooled.vertical.linear.residuals import COLUMNS, RESIDUALS
-from unpooled.vertical.linear.state import Side, in_one_go
+from unpooled.vertical.linear.state import FitState, in_one_go
 
 _WEIGHT_BITS, _LEAST_BITS = 16, 6
 
 
-def share_columns(sides: Sequence[Side]) -> None:
+def share_columns(states: Sequence[FitState]) -> None:
     """Leave the holders shares of all passive parties' columns times the weights, batch after batch."""
-    sides = [side for side in sides if side.shares_columns]
-    for number in range(max((len(side.cut) for side in sides), default=0)):
-        moving = [side for side in sides if number < len(side.cut)]
-        scales = [scales_of(side) for side in moving]
-        for side, shares in zip(moving, weighted_shares(moving, number, scales), strict=True):
-            side.shared |= {(owner, number): share for owner, share in shares.items()}
+    states = [state for state in states if state.shares_columns]
+    for number in range(max((len(state.cut) for state in states), default=0)):
+        moving = [state for state in states if number < len(state.cut)]
+        scales = [scales_of(state) for state in moving]
+        for state, shares in zip(moving, weighted_shares(moving, number, scales), strict=True):
+            state.shared |= {(owner, number): share for owner, share in shares.items()}
 
 
 def weighted_shares(
-    sides: Sequence[Side], number: int, scales: Sequence[tuple[FixedPoint, FixedPoint]]
+    states: Sequence[FitState], number: int, scales: Sequence[tuple[FixedPoint, FixedPoint]]
 ) -> list[dict[str, Ring]]:
     """For each model, by owner, this party's shares of a batch of columns times weights; each encoded by its scale."""
-    team, me = sides[0].team, sides[0].party
-    owners = [owner for owner in team.passive if sides[0].widths[owner]]
+    team, me = states[0].team, states[0].party
+    owners = [owner for owner in team.passive if states[0].widths[owner]]
     asked = [
-        [_asked(side, owner, number, *scale) for owner in owners] for side, scale in zip(sides, scales, strict=True)
+        [_asked(state, owner, number, *scale) for owner in owners] for state, scale in zip(states, scales, strict=True)
     ]
     found = in_one_go(partial(product_shares, team.products), asked)
     return [
@@ -52,37 +52,37 @@ def weighted_shares(
     ]
 
 
-def _asked(side: Side, owner: str, number: int, columns: FixedPoint, weights: FixedPoint) -> tuple[Call, Inputs]:
-    part, active = side.cut[number], side.team.active
-    name = f"{side.columns_name(owner, number, weighted=False)} to {columns.fraction_bits} bits"
-    left, rows = RowByRow(side.widths[owner], columns.bound), part.stop - part.start
+def _asked(state: FitState, owner: str, number: int, columns: FixedPoint, weights: FixedPoint) -> tuple[Call, Inputs]:
+    part, active = state.cut[number], state.team.active
+    name = f"{state.columns_name(owner, number, weighted=False)} to {columns.fraction_bits} bits"
+    left, rows = RowByRow(state.widths[owner], columns.bound), part.stop - part.start
     call = Call(((owner, active),), owner, rows, left, 1, weights.bound, x=name)
-    if side.party == owner:
-        return call, Inputs(x=columns.encode(COLUMNS.decode(side.columns[part]), "columns"))
-    if side.weighing.known is None:
+    if state.party == owner:
+        return call, Inputs(x=columns.encode(COLUMNS.decode(state.columns[part]), "columns"))
+    if state.weighing.known is None:
         return call, Inputs()
-    return call, Inputs(y=weights.encode(side.weighing.known[part], "weights")[:, None])
+    return call, Inputs(y=weights.encode(state.weighing.known[part], "weights")[:, None])
 
 
-def scales_of(side: Side) -> tuple[FixedPoint, FixedPoint]:
+def scales_of(state: FitState) -> tuple[FixedPoint, FixedPoint]:
     """Scales for columns and weights: as many bits as gradients have room for."""
-    rows, limit = max(part.stop - part.start for part in side.cut), max(side.parameters.limit, 1.0)
-    room = (LARGEST // (rows * len(side.team.owners) * RESIDUALS.bound * ceil(limit))).bit_length() - 1
+    rows, limit = max(part.stop - part.start for part in state.cut), max(state.parameters.limit, 1.0)
+    room = (LARGEST // (rows * len(state.team.owners) * RESIDUALS.bound * ceil(limit))).bit_length() - 1
     column_bits = min(COLUMNS.fraction_bits, room // 2)
     weight_bits = min(room - column_bits, _WEIGHT_BITS)
-    heaviest = side.weighing.heaviest
+    heaviest = state.weighing.heaviest
     if column_bits < _LEAST_BITS or weight_bits < max(heaviest, _LEAST_BITS):
         raise InputError(f"batch_rows: {rows} rows in a batch are too many for secret row weights; take fewer")
     return FixedPoint(column_bits, limit), FixedPoint(weight_bits - heaviest, 2.0**heaviest)
 
 
-def shared_bound(side: Side, rows: int) -> int:
+def shared_bound(state: FitState, rows: int) -> int:
     """How large a gradient can become."""
-    columns, weights = scales_of(side)
-    return rows * len(side.team.owners) * columns.bound * weights.bound * RESIDUALS.bound
+    columns, weights = scales_of(state)
+    return rows * len(state.team.owners) * columns.bound * weights.bound * RESIDUALS.bound
 
 
-def shared_unit(side: Side) -> int:
+def shared_unit(state: FitState) -> int:
     """The fraction bits of a gradient."""
-    columns, weights = scales_of(side)
+    columns, weights = scales_of(state)
     return columns.fraction_bits + weights.fraction_bits + RESIDUALS.fraction_bits

@@ -1,4 +1,4 @@
-"""One party's side of a descent: its columns, how rows count, and where its weights are.
+"""One party's state of a descent: its columns, how rows count, and where its weights are.
 
 Several descents go in step: what all of them need at a time is asked in one go.
 """
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class Iterate:
     """Weights, columns × outputs, and what the optimiser remembers; the active party's last row is the intercept."""
 
     weights: Floats
@@ -34,13 +34,13 @@ class State:
     steps: int = 0
 
 
-def begin_at(weights: Floats) -> State:
-    return State(weights, np.zeros(weights.shape), np.zeros(weights.shape))
+def begin_at(weights: Floats) -> Iterate:
+    return Iterate(weights, np.zeros(weights.shape), np.zeros(weights.shape))
 
 
 @dataclass(eq=False)
-class Side:
-    """One party's side of one model: its columns as whole numbers, in the order of the batches, and its descent.
+class FitState:
+    """One party's state of one model: its columns as whole numbers, in the order of the batches, and its descent.
 
     `multiplied` are the columns times the rows' weights, where this party knows them. `cut` are the batches, `judged`
     the rows that the loss is of. `rows` names all rows, as all fits of a job have them; it is empty where some are out.
@@ -59,12 +59,12 @@ class Side:
     widths: dict[str, int]
     cut: Sequence[slice]
     judged: slice
-    state: State
+    iterate: Iterate
     constant: Floats | None = None
     rows: str = ""
     about: Mapping[str, Any] = field(default_factory=dict)
     shared: dict[tuple[str, int], Ring] = field(default_factory=dict)
-    best: State | None = None
+    best: Iterate | None = None
     losses: list[float] = field(default_factory=list)
     fell: int = 0
 
@@ -75,7 +75,7 @@ class Side:
     @property
     def penalised(self) -> slice:
         """The weights without the intercept."""
-        return slice(len(self.state.weights) - self.active)
+        return slice(len(self.iterate.weights) - self.active)
 
     @property
     def shares_columns(self) -> bool:
@@ -126,22 +126,22 @@ class Side:
         return FixedPoint(scale.fraction_bits, scale.largest / COLUMNS.largest * max(self.parameters.limit, 1.0))
 
 
-def about(side: Side, what: str, batch: int, batch_of: Sequence[tuple[Call, Inputs]]) -> list[tuple[Call, Inputs]]:
+def about(state: FitState, what: str, batch: int, batch_of: Sequence[tuple[Call, Inputs]]) -> list[tuple[Call, Inputs]]:
     """The same products with what they are about, where evidence is kept; the weights stay with whoever has them."""
-    if not (side.team.engine and side.team.engine.evidence):
+    if not (state.team.engine and state.team.engine.evidence):
         return list(batch_of)
-    told = {**side.about, "what": what, "batch": batch, OWN: {"weights": side.state.weights.tolist()}}
+    told = {**state.about, "what": what, "batch": batch, OWN: {"weights": state.iterate.weights.tolist()}}
     return [
         (call, held if call.most else replace(held, about=told | {"place": place}))  # shares follow from nothing
         for place, (call, held) in enumerate(batch_of)
     ]
 
 
-def own_residuals(side: Side, part: slice) -> Ints:
+def own_residuals(state: FitState, part: slice) -> Ints:
     """What this party adds to the residuals of some rows, as whole numbers."""
-    own = scores(side.columns[part], side.state.weights, side.party)
-    constant = None if side.constant is None else side.constant[part]
-    return partial_residuals(side.parameters, own, constant, side.party)
+    own = scores(state.columns[part], state.iterate.weights, state.party)
+    constant = None if state.constant is None else state.constant[part]
+    return partial_residuals(state.parameters, own, constant, state.party)
 
 
 def in_one_go(
