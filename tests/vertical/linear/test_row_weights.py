@@ -12,7 +12,7 @@ import pytest
 from unpooled.arrays import Floats
 from unpooled.errors import InputError, PlanError, ProtocolError
 from unpooled.vertical.linear.fitting import LinearParameters, Target, fit
-from unpooled.vertical.linear.loss import HiddenScales, _loss_scale
+from unpooled.vertical.linear.loss import _loss_scale, hidden_scales
 from unpooled.vertical.linear.messages import BeginLinear, RowWeights
 from unpooled.vertical.linear.predictor import score
 from unpooled.vertical.linear.row_weights import weighing_of
@@ -188,10 +188,12 @@ def test_the_more_rows_the_coarser_the_loss() -> None:
         _loss_scale(10**13, 5, 10)
     for rows in (1000, 10**6, 6 * 10**7):
         for heaviest in (0, 10):
-            scales = HiddenScales(rows, heaviest)
-            left, right = scales.bounds
+            scales = hidden_scales(rows, heaviest)
+            left = max(scales.squares.bound, 2 * scales.residuals.bound)
+            right = max(scales.weights.bound, scales.weighted.bound)
             added = 3 * rows * scales.weighted.bound * scales.residuals.bound
             assert 2 * rows * left * right + added < 2**63
-            assert scales.squares.fraction_bits + scales.weights.fraction_bits == scales.unit
+            units = [(scales.squares, scales.weights), (scales.residuals, scales.weighted)]
+            assert len({one.fraction_bits + other.fraction_bits for one, other in units}) == 1
     with pytest.raises(InputError, match="rows times outputs are too many for a loss by weights"):
-        _ = HiddenScales(10**8, 0).unit
+        hidden_scales(10**8, 0)

@@ -14,7 +14,7 @@ from unpooled.secure.shares.dealer import Dealt
 from unpooled.secure.shares.engine import Hidden
 from unpooled.vertical.linear.descent import order_of
 from unpooled.vertical.linear.fitting import LinearParameters, Target, fit
-from unpooled.vertical.linear.loss import _shared_scales
+from unpooled.vertical.linear.loss import shared_scales
 from unpooled.vertical.linear.messages import RowWeights
 from unpooled.vertical.linear.parameters import check_plan
 from unpooled.vertical.linear.predictor import score
@@ -102,11 +102,11 @@ def test_what_is_refused_beforehand() -> None:
 @pytest.mark.parametrize("heaviest", [0, 10])
 def test_the_loss_fits_its_words(owners: int, heaviest: int) -> None:
     for rows in (1000, 10**5, 10**7):
-        residuals, weights = _shared_scales(rows, owners, heaviest)
+        residuals, weights = shared_scales(rows, owners, heaviest)
         assert residuals.largest == RESIDUALS.largest
         assert rows * weights.bound * residuals.bound**2 * (owners**2 + owners) < 2**63
     with pytest.raises(InputError):
-        _shared_scales(10**12, owners, heaviest)
+        shared_scales(10**12, owners, heaviest)
 
 
 # what is seen

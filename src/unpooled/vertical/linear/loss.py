@@ -1,4 +1,4 @@
-"""The loss that all rows together have, shown to the active party alone: it says when a descent has come to its end.
+"""The loss over all rows, shown to the active party alone, which decides by it when to stop.
 
 It is the objective over its curvature (`residuals`): the mean over the rows of the squared residuals, and where it is
 that of the training rows what l2 adds. Sums are of whole numbers; the more rows, the coarser, since errors level out.
@@ -7,14 +7,14 @@ that of the training rows what l2 adds. Sums are of whole numbers; the more rows
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import permutations
 from math import ldexp
+from typing import NamedTuple
 
 import numpy as np
 
-from unpooled.arrays import Floats, Ints, Ring
+from unpooled.arrays import Floats, Ring
 from unpooled.errors import InputError
 from unpooled.secure import mod64
 from unpooled.secure.calls import LARGEST, RING, Call, Dense, Inputs, RowByRow
@@ -92,33 +92,62 @@ def _loss_scale(numbers: int, owners: int, heaviest: int) -> FixedPoint:
 
 
 def _hidden_loss(state: FitState, own: Floats, part: slice, penalty: float) -> tuple[int, Call, Inputs]:
-    """By weights that the one passive party does not know."""
+    """By weights that the one passive party does not know: Σ w (a + b)² as Σ w a² + Σ (w b² + 2 w a b).
+
+    a are the active party's residuals, b those of the passive one, which multiplies b² with w and 2b with wa.
+    """
     (passive,), active, outputs = state.team.passive, state.team.active, outputs_of(state.parameters)
-    scales = HiddenScales(len(own), state.weighing.heaviest)
-    left, right = scales.bounds
+    scales = hidden_scales(len(own), state.weighing.heaviest)
+    unit = scales.residuals.fraction_bits + scales.weighted.fraction_bits
     bound = len(own) * scales.weighted.bound * scales.residuals.bound
     call = Call(
         terms=((passive, active),),
         receiver=active,
         rows=2 * len(own),
-        left=Dense(1, left),
+        left=Dense(1, max(scales.squares.bound, 2 * scales.residuals.bound)),
         columns=1,
-        bound=right,
+        bound=max(scales.weights.bound, scales.weighted.bound),
         added=((active, 2 * bound), (passive, bound)),
         digest=f"{state.team.digest} loss",
     )
-    extra = min(round(ldexp(penalty, scales.unit)), bound)
+    added, numbers = min(round(ldexp(penalty, unit)), bound), scales.residuals.encode(own, "residuals")
     if state.weighing.known is None:
-        return scales.unit, call, Inputs(x=scales.of_passive(own), added=np.array([[extra]]))
-    y, squares = scales.of_active(own, np.repeat(state.weighing.known[part], outputs))
-    return scales.unit, call, Inputs(y=y, added=np.array([[squares + extra]]))
+        x = np.concatenate([scales.squares.encode(own * own, "residuals"), 2 * numbers])
+        return unit, call, Inputs(x=x[:, np.newaxis], added=np.array([[added]]))
+    known = np.repeat(state.weighing.known[part], outputs)
+    weighted = scales.weighted.encode(own * known, "residuals")
+    y = np.concatenate([scales.weights.encode(known, "weights"), weighted])
+    return unit, call, Inputs(y=y[:, np.newaxis], added=np.array([[added + int(weighted @ numbers)]]))
+
+
+class HiddenScales(NamedTuple):
+    """Scales for residuals, their squares, weights and weighted residuals."""
+
+    residuals: FixedPoint
+    squares: FixedPoint
+    weights: FixedPoint
+    weighted: FixedPoint
+
+
+def hidden_scales(numbers: int, heaviest: int) -> HiddenScales:
+    """Steps as small as a sum of so many numbers allows."""
+    bits, largest, weight = min((48 - numbers.bit_length()) // 2, _HIDDEN_BITS), RESIDUALS.largest, 2.0**heaviest
+    if bits < _LEAST_HIDDEN_BITS:
+        raise InputError(f"{numbers} rows times outputs are too many for a loss by weights")
+    return HiddenScales(
+        residuals=FixedPoint(bits, largest),
+        squares=FixedPoint(bits - 5, largest**2),
+        weights=FixedPoint(bits + 5 - heaviest, weight),
+        weighted=FixedPoint(bits - heaviest, largest * weight),
+    )
+
+
+# Secret weights and several passive parties: the sum of w (a + s)² is Σ w a² + Σ u (2a + s), where a are the active
+# party's residuals, s is the sum of the others', and of u = ws each party has a share.
 
 
 def _weighted_residuals(states: Sequence[FitState]) -> dict[str, Ring]:
-    """By model this party's shares of the passive parties' residuals times the weights, summed over these parties.
-
-    Only of models whose weights no passive party may know, where there are several.
-    """
+    """By the names of such models this party's shares of u."""
     states = [state for state in states if state.shares_columns]
     if not states:
         return {}
@@ -128,29 +157,25 @@ def _weighted_residuals(states: Sequence[FitState]) -> dict[str, Ring]:
 
 
 def _residuals_asked(state: FitState, owner: str) -> tuple[Call, Inputs]:
-    part, outputs, active = state.judged, outputs_of(state.parameters), state.team.active
+    """One passive party's residuals times the weights, row by row."""
+    part, outputs, known = state.judged, outputs_of(state.parameters), state.weighing.known
     rows = part.stop - part.start
-    residuals, weights = _shared_scales(rows * outputs, len(state.team.owners), state.weighing.heaviest)
-    call = Call(((owner, active),), owner, rows, RowByRow(outputs, residuals.bound), 1, weights.bound)
+    residuals, weights = shared_scales(rows * outputs, len(state.team.owners), state.weighing.heaviest)
+    left = RowByRow(outputs, residuals.bound)
+    call = Call(((owner, state.team.active),), owner, rows, left, 1, weights.bound)
     if state.party == owner:
         return call, Inputs(x=residuals.encode(RESIDUALS.decode(own_residuals(state, part)), "residuals"))
-    known = state.weighing.known
     return call, Inputs(y=None if known is None else weights.encode(known[part], "weights")[:, np.newaxis])
 
 
 def _shared_loss(state: FitState, weighted: Ring) -> tuple[int, Call, Inputs]:
-    """The sum of w (a + s)² as Σ w a² + Σ u (2a + s): a are the active party's residuals, s the sum of the others'.
-
-    Of u = ws each party has a share (`weighted`).
-    """
-    team, part, outputs = state.team, state.judged, outputs_of(state.parameters)
-    scale, weights = _shared_scales(len(weighted), len(team.owners), state.weighing.heaviest)
+    team, part, known = state.team, state.judged, state.weighing.known
+    scale, weights = shared_scales(len(weighted), len(team.owners), state.weighing.heaviest)
     numbers = scale.encode(RESIDUALS.decode(own_residuals(state, part)).reshape(-1), "residuals")
     unit, bound = 2 * scale.fraction_bits + weights.fraction_bits, len(numbers) * weights.bound * scale.bound**2
-    added = min(round(ldexp(_penalty(state), unit)), bound)
-    other = numbers
-    if state.weighing.known is not None:
-        own = np.repeat(weights.encode(state.weighing.known[part], "weights"), outputs)
+    added, other = min(round(ldexp(_penalty(state), unit)), bound), numbers
+    if known is not None:
+        own = np.repeat(weights.encode(known[part], "weights"), outputs_of(state.parameters))
         added, other = added + int((own * numbers) @ numbers), 2 * numbers
     call = Call(
         terms=tuple(permutations(team.owners, 2)),
@@ -168,65 +193,11 @@ def _shared_loss(state: FitState, weighted: Ring) -> tuple[int, Call, Inputs]:
     return unit, call, Inputs(x=shares.view(np.int64), y=right, added=total)
 
 
-def _shared_scales(numbers: int, owners: int, heaviest: int) -> tuple[FixedPoint, FixedPoint]:
+def shared_scales(numbers: int, owners: int, heaviest: int) -> tuple[FixedPoint, FixedPoint]:
     """Scales for residuals and weights, in steps as small as the sum of so many numbers allows."""
-    largest = round(RESIDUALS.largest)
-    room = (LARGEST // (numbers * (owners**2 + owners) * largest**2)).bit_length() - 1
+    room = (LARGEST // (numbers * (owners**2 + owners) * round(RESIDUALS.largest) ** 2)).bit_length() - 1
     weight_bits = max(min(room - 2 * (room // 3), _HIDDEN_BITS), heaviest)
     bits = min((room - weight_bits) // 2, _LOSS_BITS)
     if bits < _LEAST_LOSS_BITS:
         raise InputError(f"{numbers} rows times outputs are too many for a loss by weights")
     return FixedPoint(bits, RESIDUALS.largest), FixedPoint(weight_bits - heaviest, 2.0**heaviest)
-
-
-@dataclass(frozen=True)
-class HiddenScales:
-    """Scales for the sum of w (a + b)² over so many numbers, as Σ w a² + Σ (w b² + 2 w a b).
-
-    a are the active party's residuals, b those of the passive one, which does not know the weights w.
-    """
-
-    numbers: int
-    heaviest: int
-
-    @property
-    def _bits(self) -> int:
-        bits = min((48 - self.numbers.bit_length()) // 2, _HIDDEN_BITS)
-        if bits < _LEAST_HIDDEN_BITS:
-            raise InputError(f"{self.numbers} rows times outputs are too many for a loss by weights")
-        return bits
-
-    @property
-    def residuals(self) -> FixedPoint:
-        return FixedPoint(self._bits, RESIDUALS.largest)
-
-    @property
-    def squares(self) -> FixedPoint:
-        return FixedPoint(self._bits - 5, RESIDUALS.largest**2)
-
-    @property
-    def weights(self) -> FixedPoint:
-        return FixedPoint(self._bits + 5 - self.heaviest, 2.0**self.heaviest)
-
-    @property
-    def weighted(self) -> FixedPoint:
-        return FixedPoint(self._bits - self.heaviest, RESIDUALS.largest * 2.0**self.heaviest)
-
-    @property
-    def bounds(self) -> tuple[int, int]:
-        return max(self.squares.bound, 2 * self.residuals.bound), max(self.weights.bound, self.weighted.bound)
-
-    @property
-    def unit(self) -> int:
-        """The products' fraction bits."""
-        return self.residuals.fraction_bits + self.weighted.fraction_bits
-
-    def of_passive(self, residuals: Floats) -> Ints:
-        squares = self.squares.encode(residuals * residuals, "residuals")
-        return np.concatenate([squares, 2 * self.residuals.encode(residuals, "residuals")])[:, np.newaxis]
-
-    def of_active(self, residuals: Floats, weights: Floats) -> tuple[Ints, int]:
-        """What is multiplied, and the sum of the active party's own weighted squares."""
-        weighted = self.weighted.encode(residuals * weights, "residuals")
-        squares = int(weighted @ self.residuals.encode(residuals, "residuals"))
-        return np.concatenate([self.weights.encode(weights, "weights"), weighted])[:, np.newaxis], squares
