@@ -217,7 +217,7 @@ def products_of(state: FitState, number: int, residuals: Ints) -> list[tuple[Cal
     for owner in state.team.owners:
         if not state.widths[owner]:
             continue
-        if state.weighing.hidden and owner != state.team.active and not state.shares_columns:
+        if state.weighing.hidden and owner != state.team.active and not state.is_shared(owner):
             batch += _stacked(state, part, number, residuals)
         else:
             columns = state.multiplies(owner, number)
@@ -229,7 +229,7 @@ def products_of(state: FitState, number: int, residuals: Ints) -> list[tuple[Cal
 def _call(state: FitState, owner: str, number: int, rows: int, outputs: int) -> Call:
     """The gradient of one owner's columns."""
     holders, bound = state.holders(owner), state.scale_of(owner).bound
-    shared = len(holders) > 1
+    shared = state.is_shared(owner)
     return Call(
         terms=state.terms(owner),
         receiver=owner,

@@ -54,7 +54,8 @@ def weighted_shares(
 
 def _asked(state: FitState, owner: str, number: int, columns: FixedPoint, weights: FixedPoint) -> tuple[Call, Inputs]:
     part, active = state.cut[number], state.team.active
-    name = f"{state.columns_name(owner, number, weighted=False)} to {columns.fraction_bits} bits"
+    common = f"{state.columns_name(owner, number, weighted=False)} to {columns.fraction_bits} bits"
+    name = common if state.rows else ""  # without a name what is kept of a matrix that serves once is dropped
     left, rows = RowByRow(state.widths[owner], columns.bound), part.stop - part.start
     call = Call(((owner, active),), owner, rows, left, 1, weights.bound, x=name)
     if state.party == owner:

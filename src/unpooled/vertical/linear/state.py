@@ -1,6 +1,6 @@
-"""One party's state of a descent: its columns, how rows count, and where its weights are.
+"""One party's state while it fits a model: its columns, how rows count, and where the descent is.
 
-Several descents go in step: what all of them need at a time is asked in one go.
+Several models are fitted in step: what all of them need at a time is asked in one go.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Iterate:
 
 
 def begin_at(weights: Floats) -> Iterate:
+    """Weights before the first step."""
     return Iterate(weights, np.zeros(weights.shape), np.zeros(weights.shape))
 
 
@@ -42,11 +43,11 @@ def begin_at(weights: Floats) -> Iterate:
 class FitState:
     """One party's state of one model: its columns as whole numbers, in the order of the batches, and its descent.
 
-    `multiplied` are the columns times the rows' weights, where this party knows them. `cut` are the batches, `judged`
-    the rows that the loss is of. `rows` names all rows, as all fits of a job have them; it is empty where some are out.
-    `about` is what all parties know of the model, for evidence. `shared` has by owner and batch this party's shares of
-    columns times secret row weights (`shared_columns`).
-    `best` is where the loss was lowest, and `fell` the step after which it last fell.
+    `multiplied` are the columns times the row weights, where this party knows them. `shared` has, by owner and batch,
+    this party's shares of columns times secret row weights (`shared_columns`). `cut` are the batches, `judged` the rows
+    that the loss is of. `rows` names all rows, as all fits of a job have them, and is empty where some are left out.
+    `about` is what all parties know of the model, for evidence. `best` is where the loss was lowest, and `fell` the
+    step after which it last fell.
     """
 
     team: Team
@@ -85,23 +86,27 @@ class FitState:
         """
         return self.weighing.hidden and (len(self.team.passive) > 1 or self.parameters.reveal == "final")
 
+    def is_shared(self, owner: str) -> bool:
+        """Whether an owner's columns are multiplied with weights in shares."""
+        return self.shares_columns and owner != self.team.active
+
     def holders(self, owner: str) -> tuple[str, ...]:
-        """Who multiplies an owner's columns with residuals: the owner, with shares of them the active party too."""
-        return (owner, self.team.active) if self.shares_columns and owner != self.team.active else (owner,)
+        """Who multiplies an owner's columns, or shares of them, with residuals."""
+        return (owner, self.team.active) if self.is_shared(owner) else (owner,)
 
     def terms(self, owner: str) -> tuple[tuple[str, str], ...]:
-        """An owner's columns, at whoever holds them or a share of them, with everybody else's residuals."""
+        """Each holder of an owner's columns, with everybody else's residuals."""
         return tuple((holder, other) for holder in self.holders(owner) for other in self.team.owners if other != holder)
 
     def multiplies(self, owner: str, number: int) -> Ints | None:
         """What this party multiplies with residuals for the gradient of an owner's columns, if anything."""
-        if len(self.holders(owner)) > 1:
+        if self.is_shared(owner):
             share = self.shared.get((owner, number))
             return None if share is None else share.view(np.int64)
         return self.multiplied[self.cut[number]] if owner == self.party else None
 
     def knows_weights(self, owner: str) -> bool:
-        """Whether an owner multiplies its columns by weights."""
+        """Whether an owner multiplies its columns by weights that it knows."""
         return self.weighing.weighted and (self.weighing.shown or owner == self.team.active)
 
     def columns_name(self, owner: str, number: int, *, weighted: bool = True) -> str:
@@ -110,7 +115,7 @@ class FitState:
         Under one name there is one matrix: nobody's columns can be others from step to step or from model to model.
         Where rows are left out, or columns are multiplied by weights, each model has its own.
         """
-        shared = weighted and len(self.holders(owner)) > 1
+        shared = weighted and self.is_shared(owner)
         own = not self.rows or shared or (weighted and self.knows_weights(owner))
         of_whom = f" of {owner}" if shared else ""
         return f"{self.name if own else self.rows} batch {number} of {len(self.cut)}{of_whom}"
