@@ -46,9 +46,9 @@ def setup_of(plan: Plan) -> Setup:
     return Setup(plan.owners, plan.active, coordinator, rules_of(plan), plan.audit)
 
 
-def check_learner(plan: Plan, parameters: LearnerParameters) -> None:
-    """Refuse, before the start, a plan that its learner cannot do."""
-    learner_of(parameters).check(setup_of(plan), parameters)
+def check_learner(plan: Plan, parameters: LearnerParameters, *, bags: bool = False, weighted: bool = False) -> None:
+    """Refuse, before the start, a plan that its learner cannot do, with `bags` of the rows or `weighted` rows."""
+    learner_of(parameters).check(setup_of(plan), parameters, bags, weighted)
 
 
 def check_prepared(plan: Plan, parameters: LearnerParameters, party: str, private: Private) -> None:

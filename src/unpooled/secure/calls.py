@@ -23,7 +23,8 @@ from unpooled.errors import InputError
 
 T = TypeVar("T")
 
-LARGEST = 2**63 - 1
+LARGEST, RING = 2**63 - 1, 2**63
+"""The largest result, and the bound of numbers mod 2^64 such as shares."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,14 @@ class Dense:
 
     width: int
     bound: int
+
+
+@dataclass(frozen=True)
+class RowByRow(Dense):
+    """A dense X whose rows are not summed up: the result has each row of X times the same row of Y.
+
+    Such results stay in shares (`product_shares`): shown, they would give Y away.
+    """
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,8 @@ class Call:
     parties in `added` add a matrix of their own, with the bound given there, before the result is shown. A name `x` or
     `y` says that the matrix is the one used under that name before, so that earlier preparation is reused. With
     `fixed`, the rows are two matrices stacked: `x` names X of the first `fixed` rows, `y` names Y of the rest. `digest`
-    is that of the aligned rows; `among` is their number where a call uses only some of them.
+    is that of the aligned rows; `among` is their number where a call uses only some of them. Where matrices are
+    random shares, `most` is the largest result.
     """
 
     terms: tuple[tuple[str, str], ...]
@@ -74,10 +84,13 @@ class Call:
     digest: str = ""
     among: int = 0
     fixed: int = 0
+    most: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the result: width × columns, or nodes × bins × columns."""
+        """Shape of the result: width × columns, row by row rows × width × columns, or nodes × bins × columns."""
+        if isinstance(self.left, RowByRow):
+            return self.rows, self.left.width, self.columns
         if isinstance(self.left, Dense):
             return self.left.width, self.columns
         return self.left.nodes, self.left.bins, self.columns
@@ -90,6 +103,8 @@ class Call:
     @cached_property
     def result_bound(self) -> int:
         """The largest absolute value that the result can have."""
+        if self.most:
+            return self.most
         each = self.left.bound if isinstance(self.left, Dense) else 1
         return len(self.terms) * self.rows * each * self.bound + sum(bound for _, bound in self.added)
 
@@ -129,6 +144,8 @@ def check_call(call: Call, parties: Sequence[str]) -> None:
     """Refuse a call that names unknown parties or whose result might overflow, before anything is computed."""
     if not call.terms or call.receiver not in call.participants:
         raise InputError("a product needs at least one pair of parties, and its receiver must be one of them")
+    if isinstance(call.left, RowByRow):
+        raise InputError("a product row by row stays in secret shares and is shown to nobody")
     if any(left == right for left, right in call.terms):
         raise InputError("a product needs matrices of two different parties; a party adds its own matrix with `added`")
     if strangers := [party for party in call.participants if party not in parties]:
@@ -137,7 +154,8 @@ def check_call(call: Call, parties: Sequence[str]) -> None:
         raise InputError("the names of matrices must be printable")
     if call.fixed and not (isinstance(call.left, Dense) and call.fixed < call.rows):
         raise InputError("with `fixed`, X must be dense and have more rows than that")
-    numbers = [call.rows, call.columns, call.bound, call.among, call.fixed, *(bound for _, bound in call.added)]
+    numbers = [call.rows, call.columns, call.bound, call.among, call.fixed, call.most]
+    numbers += [bound for _, bound in call.added]
     numbers += (
         [call.left.width, call.left.bound] if isinstance(call.left, Dense) else [*call.left.sizes, call.left.nodes]
     )

@@ -52,7 +52,8 @@ class Engine:
     `answered` counts the columns asked, `bits` the bits shown and `opened` the splits of trees opened; `most_bits` is
     the most a learner needs. `count_ahead` is called before each answer with what is counted (one of `COUNTED`), the
     rows, the amount and the limit, so that a count on disk is written before the answer leaves. `shares` and `paillier`
-    are the engines' state. `widths` is how many columns each party said it has, by party and digest of the rows.
+    are the engines' state. `scored` counts how often rows were scored by linear models. `widths` is how many columns
+    each party said it has, by party and digest of the rows.
     """
 
     session: Session
@@ -64,6 +65,7 @@ class Engine:
     most_bits_per_row: float | None = None
     most_splits: int | None = None
     batches: int = 0
+    scored: int = 0
     calls: Counter[tuple[str, ...]] = field(default_factory=Counter)
     mask_seeds: dict[str, bytes] = field(default_factory=dict, repr=False)
     answered: Counter[str] = field(default_factory=Counter)

@@ -26,6 +26,12 @@ def product(x: Ring, y: Ring) -> Ring:
     return result
 
 
+def row_products(x: Ring, y: Ring) -> Ring:
+    """Each row of X times the same row of Y, rows × columns of X × columns of Y."""
+    result: Ring = x[:, :, np.newaxis] * y[:, np.newaxis, :]
+    return result
+
+
 def fold(words: Ring, nodes: Ints32, count: int) -> Ring:
     """Y with a copy of its columns for each node, holding the rows of that node and zero elsewhere."""
     rows, width = words.shape

@@ -10,7 +10,7 @@ import numpy as np
 from unpooled.arrays import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
-from unpooled.secure.calls import Call, Dense, Inputs, given
+from unpooled.secure.calls import Call, Dense, Inputs, RowByRow, given
 from unpooled.secure.engine import Engine, Rules
 from unpooled.secure.service_limits import Serving
 from unpooled.session import ITEM_BYTES
@@ -54,6 +54,8 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
 
 def _product(call: Call, x: Ints, inputs: Inputs) -> Ints:
     y = given(inputs.y)
+    if isinstance(call.left, RowByRow):
+        return mod64.row_products(x.view(np.uint64), y.view(np.uint64)).view(np.int64)
     if isinstance(call.left, Dense):
         return mod64.product(x.view(np.uint64), y.view(np.uint64)).view(np.int64)
     result = np.zeros(call.shape, np.int64)

@@ -45,6 +45,9 @@ CASES = [
     pytest.param({"method": {"name": "two-step", "folds": 2}}, {"learner": "rf"}, id="shares, two steps, forest"),
     pytest.param(SMALL_KEY | FINDS, {}, id="shares, blind signatures"),
     pytest.param({"method": {"name": "naive", "folds": 2}}, LINEAR, id="shares, linear"),
+    pytest.param({"parties": FIVE} | ONE_BAG, LINEAR, id="shares, linear, two that lend columns"),
+    pytest.param({"parties": FIVE} | ONE_BAG, LINEAR | {"reveal": "final"}, id="shares, linear, weights in shares"),
+    pytest.param({"parties": FIVE, "engine": "plain"} | ONE_BAG, LINEAR, id="plain, linear, two that lend columns"),
     pytest.param(PAILLIER | ONE_BAG, {}, id="paillier"),
     pytest.param({"engine": "plain"}, {}, id="plain"),
 ]

@@ -39,6 +39,7 @@ PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
 TWO = ("telco", "bank", "coordinator")
 THREE = ("telco", "bank", "railway", "coordinator")
 LINEAR = {"learner": "linear"}
+FINAL = {"reveal": "final"}
 TINY = LINEAR | {"insecure_batch": True, "epochs": 2}
 
 
@@ -176,8 +177,8 @@ def unlabelled(many: Any) -> pl.DataFrame:
 
 @pytest.mark.parametrize(
     ("parties", "model"),
-    [(TWO, {}), (THREE, {"show_weights": True})],
-    ids=["hidden", "shown"],
+    [(TWO, {}), (THREE, {"show_weights": True}), (THREE, {}), (TWO, FINAL)],
+    ids=["hidden", "shown", "hidden from two", "hidden, weights in shares"],
 )
 def test_rows_without_a_label_or_weight_are_scored_and_not_judged(
     many: Any, parties: tuple[str, ...], model: dict[str, Any]
@@ -196,13 +197,6 @@ def test_rows_without_a_label_or_weight_are_scored_and_not_judged(
     assert counts.items() <= result.items()
     assert np.isfinite(many.scores()).all()
     assert result["metrics"]["test"]["auc"] > 0.6
-
-
-def test_several_passive_parties_must_see_weights(many: Any) -> None:
-    plan = many.plan(engine="plain", model=LINEAR)
-    with pytest.raises(InputError, match="weights"):
-        many.run(plan, weight="counts", tables=many.with_bank(plan, unlabelled(many)))
-    assert not list(many.root.rglob("model.json"))
 
 
 # What is kept

@@ -194,9 +194,9 @@ def test_a_constant_number_is_learned(scene: Make) -> None:
 def test_impossible_settings_are_refused(scene: Make) -> None:
     with pytest.raises(ValidationError, match="classes"):
         LinearParameters(classes=1)
-    with pytest.raises(ValidationError, match=r"final.*adam"):
+    with pytest.raises(ValidationError, match="reveal"):
         LinearParameters(reveal="final", optimiser="adam")
-    with pytest.raises(ValidationError, match=r"final.*adam"):
+    with pytest.raises(ValidationError, match="reveal"):
         LinearParameters(reveal="final", validation_share=0.1)
     with pytest.raises(InputError, match="validation_share"):
         fit(alone(), LinearParameters(validation_share=0.9999), scene(100).columns(), scene(100).target())
@@ -205,7 +205,7 @@ def test_impossible_settings_are_refused(scene: Make) -> None:
 def test_sums_that_might_not_fit_are_refused_before_they_are_made(scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     data = scene()
     with monkeypatch.context() as patch:
-        patch.setattr("unpooled.vertical.linear.descent.LARGEST", 2**47)
+        patch.setattr("unpooled.vertical.linear.fitting.descent.LARGEST", 2**47)
         with pytest.raises(InputError, match=r"batch_rows.* 1200 .* 1024"):
             fit(alone(), LinearParameters(), data.columns(), data.target())
 

@@ -20,8 +20,6 @@ from unpooled.vertical.linear.fitting import LinearParameters, fit
 from unpooled.vertical.linear.messages import GradientShares, LastShare
 from unpooled.vertical.linear.predictor import score
 from unpooled.vertical.linear.residuals import Diverged
-from unpooled.vertical.linear.row_weights import Weighing
-from unpooled.vertical.linear.state import Side, begin_at
 from unpooled.vertical.team import Team, alone
 
 Make = Callable[..., Any]
@@ -96,14 +94,9 @@ def shortened(values: Ring, shares: Ring, bits: int, engine: str) -> Any:
 
     def role(session: Session) -> Ring:
         opened = open_engine(session, Rules(engine), ("telco", "bank"), "bank", "coordinator")
-        team, width = Team("bank", ("telco", "bank"), opened), len(values)
-        blank = np.zeros((0, 0), np.int64)
-        parameters = LinearParameters(reveal="final")
-        widths = {"telco": width, "bank": 0}
-        state = begin_at(np.zeros((width, 1)))
-        side = Side(team, parameters, session.party, "", blank, blank, Weighing(), widths, [], slice(0, 0), state)
+        team = Team("bank", ("telco", "bank"), opened)
         share = shares if session.party == "telco" else values - shares
-        (found,) = hidden_weights._shortened(side, [{"telco": share[:, np.newaxis]}], bits)
+        (found,) = hidden_weights._shortened(team, [{"telco": share[:, np.newaxis]}], bits)
         finish(opened)
         return found["telco"][:, 0]
 
@@ -140,7 +133,7 @@ def test_shortening_is_right_in_the_mean() -> None:
 
 
 def test_paillier_has_no_shares_to_go_on_with(together: Make) -> None:
-    with pytest.raises(PlanError, match="engine: paillier"):
+    with pytest.raises(PlanError, match="reveal"):
         together(LinearParameters(**FINAL), engine="paillier")
 
 
@@ -160,11 +153,11 @@ def test_shares_of_the_wrong_shape_are_refused(together: Make) -> None:
     def cut_gradient(_: str, message: Any) -> Any:
         return replace(message, values=message.values[1:]) if isinstance(message, GradientShares) else message
 
-    with pytest.raises(ProtocolError, match=r"shop.*GradientShares|GradientShares.*shop"):
+    with pytest.raises(ProtocolError, match="GradientShares from shop"):
         together(LinearParameters(**FINAL), "three", tamper={"shop": cut_gradient})
 
     def cut_weights(_: str, message: Any) -> Any:
         return replace(message, values=message.values[1:]) if isinstance(message, LastShare) else message
 
-    with pytest.raises(ProtocolError, match=r"bank.*LastShare|LastShare.*bank"):
+    with pytest.raises(ProtocolError, match="LastShare from bank"):
         together(LinearParameters(**FINAL), tamper={"bank": cut_weights})

@@ -138,7 +138,7 @@ def test_other_parties_rows_or_models_are_refused(together: Make, scene: Make) -
         part = help_fit(team, parameters, data.columns((0, 1, 2, 5)))
         help_predict(team, part.model_copy(update={"name": "0" * 32}), data.matrix[:, [0, 1, 2, 5]])
 
-    with pytest.raises(ProtocolError, match=r"bank.*telco"):
+    with pytest.raises(ProtocolError, match=r"bank .*another model than telco"):
         together(parameters, own={"telco": other_model})
 
 
@@ -146,7 +146,7 @@ def test_scores_of_the_wrong_shape_are_refused(together: Make) -> None:
     def cut(_: str, message: Any) -> Any:
         return replace(message, values=message.values[1:]) if isinstance(message, PartialScores) else message
 
-    with pytest.raises(ProtocolError, match=r"telco.*PartialScores|PartialScores.*telco"):
+    with pytest.raises(ProtocolError, match="PartialScores from telco"):
         together(LinearParameters(**SMALL), tamper={"telco": cut})
 
 

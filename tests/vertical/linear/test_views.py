@@ -177,7 +177,7 @@ def test_widths_that_cannot_be(together: Make, columns: int) -> None:
     def wrong(_: str, message: Any) -> Any:
         return replace(message, columns=columns) if isinstance(message, Width) else message
 
-    with pytest.raises(ProtocolError, match=r"telco.*Width|Width.*telco"):
+    with pytest.raises(ProtocolError, match="Width from telco"):
         together(LinearParameters(**SMALL), tamper={"telco": wrong})
 
 

@@ -142,7 +142,7 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     """What a search sends; how often depends on the rows, and on how learning goes."""
     places, active, passive = align.places_of(plan, parameters), plan.active, plan.with_role("passive")
-    check_learner(plan, parameters.model)
+    check_learner(plan, parameters.model, bags=True)
     begin, fit, end = learning_outline(plan, parameters.model)
     return [
         *align.outline(plan, parameters),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from unpooled.data.columns import Kind as ColumnKind
 from unpooled.jobs.kind import Audit, Example, Kind, own_table
 from unpooled.jobs.labels import check_columns
-from unpooled.jobs.learning import check_prepared
+from unpooled.jobs.learning import check_learner, check_prepared
 from unpooled.jobs.query_bounds import Answers, answers_of
 from unpooled.jobs.train.job import Parameters, outline, role
 from unpooled.jobs.train.section import section
@@ -23,6 +23,7 @@ def _check_columns(job: CheckedJob[Parameters], columns: Mapping[str, ColumnKind
 
 
 def _check_files(job: CheckedJob[Parameters]) -> None:
+    check_learner(job.plan, job.parameters.model, weighted=job.private.weight is not None)
     check_prepared(job.plan, job.parameters.model, job.party, job.private)
 
 

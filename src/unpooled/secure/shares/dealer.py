@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from unpooled.session import Session
 from unpooled.wire import message
 
 NOTHING: Ring = np.empty(0, np.uint64)
+
+Method = Literal["triple", "row by row", "permute"]
 
 _WORD = 8
 
@@ -112,7 +115,7 @@ def serve(session: Session, driver: str, parties: Sequence[str], serving: Servin
         for number, item in enumerate(copies):
             session.progress(number, len(copies))
             chosen = chosen_seeds(request.seed, number) if chooses(driver, item) else None
-            left, right = _triple(dealer, item) if item.method == "triple" else _permutation(dealer, item, chosen)
+            left, right = _permutation(dealer, item, chosen) if item.method == "permute" else _triple(dealer, item)
             parts[item.left].append(left)
             if chosen is None:
                 parts[item.right].append(right)
@@ -144,7 +147,7 @@ def checked(request: Deal, party: str, driver: str, parties: Sequence[str], serv
     for item in request.items:
         if item.left not in parties or item.right not in parties or item.left == item.right:
             raise ProtocolError(f"invalid Deal from {driver}: unknown parties")
-        if min(item.rows, item.width, item.words) < 0 or item.method not in ("triple", "permute"):
+        if min(item.rows, item.width, item.words) < 0 or item.method not in get_args(Method):
             raise ProtocolError(f"invalid Deal from {driver}: shape or method out of range")
         if item.copies != 1 and (item.copies < 1 or item.y or not chooses(driver, item)):
             raise ProtocolError(f"invalid Deal from {driver}: several copies of what serves a single product")
@@ -180,10 +183,16 @@ def _triple(dealer: Dealer, item: DealItem) -> tuple[Part, Part]:
     once = new_seed()
     if dealer.last_u[0] != u_seed:
         dealer.last_u = (u_seed, expand(u_seed, b"mask", u_shape))
-    w = mod64.product(dealer.last_u[1], expand(v_seed, b"mask", v_shape))
-    half = expand(once, b"half", (item.width, item.words))
+    multiply = mod64.product if item.method == "triple" else mod64.row_products
+    w = multiply(dealer.last_u[1], expand(v_seed, b"mask", v_shape))
+    half = expand(once, b"half", half_shape(item))
     left = Part(u_seed if u_new else b"", once, NOTHING, digest_of_seed(v_seed))
     return left, Part(v_seed if v_new else b"", b"", w - half, digest_of_seed(u_seed))
+
+
+def half_shape(item: DealItem) -> tuple[int, ...]:
+    """The shape of the halves of a triple's product."""
+    return (item.width, item.words) if item.method == "triple" else (item.rows, item.width, item.words)
 
 
 def _permutation(dealer: Dealer, item: DealItem, chosen: tuple[bytes, bytes] | None) -> tuple[Part, Part]:

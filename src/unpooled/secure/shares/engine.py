@@ -6,7 +6,7 @@ of the same shape, numbers are dealt ahead (`supply`, `stock`).
 
 **Matrix triple.** The holder of X is dealt a mask U and opens E = X - U. W = UᵀV is dealt as two random halves. XᵀY =
 (XᵀF + one half) + (EᵀV + other half): each side computes one bracket. For one-hot X the nodes are folded into Y, so
-that only its holder needs to know them.
+that only its holder needs to know them. Row by row it is the same, with the product of each row in place of the sum.
 
 **Permute and share**, for one-hot X with nodes that both sides know. For each column the holder of X has the order π of
 the rows by node and bin. It is dealt a random order ρ and Δ = V[ρ] - b; the other side is dealt b. It sends σ with ρ[σ]
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from unpooled.arrays import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
-from unpooled.secure.calls import Call, Inputs, OneHot, given
+from unpooled.secure.calls import Call, Inputs, OneHot, RowByRow, given
 from unpooled.secure.engine import Engine, Rules, Stop
 from unpooled.secure.evidence import digest_of
 from unpooled.secure.mod64 import Places
@@ -229,8 +229,10 @@ def _left_share(engine: Engine, task: Task) -> Ring:
         dealt = _shaped(task.part.values, (item.width, item.rows, item.words), engine.coordinator)
         places, orders, lengths = given(task.places), given(task.orders), given(task.lengths)
         return permutation.left_sums(dealt, opened, places, orders, lengths, left.sizes, left.nodes)
-    half = expand(_seed(task.part.once, engine), b"half", (item.width, item.words))
+    half = expand(_seed(task.part.once, engine), b"half", dealer.half_shape(item))
     x = given(task.inputs.x)
+    if isinstance(left, RowByRow):
+        return mod64.row_products(x.view(np.uint64), opened) + half
     if isinstance(left, OneHot):
         return mod64.unfold(mod64.bin_sums(x, left.sizes, opened) + half, left.nodes)
     return mod64.product(x.view(np.uint64), opened) + half
@@ -242,7 +244,9 @@ def _right_share(engine: Engine, task: Task) -> Ring:
         seed, places, lengths = _seed(task.part.once, engine), given(task.places), given(task.lengths)
         return permutation.right_sums(seed, places, item.words, lengths, task.inside, left.sizes, left.nodes)
     opened, mask = engine.shares.opened[task.peer, task.theirs], engine.shares.masks[task.own]
-    half = _shaped(task.part.values, (item.width, item.words), engine.coordinator)
+    half = _shaped(task.part.values, dealer.half_shape(item), engine.coordinator)
+    if isinstance(left, RowByRow):
+        return mod64.row_products(opened, mask.values) + half
     sums = mod64.product(opened, mask.values) + half
     return mod64.unfold(sums, left.nodes) if isinstance(left, OneHot) else sums
 

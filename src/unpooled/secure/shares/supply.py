@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from unpooled.errors import ProtocolError
-from unpooled.secure.calls import Call, Dense, OneHot
+from unpooled.secure.calls import Call, Dense, OneHot, RowByRow
 from unpooled.secure.engine import Engine, Rules, next_tags
 from unpooled.secure.randomness import new_seed
 from unpooled.secure.shares import dealer
-from unpooled.secure.shares.dealer import Deal, DealItem, Dealt, Part, chooses, chosen_seeds
+from unpooled.secure.shares.dealer import Deal, DealItem, Dealt, Method, Part, chooses, chosen_seeds
 from unpooled.secure.shares.packing import RING_BITS, Slots, slots_for
 from unpooled.secure.shares.state import Matrix
 from unpooled.secure.shares.stock import Shape
 from unpooled.session import ITEM_BYTES
-
-Method = Literal["triple", "permute"]
 
 _SECONDS_PER_BYTE = 1e-8  # a line of 100 MB/s
 _SECONDS_PER_PRODUCT = 1.5e-9  # a multiplication of two numbers, at the coordinator and again at the holder of Y
@@ -150,7 +148,7 @@ def _deal(engine: Engine, needs: Sequence[Need]) -> tuple[bytes, Iterator[Part]]
 def _receive(engine: Engine, items: Sequence[DealItem]) -> Iterator[Part]:
     if not items:
         return iter(())
-    cells = [item.width * item.words * (item.rows if item.method == "permute" else 1) for item in items]
+    cells = [item.width * item.words * (1 if item.method == "triple" else item.rows) for item in items]
     most = sum(item.copies * (8 * count + 3 * ITEM_BYTES) for item, count in zip(items, cells, strict=True))
     dealt = engine.session.recv(engine.coordinator or "", Dealt, at_most=most)
     if len(dealt.parts) != sum(item.copies for item in items) or dealt.digest != dealer.digest_of(items):
@@ -167,6 +165,8 @@ def _chosen_part(engine: Engine, need: Need, seed: bytes, number: int) -> Part:
 def method_of(call: Call, rules: Rules) -> Method:
     """The cheaper method; always the triple where row counts must not be shown or nodes are hidden."""
     left = call.left
+    if isinstance(left, RowByRow):
+        return "row by row"
     if isinstance(left, Dense) or left.hidden or not rules.count_rows:
         return "triple"
     words = slots_of(call).words
