@@ -207,7 +207,7 @@ def test_a_new_run_forgets_what_was_there(tmp_path: Path) -> None:
 
 def test_one_that_never_began_begins(tmp_path: Path) -> None:
     folder = open_checkpoint(tmp_path / "kept", "bank", ABOUT, resume=True)
-    assert json.loads((folder / "header.json").read_text()) == {"format": "1", **ABOUT}
+    assert json.loads((folder / "header.json").read_text()) == {"format": "2", **ABOUT}
 
 
 @pytest.mark.parametrize("name", ["plan", "data", "version"])

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from unpooled import atomic
 from unpooled.errors import InputError
 
-FORMAT = 1
+FORMAT = 2
 _HEADER = "header.json"
 _one_reads = threading.Lock()  # numpy has Python parse headers, which sometimes fails in threads with Python 3.11
 

@@ -92,16 +92,15 @@ def test_a_party_may_be_killed_again_and_again(bench: Bench) -> None:
 
 @pytest.mark.parametrize("spare", [0, 8])
 def test_its_own_limit_holds_for_a_training_that_is_resumed(bench: Bench, spare: int) -> None:
-    """It begins anew, and all is asked twice."""
+    """What it had answered and not kept is asked twice."""
     job, root = "train, trees", bench.folder / f"limit-{spare}"
     limit = bench.whole(job).questions["telco"] + spare
     privates = privates_of(JOBS[job], bench.folder / "tables", None)
     policy = privates["telco"].policy.model_copy(update={"maximum_questions": limit})
     privates["telco"] = privates["telco"].model_copy(update={"policy": policy})
-    (point,) = fault_at(bench, job, "bank", "os.rename model.json").points
     root.mkdir()
-    for cut in (point, None):
-        attempt = Attempt(plan_of(JOBS[job]), privates, root, cut)
+    for run in (KilledWhenItHasAnswered, Attempt):
+        attempt = run(plan_of(JOBS[job]), privates, root)
         attempt.go()
     if spare:
         assert attempt.errors == {}
