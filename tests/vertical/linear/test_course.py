@@ -205,7 +205,7 @@ def test_impossible_settings_are_refused(scene: Make) -> None:
 def test_sums_that_might_not_fit_are_refused_before_they_are_made(scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     data = scene()
     with monkeypatch.context() as patch:
-        patch.setattr("unpooled.vertical.linear.fitting.descent.LARGEST", 2**47)
+        patch.setattr("unpooled.vertical.linear.descent.LARGEST", 2**47)
         with pytest.raises(InputError, match=r"batch_rows.* 1200 .* 1024"):
             fit(alone(), LinearParameters(), data.columns(), data.target())
 
