@@ -120,7 +120,7 @@ class Attempt:
             run_folder.keep_private(home, home.parent / f"{party}.toml")
 
         def ready() -> Linked:
-            preflight.rehearse(job)
+            preflight.preflight(job)
             return lambda ledger: Line(self, Mailbox(party, peers, ledger))
 
         return take_part(job, home, ready, resume=resume)

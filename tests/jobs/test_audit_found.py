@@ -23,7 +23,7 @@ from unpooled.vertical.trees.audit_trail import leaves_in, page_of
 TWO = ("telco", "bank", "coordinator")
 NO_GRADIENTS = "what was sent are not the gradients that follow from the labels, or it was opened wrongly"
 NO_COLUMNS = "what was sent are not the columns that were committed to, or it was opened wrongly"
-NOT_COMMITTED = "the inputs that were opened are not those that were committed to"
+NOT_COMMITTED = "the opened inputs are not those that the party committed to"
 MISPLACED = "the leaves that were opened have other rows in a node than were told when the tree grew"
 
 

@@ -11,7 +11,7 @@ from unpooled.control import Abort, Goodbye, PlanOffer
 from unpooled.errors import InputError, PeerFailed, PlanError, PlanMismatch, RefusedError
 from unpooled.jobs.checks import checked
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.preflight import rehearse
+from unpooled.jobs.preflight import preflight
 from unpooled.jobs.private import Policy, Private
 from unpooled.ledger import read_ledger
 from unpooled.run.conversation import guard_of, role_of, seed_of
@@ -139,4 +139,4 @@ def test_the_guard_stops_a_message_before_it_leaves(tmp_path: Path) -> None:
 def test_the_engine_that_protects_nothing_does_not_run_over_a_network() -> None:
     plain = PLAN.model_copy(update={"engine": "plain"})
     with pytest.raises(PlanError, match="engine: plain"):
-        rehearse(checked(plain, "helper", Private()))
+        preflight(checked(plain, "helper", Private()))

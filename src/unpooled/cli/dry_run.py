@@ -13,24 +13,24 @@ from rich.table import Table
 from unpooled.jobs.kinds import kind_named, outline_of
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.preflight import Rehearsal
+from unpooled.jobs.preflight import Preflight
 from unpooled.jobs.work import CheckedJob
 
 
 def show_dry_run(
-    plan: Plan, rehearsals: Sequence[Rehearsal], parties: Sequence[CheckedJob[Any]], *, as_json: bool
+    plan: Plan, preflights: Sequence[Preflight], parties: Sequence[CheckedJob[Any]], *, as_json: bool
 ) -> None:
-    """Show what was found at the parties whose settings are here, all that the job will say, and what that may tell."""
+    """Show what was found at the parties, all messages of the job, and the most that they can tell."""
     exchanges = outline_of(plan)
     found = {job.party: kind_named(plan.kind).answers(job) for job in parties}
     answers = {party: answered for party, answered in found.items() if answered}
     if as_json:
         most = {party: vars(answered) for party, answered in answers.items()}
-        content = {"parties": [vars(r) for r in rehearsals], "exchanges": [_plain(e) for e in exchanges]}
+        content = {"parties": [vars(each) for each in preflights], "exchanges": [_plain(e) for e in exchanges]}
         typer.echo(json.dumps(content | {"answers": most}))
         return
     console = Console(markup=False, emoji=False, highlight=False)
-    console.print(_parties(plan, rehearsals))
+    console.print(_parties(plan, preflights))
     console.print(_exchanges(exchanges))
     for party, answered in answers.items():
         console.print(f"{party}: {answered}.")
@@ -46,9 +46,9 @@ def _plain(exchange: Exchange) -> dict[str, object]:
     return plain | {"discloses": exchange.disclosure.what, "to": exchange.disclosure.to}
 
 
-def _parties(plan: Plan, rehearsals: Sequence[Rehearsal]) -> Table:
+def _parties(plan: Plan, preflights: Sequence[Preflight]) -> Table:
     table = Table("party", "role", "table", "columns", "certificates", title="Parties")
-    for found in rehearsals:
+    for found in preflights:
         columns = ", ".join(f"{name} ({kind})" for name, kind in found.columns.items())
         table.add_row(found.party, plan.parties[found.party].role, found.origin, columns, found.certificates)
     return table

@@ -26,11 +26,11 @@ from unpooled.errors import InputError, JobFailed, UnpooledError
 from unpooled.jobs import kinds
 from unpooled.jobs.checks import checked
 from unpooled.jobs.example_job import write_job_files
-from unpooled.jobs.files import Job, load_job, load_plan, load_private
+from unpooled.jobs.files import load_job, load_plan, load_private
 from unpooled.jobs.lookalike.evaluation import evaluate_list
 from unpooled.jobs.lookalike.kind import LOOKALIKE
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.preflight import rehearse
+from unpooled.jobs.preflight import preflight
 from unpooled.jobs.templates import job_template, plan_template, private_template
 from unpooled.jobs.work import WORKING, CheckedJob, Result
 from unpooled.report.page import write_report
@@ -41,7 +41,7 @@ from unpooled.run.spawn import spawn, spawn_again
 from unpooled.secure.evidence import SECRETS
 
 _LAST_SECONDS = 5.0
-"""How long a party whose spawner has died may take to end in order."""
+"""How long a party may take to end after the process that started it has died."""
 
 _LOG_LINE, _LOG_TIME = "%(asctime)s %(message)s", "%H:%M:%S"
 _TEMPLATES = {"job": job_template, "plan": plan_template, "private": private_template}
@@ -73,12 +73,12 @@ def run_command(
     """
     loaded = load_job(job)
     parties = [checked(loaded.plan, party, private) for party, private in loaded.privates.items()]
-    rehearsals = [rehearse(party) for party in parties]
+    found = [preflight(party) for party in parties]
     if dry_run:
-        show_dry_run(loaded.plan, rehearsals, parties, as_json=as_json)
+        show_dry_run(loaded.plan, found, parties, as_json=as_json)
         return
     folder = run or run_folder.new_folder(loaded.plan.kind)
-    _spawn_and_report(loaded, folder, quiet, as_json)
+    _watched(loaded.plan, folder, lambda watch: spawn(loaded.plan, loaded.privates, folder, watch), quiet, as_json)
 
 
 def join_command(
@@ -97,9 +97,9 @@ def join_command(
     """
     job = checked(load_plan(plan), party, load_private(private))
     if dry_run:
-        rehearsal = rehearse(job, joins=True)
+        found = preflight(job, joins=True)
         addresses_of(job.plan, party, job.private)
-        show_dry_run(job.plan, [rehearsal], [job], as_json=as_json)
+        show_dry_run(job.plan, [found], [job], as_json=as_json)
         return
     folder = run or run_folder.new_folder(f"{job.plan.kind}-{party}")
     run_folder.create(folder)
@@ -128,7 +128,7 @@ def resume_command(
         raise InputError(f"{run} is not a run's folder: it has no {run_folder.PLAN}")
     states = [run_folder.read_json(home / run_folder.STATUS).get("state") for home in run_folder.parties_in(run)]
     if not again and states and set(states) == {"finished"}:
-        raise InputError(f"{run} has finished; take part --again only if another party has not")
+        raise InputError(f"{run} has finished; use --again only if another party has not")
     if (run / run_folder.STATUS).exists():
         plan = load_plan(run / run_folder.PLAN)
         party = str(run_folder.read_json(run / run_folder.STATUS).get("party", ""))
@@ -136,7 +136,7 @@ def resume_command(
         _take_part(job, run, quiet=quiet, as_json=as_json, attached=attached, resume=True)
         return
     if private is not None:
-        raise InputError(f"--private: {run} is the run of several parties; each has kept its own settings")
+        raise InputError(f"--private: {run} is a run of several parties; each has kept its own private file")
     plan = load_plan(run / run_folder.PLAN)
     _watched(plan, run, lambda watch: spawn_again(run, watch), quiet, as_json)
 
@@ -238,10 +238,6 @@ def _take_part(
     _say_done(folder, write_report(folder), {party: result}, quiet, as_json)
 
 
-def _spawn_and_report(job: Job, folder: Path, quiet: bool, as_json: bool) -> None:
-    _watched(job.plan, folder, lambda watch: spawn(job.plan, job.privates, folder, watch), quiet, as_json)
-
-
 def _watched(plan: Plan, folder: Path, start: Callable[[Watch], dict[str, Result]], quiet: bool, as_json: bool) -> None:
     """Start all parties, with progress bars, and write the report."""
     title = f"{plan.kind}: {', '.join(plan.parties)}"
@@ -255,7 +251,7 @@ def _watched(plan: Plan, folder: Path, start: Callable[[Watch], dict[str, Result
 
 
 def _report_failure(folder: Path) -> None:
-    """Write what can be told of a run that failed; no error in doing so may take the place of the run's own."""
+    """Write the report of a run that failed; an error in doing so must not replace the run's own."""
     with suppress(UnpooledError, OSError):
         typer.echo(f"report: {write_report(folder)}", err=True)
 

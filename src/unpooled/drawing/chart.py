@@ -1,4 +1,4 @@
-"""Where things stand in pictures with two axes: curves, dots beside the line they should lie on, and columns."""
+"""The layout of charts with two axes: curves, calibration and histograms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Scale = Callable[[float], float]
 
 @dataclass(frozen=True)
 class Tick:
-    """A number beside an axis, and where it stands along it."""
+    """A number at an axis, and its position."""
 
     text: str
     at: float
@@ -46,7 +46,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture: the field between its axes, what stands beside them, and what is drawn, where it is not empty.
+    """A chart: its plot area, ticks and titles, and what is drawn; empty parts are not drawn.
 
     `reference` is what to compare with, such as guessing, `second` the curve of something else.
     """
@@ -70,7 +70,7 @@ class Chart:
 
 
 def roc_chart(false_alarms: Sequence[float], hits: Sequence[float]) -> Chart:
-    """Hits against false alarms, both from 0 to 1, beside the diagonal of guessing."""
+    """True positive rate against false positive rate, with the diagonal of guessing."""
     axis = _axis(0.0, 1.0)
     chart, x, y = _framed(axis, axis, "false alarms", "hits")
     curve = _joined(false_alarms, hits, x, y)
@@ -83,7 +83,7 @@ def precision_recall_chart(
     precision: Sequence[float],
     second: tuple[Sequence[float], Sequence[float]] | None = None,
 ) -> Chart:
-    """Precision against recall, in steps, beside the precision of taking every row, which is where the curve ends.
+    """Precision against recall, in steps, with the precision of taking every row, where the curve ends.
 
     `second` is the same of another ranking of the same rows.
     """
@@ -105,7 +105,7 @@ def precision_recall_chart(
 
 
 def calibration_chart(predicted: Sequence[float], observed: Sequence[float], *, shares: bool) -> Chart:
-    """Groups of rows: what was observed against what was predicted, both on one scale, beside the line of equals."""
+    """Observed against predicted means of groups of rows, on one scale, with the diagonal."""
     both = (*predicted, *observed)
     axis = _axis(0.0, 1.0) if shares else _axis(min(both), max(both))
     ends = axis[0], axis[-1]
@@ -172,7 +172,7 @@ def _labels(axis: Sequence[float]) -> list[str]:
 
 
 def _framed(across: Sequence[float], up: Sequence[float], x_title: str, y_title: str) -> tuple[Chart, Scale, Scale]:
-    """An empty picture, and where a number stands along each of its axes."""
+    """An empty chart, and the scales of its axes."""
     below, beside = _labels(across), _labels(up)
     widest = max(map(len, below)) * LETTER
     left = math.ceil(max(_LEAST_LEFT, max(map(len, beside)) * LETTER + _BESIDE, widest / 2))
@@ -195,5 +195,5 @@ def _joined(xs: Sequence[float], ys: Sequence[float], x: Scale, y: Scale) -> str
 
 
 def _closed(curve: str, left: float, bottom: float) -> str:
-    """The path of all that lies between a curve and the axis below it."""
+    """The path of the area between a curve and the axis below it."""
     return f"{curve}V{bottom}H{left}Z"

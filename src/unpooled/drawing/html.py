@@ -41,7 +41,7 @@ def _number(value: float) -> str:
 
 
 def _percent(share: float) -> str:
-    """A share in words; one that is not nothing is not shown as nothing.
+    """A fraction as a percentage; only 0 is shown as 0.
 
     >>> _percent(0.123), _percent(0.00001), _percent(0.0)
     ('12.3 %', '< 0.1 %', '0 %')

@@ -1,4 +1,4 @@
-"""How good predictions are, as a table: every measure with what it means, on one set of rows beside another."""
+"""Metrics as a table: each with what it means, and a value for each set of rows."""
 
 from __future__ import annotations
 

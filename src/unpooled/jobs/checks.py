@@ -59,7 +59,7 @@ def check_policy(plan: Plan, party: str, policy: Policy) -> None:
     """Refuse a job that would send what this party's policy says must never leave."""
     for kind in policy.never_send:
         if not is_declared(kind) or kind in control.KINDS:
-            raise PlanError(f"{party}: policy.never_send: {kind!r} is not a message that a job could do without")
+            raise PlanError(f"{party}: policy.never_send: {kind!r} is unknown, or a message that every job needs")
     for exchange in outline_of(plan):
         if exchange.sender == party and exchange.kind in policy.never_send and not exchange.only_if:
             raise RefusedError(f"{party} never sends {exchange.kind} (policy.never_send), and this job needs it")

@@ -11,7 +11,7 @@ from unpooled import atomic
 from unpooled.data import example
 from unpooled.data.sources import TableSettings
 from unpooled.errors import PlanError
-from unpooled.jobs.files import Job, write_toml
+from unpooled.jobs.files import Job, as_toml, write_toml
 from unpooled.jobs.kind import Kind
 from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.plan import Party, Plan
@@ -48,11 +48,7 @@ def _private(kind: Kind[Any], name: str, trained: Path | None) -> Private:
 def write_job_files(folder: Path, kind: str, trained: Path | None = None, engine: Engine = "shares") -> list[Path]:
     """Write `job.toml` for one machine, and a plan and private files for a machine each."""
     job = example_job(kind, trained, engine)
-    together = job.plan.model_dump(mode="json", exclude_defaults=True, exclude_none=True) | {
-        "private": {
-            n: p.model_dump(mode="json", exclude_defaults=True, exclude_none=True) for n, p in job.privates.items()
-        }
-    }
+    together = as_toml(job.plan) | {"private": {name: as_toml(private) for name, private in job.privates.items()}}
     heading = _TOGETHER.format(parties=" ".join(job.plan.parties))
     atomic.write_text(folder / "job.toml", heading + tomli_w.dumps(together))
     apart = {

@@ -39,7 +39,7 @@ def parameters_of(plan: Plan) -> BaseModel:
 
 
 def outline_of(plan: Plan) -> list[Exchange]:
-    """Everything a job will say, in order; PlanError if its parties cannot do it together."""
+    """All messages of a job, in order; PlanError if its parties cannot do it together."""
     kind = kind_named(plan.kind)
     for name, party in plan.parties.items():
         if party.role not in kind.takes:

@@ -1,4 +1,4 @@
-"""Look at everything a party needs before anything starts, without a connection and without reading its whole table."""
+"""Check everything that a party needs before a job starts, without a connection and without reading its whole table."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from unpooled.transport.trust import Identity, load_identity
 
 
 @dataclass(frozen=True)
-class Rehearsal:
-    """What a look at one party found."""
+class Preflight:
+    """What was found at one party."""
 
     party: str
     origin: str
@@ -28,14 +28,14 @@ class Rehearsal:
 
 
 def identity_of(party: str, private: Private) -> Identity:
-    """What a party proves its name with; its private file must say where that is."""
+    """The key and certificates of a party; its private file must name their folder."""
     if private.certificates is None:
         raise PlanError(f"{party}: certificates: name the folder with its key and certificate in the private file")
     return load_identity(private.certificates, party)
 
 
-def rehearse(job: CheckedJob[Any], *, joins: bool = False) -> Rehearsal:
-    """Look at a party's model, table, columns, limits and certificates; the first fault is raised.
+def preflight(job: CheckedJob[Any], *, joins: bool = False) -> Preflight:
+    """Check a party's model, table, columns, limits and certificates; the first fault is raised.
 
     A party that `joins` over a network must have certificates; for one that runs here they can be made.
     """
@@ -52,4 +52,4 @@ def rehearse(job: CheckedJob[Any], *, joins: bool = False) -> Rehearsal:
     if joins or private.certificates is not None:
         identity_of(party, private)
         certificates = "valid"
-    return Rehearsal(party, origin, {name: kind_name(kind) for name, kind in columns.items()}, certificates)
+    return Preflight(party, origin, {name: kind_name(kind) for name, kind in columns.items()}, certificates)

@@ -1,4 +1,4 @@
-"""Read a run's folder into plain values; what is missing or broken there is told, not hidden."""
+"""Read a run's folder; what is missing or damaged there is reported."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _read_ledger(party: str, path: Path) -> tuple[Record | None, str]:
 
 
 def _troubles(parties: Collection[PartyFiles]) -> tuple[Trouble, ...]:
-    """What went wrong at each party, the original error first: it is at a party that errors name as their origin."""
+    """What went wrong at each party, the original error first: errors name the party that they began with."""
     origins = {party.status.origin for party in parties if party.status}
 
     def order(party: PartyFiles) -> tuple[bool, datetime]:
@@ -99,7 +99,7 @@ def _what_happened(party: PartyFiles) -> str:
 
 
 def _flows(plan: Plan, parties: Mapping[str, PartyFiles]) -> dict[tuple[str, str], int]:
-    """Bytes from one party to another, by the sender's ledger, or by the receiver's if there is no other."""
+    """Bytes from one party to another, from the sender's ledger or else from the receiver's."""
     flows = {}
     for sender, receiver in permutations(plan.parties, 2):
         for party, way, peer in ((receiver, "received", sender), (sender, "sent", receiver)):
@@ -110,7 +110,7 @@ def _flows(plan: Plan, parties: Mapping[str, PartyFiles]) -> dict[tuple[str, str
 
 
 def _settings(section: BaseModel, without: Iterable[str] = (), prefix: str = "") -> list[Setting]:
-    """A section's settings, those of a section within it with its name and a dot before theirs."""
+    """A section's settings; those of an inner section are named `inner.name`."""
     settings = []
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)

@@ -1,4 +1,4 @@
-"""Draw a run as one HTML page that needs nothing else: no script, no font, no picture from elsewhere."""
+"""A run as one HTML page that loads nothing: no script, font or picture from elsewhere."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write_report(run: Path) -> Path:
 
 
 def _written(folder: Path) -> bool:
-    """Whether a party's page could be written; what is wrong with its files must not keep the others from theirs."""
+    """Whether a party's page could be written; if its files are damaged, others still get theirs."""
     try:
         write_report(folder)
     except UnpooledError:
@@ -44,7 +44,7 @@ def _written(folder: Path) -> bool:
 
 
 def draw(run: RunFiles, pages: Sequence[str] = ()) -> str:
-    """The page, with links to those of these parties; everything that came from a file is escaped."""
+    """The page, with links to the pages of these parties; everything from a file is escaped."""
     kind, fault = kind_named(run.plan.kind), ""
     try:
         section = kind.section(run, parameters_of(run.plan))

@@ -21,7 +21,7 @@ from unpooled.wire import kind_of
 T = TypeVar("T")
 
 Linked = Callable[[Ledger], Transport]
-"""How a party that has all it needs reaches the others; what arrives goes on its ledger."""
+"""Makes the transport of a party that is ready to start; it records frames in this ledger."""
 
 
 def take_part(
@@ -32,10 +32,10 @@ def take_part(
     *,
     resume: bool = False,
 ) -> Result:
-    """All that a party does in a job, whatever the transport; what it makes is in `folder`, which is there.
+    """Run one party's side of a job, over any transport; its files go into `folder`, which exists.
 
-    `ready` looks whether all is in place, and raises what is wrong. Who is to `resume` goes on with what is in the
-    folder.
+    `ready` checks that everything is in place, and raises what is wrong. With `resume` the party continues from what is
+    in the folder.
     """
     plan, party, private = job.plan, job.party, job.private
     with run_folder.taken(folder), run_folder.status_kept(folder, party, plan):
@@ -55,7 +55,7 @@ def take_part(
 
 
 def converse(session: Session, fields: Mapping[str, str], role: Callable[[Session], T]) -> T:
-    """Link up, agree on the plan, do the role's part, say goodbye; if any of that fails, tell everybody."""
+    """Connect, agree on the plan, run the role, say goodbye; if any of that fails, tell all peers."""
     try:
         session.open()
         agree(session, fields)
@@ -68,7 +68,7 @@ def converse(session: Session, fields: Mapping[str, str], role: Callable[[Sessio
 
 
 def role_of(job: CheckedJob[Any], folder: Path, *, resume: bool = False) -> Callable[[Session], Result]:
-    """What a party does in a job. Its table is loaded in the conversation: if that fails, all hear."""
+    """A party's role. Its table is loaded in the conversation, so that its peers hear if that fails."""
     kind = kind_named(job.plan.kind)
     return lambda session: kind.role(session, begin(job, kind.table(job), folder, resume=resume))
 
@@ -79,7 +79,7 @@ def seed_of(private: Private) -> int:
 
 
 def guard_of(party: str, policy: Policy, sent: int = 0) -> Callable[[type, int], None]:
-    """What stands between a party and the door: raises before anything leaves that the policy does not allow.
+    """A check of each message before it is sent: it raises if the policy does not allow it.
 
     `sent` is how many bytes left before, in a run that is resumed.
     """

@@ -1,4 +1,4 @@
-"""A run's folder: at each party the plan, the ledger, the log, how it ended, and what came of it."""
+"""A run's folder: for each party its plan, ledger, log, status and result."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def create(folder: Path) -> Path:
 
 @contextmanager
 def taken(folder: Path) -> Iterator[None]:
-    """Let no other process take part with the same folder, whose ledger and checkpoint have one writer.
+    """Lock a folder: its ledger and checkpoint have one writer.
 
     The one writer may mend a ledger whose last line a power cut left unfinished, and remove unfinished files.
     """
@@ -101,7 +101,7 @@ def status_kept(folder: Path, party: str, plan: Plan) -> Iterator[None]:
 
 
 def _keep_failed(path: Path, status: dict[str, Any]) -> None:
-    """Write a failed status. No error in doing so takes the place of the one that it tells of.
+    """Write a failed status; an error in doing so must not replace the error of the run.
 
     On a full disk there is no room for a second file, but the first one has its room already: it is written over.
     """
@@ -114,7 +114,7 @@ def _keep_failed(path: Path, status: dict[str, Any]) -> None:
 
 
 def forget_status(folder: Path) -> None:
-    """Before a party begins again: what its status says of the time before is not how this time ends."""
+    """Set a status back to running before a party starts again."""
     status = read_json(folder / STATUS)
     if status:
         known = {name: status.get(name) for name in ("party", "role", "kind")}
@@ -122,7 +122,7 @@ def forget_status(folder: Path) -> None:
 
 
 def kept_seed(folder: Path, seed: int, *, resume: bool) -> int:
-    """The seed that a run began with, for its draws to come out the same when it is resumed.
+    """The seed that a run began with, so that its draws are the same when it is resumed.
 
     It is as private as the settings, and kept among the working files, not in a checkpoint.
     """
@@ -214,7 +214,7 @@ def _as_json(content: dict[str, Any]) -> bytes:
 
 
 def _taken() -> dict[str, float]:
-    """What this process and its workers took: CPU seconds, and the most memory that this process had at once."""
+    """CPU seconds of this process and its workers, and the peak memory of this process."""
     times = os.times()
     taken = {"cpu_seconds": round(times.user + times.system + times.children_user + times.children_system, 2)}
     with suppress(OSError, StopIteration):  # only Linux tells; what getrusage says is, after a fork, the parent's

@@ -1,4 +1,4 @@
-"""All parties of a job as threads of this process: for trials, tests and research. Nothing is protected from anyone."""
+"""All parties of a job as threads of this process, for trials, tests and research, without protection."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Outcome(Generic[T]):
 
 
 def simulate(kind: str, members: Mapping[str, Member], **parameters: Any) -> Outcome[Result]:
-    """Run a kind of job on data frames, all parties here: the quick way to try a method.
+    """Run a kind of job on data frames, with all parties in this process: the quick way to try a method.
 
     >>> import polars as pl
     >>> people = pl.DataFrame({"id": range(100), "age": range(100)})
@@ -79,7 +79,7 @@ def simulate(kind: str, members: Mapping[str, Member], **parameters: Any) -> Out
 def simulate_job(
     plan: Plan, privates: Mapping[str, Private], tables: Mapping[str, Table] | None = None, folder: Path | None = None
 ) -> Outcome[Result]:
-    """Run a plan with all its parties here; tables that are given take the place of those in private settings.
+    """Run a plan with all its parties in this process; `tables` replace those of private settings.
 
     A party without private settings has the defaults.
     """
@@ -122,7 +122,7 @@ def simulate_roles(
 
 @contextmanager
 def _folder(given: Path | None) -> Iterator[Path]:
-    """The folder that is given, or one that is gone afterwards."""
+    """The given folder, or a temporary one."""
     if given is not None:
         yield given
         return
@@ -131,7 +131,7 @@ def _folder(given: Path | None) -> Iterator[Path]:
 
 
 class _Meeting:
-    """Where the parties of a simulation meet: nobody is linked before all have come."""
+    """Connects the parties of a simulation once all of them are there."""
 
     def __init__(self, parties: tuple[str, ...], timeout: float, room: int = ROOM_BYTES) -> None:
         self.parties, self._timeout, self._room = parties, timeout, room
@@ -150,12 +150,12 @@ class _Meeting:
         return MemoryTransport(party, self._boxes, self._timeout)
 
     def leave(self, party: str) -> None:
-        """Let nobody wait for a party that does not come; those that have come hear of it otherwise."""
+        """Do not wait for a party that has failed; connected ones hear of it from its session."""
         self._gone = self._gone or party
         self._all_here.abort()
 
     def interrupt(self) -> None:
-        """Let nobody wait for anybody."""
+        """End all waiting."""
         self.leave("another party")
         for box in self._boxes.values():
             for peer in box.peers:
@@ -195,7 +195,7 @@ def _all_together(part: Callable[[str], T], meeting: _Meeting, root: Path) -> Ou
 
 
 def original(errors: Mapping[str, BaseException]) -> BaseException:
-    """The error that the others followed from, with theirs as notes; of several, the one that came first."""
+    """The error that caused the others, which become its notes; of several, the first."""
     first = min(errors, key=lambda party: CAUSES.index(cause_of(errors[party])))
     for party, error in errors.items():
         if party != first:

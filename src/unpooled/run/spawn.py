@@ -1,4 +1,4 @@
-"""All parties of a job as processes of this machine, each started with `unpooled join` as a person would start it."""
+"""All parties of a job as processes of this machine, each started with `unpooled join`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watc
 
 
 def spawn_again(folder: Path, watch: Watch | None = None) -> dict[str, Result]:
-    """Go on with an interrupted run that `spawn` began, from its folder: same plan, addresses and certificates."""
+    """Resume an interrupted run of `spawn`, with the same plan, addresses and certificates."""
     plan = load_plan(folder / run_folder.PLAN)
     if absent := [party for party in plan.parties if not (folder / party / WORKING).is_dir()]:
         raise InputError(f"{folder}: the working files of {absent[0]} are missing, so the run cannot be resumed")
@@ -109,7 +109,7 @@ def _start(folder: Path, party: str, command: str, output: int) -> subprocess.Po
 
 
 def _wait(processes: Mapping[str, subprocess.Popen[bytes]], folder: Path, watch: Watch | None) -> None:
-    """Wait for all; once one has failed the others have some seconds to hear of it and end by themselves."""
+    """Wait for all; once one has failed, the others get some seconds to end by themselves."""
     deadline = None
     while None in (codes := [process.poll() for process in processes.values()]):
         _look(folder, processes, watch)
@@ -142,7 +142,7 @@ def _end_all(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
 
 
 def explain_failure(folder: Path, codes: Mapping[str, int]) -> str:
-    """What went wrong at each party, the original error first: above all, a process that was killed."""
+    """What went wrong at each party, the original error first; a killed process comes before all."""
     lines = []
     for party, code in codes.items():
         status = run_folder.read_json(folder / party / run_folder.STATUS)

@@ -17,7 +17,7 @@ from unpooled.errors import InputError, PlanError, ProtocolError, RefusedError
 from unpooled.jobs.checks import checked
 from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.preflight import rehearse
+from unpooled.jobs.preflight import preflight
 from unpooled.jobs.private import Private
 from unpooled.ledger import Record, reconcile_all
 from unpooled.run.simulate import Outcome
@@ -159,9 +159,9 @@ def test_new_rows_are_read_as_the_training_rows_were(learning: Any) -> None:
     settings = write_tables(learning, plan)
     codes.filter(pl.col("tariff") == "10").with_columns(junk=pl.lit("x")).write_csv(learning.root / "telco.csv")
     privates = {party: own | {"model": learning.root / "run" / party} for party, own in settings.items()}
-    found = rehearse(checked(plan, "telco", Private.model_validate(privates["telco"])))
+    found = preflight(checked(plan, "telco", Private.model_validate(privates["telco"])))
     assert found.columns == {"calls": "number", "data": "number", "tariff": "category"}
-    found = rehearse(checked(plan, "bank", Private.model_validate(privates["bank"])))
+    found = preflight(checked(plan, "bank", Private.model_validate(privates["bank"])))
     assert found.columns == {"age": "number", "income": "number", "buys": "category"}
     outcome = learning.run(plan, "new", tables={}, **privates)
     assert outcome.results["telco"]["unseen"] == {}
@@ -176,7 +176,7 @@ def test_a_target_that_the_new_rows_lack_is_not_missed(learning: Any) -> None:
     settings = write_tables(learning, plan)
     pl.read_csv(learning.root / "bank.csv").drop("buys").write_csv(learning.root / "bank.csv")
     private = Private.model_validate(settings["bank"] | {"model": learning.root / "run" / "bank"})
-    assert rehearse(checked(plan, "bank", private)).columns == {"age": "number", "income": "number"}
+    assert preflight(checked(plan, "bank", private)).columns == {"age": "number", "income": "number"}
 
 
 def test_what_is_kept_is_for_its_owner_alone(learning: Any) -> None:
@@ -231,17 +231,17 @@ def test_a_model_that_cannot_be_read_is_found_before_the_start(trained: Any, par
             folder = copied(own, trained.root / f"{name} {str(text)[:4]}")
             (folder / name).write_text(text) if text else (folder / name).unlink()
             with pytest.raises(InputError, match=rf"^{party}: .*{name}: "):
-                rehearse(checked(plan, party, Private.model_validate(settings | {"model": folder})))
+                preflight(checked(plan, party, Private.model_validate(settings | {"model": folder})))
     with pytest.raises(InputError, match=rf"^{party}: .*{name}: "):
         predict(trained, **{party: {"model": folder}})
     with pytest.raises(InputError, match=rf"^{party}: .*model.json: "):
-        rehearse(checked(plan, party, Private.model_validate(settings | {"model": other})))
+        preflight(checked(plan, party, Private.model_validate(settings | {"model": other})))
 
 
 def test_a_part_is_of_the_party_that_has_it(trained: Any) -> None:
     private = Private.model_validate(write_tables(trained, trained.plan())["telco"])
     with pytest.raises(InputError, match=r"telco: .*railway/model\.json: "):
-        rehearse(
+        preflight(
             checked(
                 trained.plan("predict"), "telco", private.model_copy(update={"model": trained.root / "run" / "railway"})
             )
@@ -249,7 +249,7 @@ def test_a_part_is_of_the_party_that_has_it(trained: Any) -> None:
     mixed = copied(trained.root / "run" / "telco", trained.root / "mixed")
     shutil.copy(trained.root / "run" / "railway" / "preparation.json", mixed)
     with pytest.raises(InputError, match=r"telco: .*mixed: model\.json .*preparation\.json"):
-        rehearse(checked(trained.plan("predict"), "telco", private.model_copy(update={"model": mixed})))
+        preflight(checked(trained.plan("predict"), "telco", private.model_copy(update={"model": mixed})))
 
 
 def test_the_owners_are_those_of_the_training(trained: Any) -> None:
@@ -257,14 +257,14 @@ def test_the_owners_are_those_of_the_training(trained: Any) -> None:
         write_tables(trained, trained.plan())["bank"] | {"model": trained.root / "run" / "bank"}
     )
     with pytest.raises(InputError, match=r"bank: .*railway"):
-        rehearse(trained.plan("predict", parties=TWO), "bank", private)
+        preflight(checked(trained.plan("predict", parties=TWO), "bank", private))
     with pytest.raises(InputError, match=r"bank: .*railway"):
         predict(trained, parties=TWO)
-    assert rehearse(checked(trained.plan("predict"), "bank", private))
+    assert preflight(checked(trained.plan("predict"), "bank", private))
     roles = {"telco": "passive", "bank": "active", "railway": "passive", "gym": "passive", "coordinator": "coordinator"}
     plan = Plan.model_validate({"kind": "predict", "parties": {name: {"role": role} for name, role in roles.items()}})
     with pytest.raises(InputError, match=r"bank: .*gym"):
-        rehearse(checked(plan, "bank", private))
+        preflight(checked(plan, "bank", private))
 
 
 def test_parts_of_different_models_do_not_go_together(trained: Any) -> None:

@@ -15,7 +15,7 @@ from unpooled.errors import InputError, PlanError
 from unpooled.jobs.checks import checked
 from unpooled.jobs.kinds import outline_of, parameters_of
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.preflight import rehearse
+from unpooled.jobs.preflight import preflight
 from unpooled.jobs.private import Private
 from unpooled.jobs.train.job import Parameters, notes_of
 
@@ -214,7 +214,7 @@ def test_a_target_is_looked_for_before_the_start(learning: Any) -> None:
     learning.frames["bank"].write_csv(learning.root / "bank.csv")
     table = {"path": learning.root / "bank.csv", "id": "id"}
     plan = learning.plan()
-    columns = rehearse(checked(plan, "bank", Private.model_validate({"table": table, "target": "buys"}))).columns
+    columns = preflight(checked(plan, "bank", Private.model_validate({"table": table, "target": "buys"}))).columns
     assert {"buys", "age"} <= columns.keys()
     for change, reason in (
         ({"target": "bought"}, r"bank: .*bank\.csv: column 'bought': target"),
@@ -222,9 +222,9 @@ def test_a_target_is_looked_for_before_the_start(learning: Any) -> None:
         ({"target": "buys", "table": table | {"columns": ["age"]}}, "column 'buys': target"),
     ):
         with pytest.raises(InputError, match=reason):
-            rehearse(checked(plan, "bank", Private.model_validate({"table": table} | change)))
+            preflight(checked(plan, "bank", Private.model_validate({"table": table} | change)))
     with pytest.raises(InputError, match="column 'buys': classes is 0"):
-        rehearse(
+        preflight(
             checked(
                 learning.plan(model={"classes": 0}), "bank", Private.model_validate({"table": table, "target": "buys"})
             )

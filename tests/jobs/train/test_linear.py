@@ -18,7 +18,7 @@ from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import InputError, PlanError, RefusedError
 from unpooled.jobs.checks import checked
 from unpooled.jobs.kinds import outline_of, parameters_of
-from unpooled.jobs.preflight import rehearse
+from unpooled.jobs.preflight import preflight
 from unpooled.jobs.private import Private
 from unpooled.jobs.train.job import Parameters, notes_of
 from unpooled.run.simulate import simulate_roles
@@ -322,26 +322,26 @@ def test_a_damaged_part_is_found_before_the_start(trained: Any) -> None:
     plan, table = trained.plan("predict"), trained.root / "telco.csv"
     trained.frames["telco"].write_csv(table)
     private = Private.model_validate({"table": {"path": table, "id": "id"}, "model": trained.root / "run" / "telco"})
-    assert rehearse(checked(plan, "telco", private)).columns.keys() == {"calls", "data", "tariff"}
+    assert preflight(checked(plan, "telco", private)).columns.keys() == {"calls", "data", "tariff"}
     folder = copied(trained.root / "run" / "telco", trained.root / "damaged")
     whole = (folder / "model.json").read_text()
     for text in (whole.replace('"outputs":1', '"outputs":2'), whole.replace('"limit"', '"limits"'), whole[:-9]):
         (folder / "model.json").write_text(text)
         with pytest.raises(InputError, match=r"^telco: .*damaged/model\.json: "):
-            rehearse(checked(plan, "telco", private.model_copy(update={"model": folder})))
+            preflight(checked(plan, "telco", private.model_copy(update={"model": folder})))
     for other in ("railway", "bank"):
         with pytest.raises(InputError, match=rf"^telco: .*{other}/model\.json: "):
-            rehearse(checked(plan, "telco", private.model_copy(update={"model": trained.root / "run" / other})))
+            preflight(checked(plan, "telco", private.model_copy(update={"model": trained.root / "run" / other})))
     mixed = copied(trained.root / "run" / "telco", trained.root / "mixed")
     shutil.copy(trained.root / "run" / "railway" / "preparation.json", mixed)
     with pytest.raises(InputError, match=r"telco: .*mixed: model\.json .*preparation\.json"):
-        rehearse(checked(plan, "telco", private.model_copy(update={"model": mixed})))
+        preflight(checked(plan, "telco", private.model_copy(update={"model": mixed})))
 
 
 def test_a_model_of_other_owners_is_found_before_the_start(trained: Any) -> None:
     table = trained.root / "bank.csv"
     trained.frames["bank"].write_csv(table)
     private = Private.model_validate({"table": {"path": table, "id": "id"}, "model": trained.root / "run" / "bank"})
-    assert rehearse(trained.plan("predict"), "bank", private)
+    assert preflight(trained.plan("predict"), "bank", private)
     with pytest.raises(InputError, match=r"bank: .*railway"):
-        rehearse(trained.plan("predict", parties=TWO), "bank", private)
+        preflight(trained.plan("predict", parties=TWO), "bank", private)

@@ -2,57 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from unpooled.drawing.html import render
-from unpooled.jobs.check.job import Parameters
+from unpooled.jobs.check.job import CheckResult, Parameters
 from unpooled.jobs.run_files import RunFiles, Section, result_of
 
 _TEMPLATE = Path(__file__).with_name("section.html")
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a party's table, and what cleaning found in it."""
-
-    name: str
-    kind: str
-    missing: int
-    impossible: int
-    constant: bool
-    left_out: bool
-
-
-@dataclass(frozen=True)
-class TableSummary:
-    """A party's table before and after cleaning."""
-
-    rows_read: int
-    duplicates_removed: int
-    rows_dropped: int
-    rows: int
-    columns: tuple[Column, ...]
-    prepared_columns: int
-
-
-@dataclass(frozen=True)
-class Connection:
-    """A connection as one of its two ends measured it."""
-
-    peer: str
-    round_trip_ms: float
-    megabytes_per_second: float
-
-
-@dataclass(frozen=True)
-class CheckResult:
-    """What a check leaves in `result.json`; `rows` is what the active party was told."""
-
-    table: TableSummary | None
-    rows: Mapping[str, int]
-    links: tuple[Connection, ...]
 
 
 def section(run: RunFiles, parameters: Parameters) -> Section:
