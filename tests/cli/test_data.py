@@ -101,7 +101,7 @@ def test_fetch_says_when_the_cache_is_not_used(cache: Path, monkeypatch: pytest.
 
 @pytest.mark.usefixtures("cache")
 def test_fetch_refuses_an_unknown_name() -> None:
-    with pytest.raises(InputError, match="no data set 'iris'"):
+    with pytest.raises(InputError, match="'iris'"):
         run(datasets_app, "fetch", "iris")
 
 
