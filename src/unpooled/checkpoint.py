@@ -66,7 +66,7 @@ class Notebook:
             content = path.read_bytes()
         page = _page_in(content)
         if page is None:
-            raise InputError(f"{path}: this checkpoint page is damaged")
+            raise InputError(f"{path}: this page of a checkpoint cannot be read: it is damaged")
         return page
 
     def pages(self) -> Iterator[Page]:

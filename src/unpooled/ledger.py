@@ -175,7 +175,7 @@ def read_ledger(path: Path) -> Record:
     contents = list(_checked(path, lines))
     if whole < len(written) or not lines:
         raise LedgerError(
-            f"{path} line {len(lines) + 1}: unfinished: the run was interrupted, or the end of the file was removed"
+            f"{path} line {len(lines) + 1}: unfinished: the run was cut short, or the end of the file was removed"
         )
     opening = contents[0]
     if opening.get("ledger") != LEDGER_FORMAT or not _has_types(opening, _OPENING_TYPES):

@@ -199,9 +199,9 @@ def check_limits(settings: PrepareSettings, kinds: Mapping[str, Kind], party: st
     """Refuse limits of a column that does not exist or is not of type number."""
     for name in settings.limits:
         if name not in kinds:
-            raise fault(party, origin, "prepare.limits names this column, but it is not read", name)
+            raise fault(party, origin, "prepare.limits names it, but it is not among the columns that are read", name)
         if kinds[name] != "number":
-            reason = f"prepare.limits names this column, but its type is {kind_name(kinds[name])}, not number"
+            reason = f"prepare.limits names it, but its type is {kind_name(kinds[name])}, not number"
             raise fault(party, origin, reason, name)
 
 

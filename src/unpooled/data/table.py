@@ -69,7 +69,7 @@ def table_from_raw(
     features = [name for name in raw.columns if name not in ids]
     for name in types:
         if name not in features:
-            raise fault(party, origin, "its type is declared, but the column is not read", name)
+            raise fault(party, origin, "its type is declared, but it is not among the columns that are read", name)
     columns = [_id_text(raw[name], party, origin, missing) for name in ids]
     kinds: dict[str, Kind] = {}
     for name in features:
