@@ -3,13 +3,13 @@
 A message is a frozen dataclass that declares what it discloses and to whom. The name of its type is its tag:
 
 >>> @message(discloses="how many rows this party has", to="the receiver")
-... class RowCount:
+... class RowTotal:
 ...     rows: int
->>> frame = encode(RowCount(1000), scope="align")
+>>> frame = encode(RowTotal(1000), scope="align")
 >>> header = read_header(frame.joined())
 >>> header.kind, header.scope
-('...RowCount', 'align')
->>> read_body(header, RowCount).rows
+('...RowTotal', 'align')
+>>> read_body(header, RowTotal).rows
 1000
 
 A frame is: the letters ``UPL``, the version of this format, the message type (length u8, ASCII), the scope (length u16,
