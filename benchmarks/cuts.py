@@ -1,15 +1,14 @@
-"""Parties as threads that run what `unpooled join` and `unpooled resume` run, one of them cut off at a chosen point.
+"""Parties as threads that run the code of `unpooled join` and `unpooled resume`, one of them cut off at a chosen point.
 
-A cut is the end of a process by `kill -9`: from there on the party sends nothing and writes nothing, whatever its
-`except` and `finally` clauses try, and its peers see a lost connection. Everything that a party does to the world
-outside is an event, numbered for each party: changes of files below the run's folder (an audit hook sees them), lines
-of its ledger, and messages. What its own thread does is counted apart from the lines that arriving messages of a peer
-add to its ledger, in that peer's thread here as in a thread of the transport elsewhere, so that a number means the same
-in each run.
+A cut is the end of a process by `kill -9`: from then on the party sends and writes nothing, whatever its `except` and
+`finally` clauses try, and its peers see a lost connection. Everything that a party does to the outside world is an
+event, numbered per party: file changes below the run folder (seen by an audit hook), lines of its ledger, and messages.
+Events of its own thread are counted apart from the ledger lines of arriving messages, which are written in the peer's
+thread here, as in a transport thread elsewhere, so that a number means the same in each run.
 
-A point is where a cut comes: before an event, and after a message. After any other event is before the next one. A
-line of a ledger is not cut off before it but in its midst, and a file that is about to get its name is left half
-written: whoever mends that stands where it would stand had the cut come before.
+A point is where a cut happens: before an event, and after a message. After any other event is before the next one. A
+ledger line is cut in its middle, and a file that is about to get its name is left half written: repairing that leads to
+the same state as a cut before it.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.jobs.work import Result
 from unpooled.ledger import Ledger
-from unpooled.pu.federated import search
 from unpooled.run import folder as run_folder
 from unpooled.run.conversation import Linked, take_part
 from unpooled.secure import engine
 from unpooled.transport.mailbox import Mailbox
+from unpooled.vertical.resume import Loans
 from unpooled.wire import Frame
 
 _CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.chmod", "os.link", "os.symlink")
@@ -277,11 +276,11 @@ def _see_counts(of: Any, name: str, digest: str, amount: int, most: int | None) 
         found[0].untold(found[1], name, amount)
 
 
-def _see_models(team: Any, left: int) -> int:
-    bags = _next_bags(team, left)
+def _see_models(self: Loans, models: int) -> Any:
+    notebook = _begin(self, models)
     if found := _attempt():
-        found[0].untold(found[1], BEGUN, bags)
-    return bags
+        found[0].untold(found[1], BEGUN, models)
+    return notebook
 
 
 @lru_cache(maxsize=16)
@@ -294,7 +293,7 @@ def _table(settings: str, party: str) -> Any:
     return _read_table(TableSettings.model_validate_json(settings), party)
 
 
-_append, _count, _next_bags = Ledger._append, engine._count, search._next_bags
+_append, _count, _begin = Ledger._append, engine._count, Loans.begin
 _read_schema, _read_table, _clean_table = preflight.schema, work.load, work.clean
 
 
@@ -324,7 +323,7 @@ def watching() -> Iterator[None]:
     replaced = (
         (Ledger, "_append", _see_lines),
         (engine, "_count", _see_counts),
-        (search, "_next_bags", _see_models),
+        (Loans, "begin", _see_models),
         (preflight, "schema", lambda settings, party: _schema(settings.model_dump_json(), party)),
         (work, "load", lambda settings, party: _table(settings.model_dump_json(), party)),
         (work, "clean", _clean),

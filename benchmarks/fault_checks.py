@@ -1,4 +1,4 @@
-"""What must hold after a cut and after the run that was resumed, beside a run that nothing disturbed."""
+"""What must hold after a cut and after the resumed run, compared with an undisturbed run."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.train.job import Parameters as Train
 from unpooled.jobs.work import WORKING
 from unpooled.ledger import Entry, Record, read_ledger, reconcile_all
-from unpooled.pu.federated import search
 from unpooled.run import audit
 from unpooled.run import folder as run_folder
 from unpooled.secure.engine import COUNTED
 from unpooled.secure.evidence import RECEIVED, SECRETS
 from unpooled.secure.query_count import ASKED, Asked
 from unpooled.vertical.linear.parameters import LinearParameters
+from unpooled.vertical.resume import AGAIN
 from unpooled.vertical.trees.parameters import questions_of
 
 _NAME = re.compile(rb'"name":"[0-9a-f]{32}"')
+_KEPT = ("train", "lookalike")
+"""The kinds of job that go on from a checkpoint; others begin anew."""
 _WHEN_WRONG = {"Abort", "Waiting", "Working"}
 _EACH_TIME_ANOTHER = {
     "result.json": ("digest", "questions", "bits", "splits", "most_bits", "served_megabytes", "links"),
@@ -103,7 +105,7 @@ def counts(attempt: Attempt, told: Counter[str]) -> Iterator[str]:
     for party in attempt.plan.owners:
         working = attempt.root / party / WORKING
         try:
-            asked = Asked(working / "checkpoint" if attempt.plan.kind == "lookalike" else working)
+            asked = Asked(working / "checkpoint" if attempt.plan.kind in _KEPT else working)
         except InputError as error:
             yield f"{party}: {error}"
             continue
@@ -141,7 +143,7 @@ def _belong_together(attempt: Attempt) -> Iterator[str]:
     ids = [[line.split(b",")[0] for line in (home / "aligned.csv").read_bytes().splitlines()] for home in owners]
     if any(each != ids[0] for each in ids):
         yield "the rows differ"
-    if attempt.plan.kind in ("train", "lookalike"):
+    if attempt.plan.kind in _KEPT:
         named = [set(_NAME.findall((home / "model.json").read_bytes())) for home in owners]
         if not named[0] or any(names != named[0] for names in named):
             yield "the parts of the model do not belong together"
@@ -168,7 +170,7 @@ def _ledgers(attempt: Attempt, whole: Undisturbed) -> Iterator[str]:
         if missing := _kinds(whole.records[party].entries) ^ _kinds(record.entries):
             yield f"{party} disclosed something else: {sorted(missing)}"
         before, again = _sequences(whole.records[party].entries), _sequences(record.last)
-        if plan.kind != "lookalike" and before != again:
+        if plan.kind not in _KEPT and before != again:
             yield f"{party} said something else than in an undisturbed run"
         for key, kinds in again.items():
             if more := Counter(kind for kind, _ in kinds) - Counter(kind for kind, _ in before[key]):
@@ -199,16 +201,14 @@ def _sequences(entries: tuple[Entry, ...]) -> dict[tuple[str, str], list[tuple[s
 
 
 def _allowed(attempt: Attempt, whole: Undisturbed, cuts: int) -> Iterator[str]:
-    """Nobody counts more than interruptions explain: in a search so much that ten of them fit the allowance."""
+    """Nobody counts more than interruptions explain: of trees so much that ten of them fit the allowance."""
     parameters, again = parameters_of(attempt.plan), 0
     if isinstance(parameters, Train | Search):
         base = parameters.model
         if isinstance(base, LinearParameters):  # all that may be asked about a batch, and for losses, after the rest
             again = 2 * base.epochs * (COLUMNS + 2 + len(attempt.plan.owners)) + max(whole.questions.values())
-        elif isinstance(parameters, Search):
-            again = search.AGAIN // 10 * base.lockstep * questions_of(base) // base.trees
         else:
-            again = questions_of(base)
+            again = AGAIN // 10 * base.lockstep * questions_of(base) // base.trees
     for party, questions in whole.questions.items():
         counted, most = attempt.results[party].get("questions", 0), questions + cuts * again
         if not questions <= counted <= most:

@@ -67,13 +67,15 @@ def imported_parts(path: Path) -> set[str]:
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_go_one_way(path: Path) -> None:
-    part = part_of(path)
-    assert part in ORDER, f"{part} has no place in the order: give it one here and in ARCHITECTURE.md"
-    later = set(ORDER[ORDER.index(part) + 1 :])
-    assert imported_parts(path) & later == set()
-    assert imported_parts(path) & NEVER.get(part, set()) == set()
+def test_imports_go_one_way() -> None:
+    wrong = {}
+    for path in MODULES:
+        part = part_of(path)
+        assert part in ORDER, f"{part} has no place in the order: give it one here and in ARCHITECTURE.md"
+        later = set(ORDER[ORDER.index(part) + 1 :])
+        if found := imported_parts(path) & (later | NEVER.get(part, set())):
+            wrong[str(path.relative_to(SOURCE))] = found
+    assert wrong == {}
 
 
 def test_no_module_unpickles() -> None:
@@ -86,3 +88,31 @@ def test_the_architecture_states_the_same_order() -> None:
     text = ARCHITECTURE.read_text(encoding="utf-8")
     line = next(line for line in text.splitlines() if line.startswith("`version` →"))
     assert [word.strip(" `") for word in line.split("→")] == ORDER[:-1]
+
+
+LEARNERS = SOURCE / "vertical" / "learners.py"
+POOLED = SOURCE / "pu" / "pooled" / "trees.py"
+"""The pooled run of trees is one of trees by its name."""
+
+
+def imported_modules(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    return names | {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+
+
+@pytest.mark.parametrize("learner", ["trees", "linear"])
+def test_a_learner_is_known_to_the_list_of_learners_alone(learner: str) -> None:
+    inside, name = SOURCE / "vertical" / learner, f"unpooled.vertical.{learner}"
+    users = {path for path in MODULES if any(module.startswith(name) for module in imported_modules(path))}
+    assert {path for path in users if inside not in path.parents and part_of(path) != "report"} - {POOLED} == {LEARNERS}
+
+
+def test_no_job_branches_on_a_learner() -> None:
+    names = {"trees", "linear", "gbdt", "xgb", "lgb", "rf"}
+    for path in (path for path in MODULES if part_of(path) in ("jobs", "pu", "run", "cli")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            compared = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+            compared += [node.value] if isinstance(node, ast.MatchValue) else []
+            texts = {one.value for one in compared if isinstance(one, ast.Constant)}
+            assert not texts & names, f"{path}:{getattr(node, 'lineno', 0)}"

@@ -1,4 +1,4 @@
-"""What settings have in common: plans, private files, the parameters of a learner."""
+"""The base class of settings: plans, private files, the parameters of a learner."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORDS = {
 class Section(BaseModel):
     """A table of a TOML file: unknown keys and wrong types are refused, values are never echoed in errors.
 
-    TOML has no paths and no tuples: a field that is one takes `strict=False`, to be made from a text or a list.
+    TOML has no paths and no tuples: such fields need `strict=False`, to be made from a text or a list.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,11 @@ from unpooled.jobs.train.job import Parameters
 from unpooled.run.conversation import role_of
 from unpooled.run.simulate import Outcome, simulate_job, simulate_roles
 from unpooled.vertical.linear.parameters import LinearParameters
+from unpooled.vertical.model_file import load
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import alone
 from unpooled.vertical.trees import ensemble
-from unpooled.vertical.trees.model import Model, Part, load
+from unpooled.vertical.trees.model import Model, Part
 
 ROLES = {"telco": "passive", "bank": "active", "railway": "passive", "coordinator": "coordinator"}
 OWNERS = ("telco", "bank", "railway")
@@ -91,7 +92,7 @@ class Learning:
             ) | model
         own = {key: settings.pop(key) for key in list(settings) if key in Plan.model_fields}
         roles = {party: {"role": ROLES[party]} for party in parties}
-        content = {"kind": kind, "parties": roles, "parameters": settings, "timeout": 60.0}
+        content = {"kind": kind, "parties": roles, "parameters": settings, "timeout": 600.0}
         return Plan.model_validate(content | own)
 
     def tables(self, plan: Plan, target: str = "buys", weight: str | None = None) -> dict[str, Table]:
@@ -191,9 +192,16 @@ def _seed_of_draws(predictions: pl.DataFrame, parameters: Parameters) -> int:
     return int(rng.integers(2**63))
 
 
+@pytest.fixture(scope="session")
+def learning_in() -> Callable[[Path], Learning]:
+    """Makes one with folders of its own."""
+    frames = people()
+    return lambda root: Learning(root, frames)
+
+
 @pytest.fixture
-def learning(tmp_path: Path) -> Learning:
-    return Learning(tmp_path)
+def learning(tmp_path: Path, learning_in: Callable[[Path], Learning]) -> Learning:
+    return learning_in(tmp_path)
 
 
 @pytest.fixture
@@ -221,7 +229,7 @@ class Seeking:
         settings["model"] = ({} if model.get("learner") == "linear" else {"trees": 2, "depth": 2}) | model
         own = {key: settings.pop(key) for key in list(settings) if key in Plan.model_fields}
         roles = {party: {"role": (ROLES | {"shop": "seeker"})[party]} for party in parties}
-        content = {"kind": "lookalike", "parties": roles, "parameters": settings, "timeout": 60.0}
+        content = {"kind": "lookalike", "parties": roles, "parameters": settings, "timeout": 600.0}
         return Plan.model_validate(content | own)
 
     def tables(self, plan: Plan, target: str | None = None) -> dict[str, Table]:
@@ -264,10 +272,18 @@ def seekers(rows: int = 300) -> dict[str, pl.DataFrame]:
     return frames | {"shop": pl.DataFrame({"id": pl.concat([buyers.gather_every(3), strangers])})}
 
 
+@pytest.fixture(scope="session")
+def seeking_in() -> Iterator[Callable[[Path], Seeking]]:
+    """Makes one with folders of its own."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")  # so little is not worth worker processes
+        frames = seekers()
+        yield lambda root: Seeking(root, frames)
+
+
 @pytest.fixture
-def seeking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Seeking:
-    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")  # so little is not worth worker processes
-    return Seeking(tmp_path, seekers())
+def seeking(tmp_path: Path, seeking_in: Callable[[Path], Seeking]) -> Seeking:
+    return seeking_in(tmp_path)
 
 
 # Searches that are interrupted
@@ -308,7 +324,7 @@ class Search:
             roles[party] = role_of(job, home, resume=goes_on)
         self.begun += 1
         fields, ledgers = fields_of(self.plan, parameters_of(self.plan)), self.root / f"ledgers-{self.begun}"
-        return simulate_roles(roles, fields=fields, seeds=self.seeds, guards=guards, folder=ledgers)
+        return simulate_roles(roles, fields=fields, seeds=self.seeds, guards=guards, timeout=600, folder=ledgers)
 
     def stop(self, party: str, after: int, kind: type = object) -> None:
         """Begin or go on, and stop a party when it has sent so many messages, all or those of a kind."""

@@ -79,7 +79,7 @@ def test_the_file_for_one_machine_says_how_to_use_it(folder: Path) -> None:
 
 def test_the_job_without_addresses_is_for_one_machine_only(folder: Path) -> None:
     job = load_job(folder / "job.toml")
-    with pytest.raises(PlanError, match="neither shop nor telco has an address"):
+    with pytest.raises(PlanError, match=r"shop .*telco .*address"):
         addresses_of(job.plan, "shop", job.privates["shop"])
 
 
@@ -106,9 +106,9 @@ def test_to_predict_owners_have_what_they_learned(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "trained", "reason"),
     [
-        ("predict", None, "model: predict takes the folder"),
-        ("train", Path("run"), "model: train takes no model"),
-        ("learn", None, "there is no such kind"),
+        ("predict", None, "predict"),
+        ("train", Path("run"), "predict"),
+        ("learn", None, "'learn'"),
     ],
 )
 def test_a_job_that_cannot_be_is_refused(kind: str, trained: Path | None, reason: str) -> None:

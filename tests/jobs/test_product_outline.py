@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from unpooled.jobs.learning import rules_of
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.product_outline import rules_of
 from unpooled.secure.engine import Rules
 
 PARTIES = {"bank": {"role": "active"}, "telco": {"role": "passive"}, "coordinator": {"role": "coordinator"}}

@@ -152,13 +152,13 @@ def test_a_result_that_cannot_be_read_is_refused_and_none_is_none(write_run: Wri
 def test_a_folder_of_nobody_is_refused(write_run: WriteRun, content: str) -> None:
     home = write_run() / "lab"
     (home / STATUS).write_text(content)
-    with pytest.raises(InputError, match="does not name a party"):
+    with pytest.raises(InputError, match=STATUS):
         gather(home)
 
 
 def test_a_folder_that_holds_no_run_is_refused(write_run: WriteRun, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"it has no {PLAN}"):
+    with pytest.raises(InputError, match=PLAN):
         gather(tmp_path)
     (tmp_path / PLAN).write_bytes((write_run() / PLAN).read_bytes())
-    with pytest.raises(InputError, match="nor a folder for a party"):
+    with pytest.raises(InputError, match=str(tmp_path)):
         gather(tmp_path)

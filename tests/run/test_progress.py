@@ -105,7 +105,7 @@ def test_the_progress_of_real_processes_is_handed_over(tmp_path: Path, monkeypat
     """The parties are processes as always, but their check says how far it is; the coordinator's does not."""
     example.write(tmp_path / "tables", rows=1000)
     job = example_job("check")
-    plan = job.plan.model_copy(update={"parameters": {"round_trips": 1, "megabytes": 1}})
+    plan = job.plan.model_copy(update={"parameters": {"round_trips": 1, "megabytes": 1}, "timeout": 600.0})
     privates = {name: private.at(tmp_path / "tables") for name, private in job.privates.items()}
     start = subprocess.Popen
 

@@ -194,14 +194,16 @@ def report_command(
 
 def purge_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
+    force: Annotated[bool, typer.Option("--force", help="Even if it did not finish and could be resumed.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove a run's working files: keys made for it, copies of private settings, and what an audit needs.
+    """Remove a run's working files: keys made for it, copies of private settings, checkpoint, and what an audit needs.
 
-    Plan, ledgers, logs, results and reports stay. What was put in can then no longer be opened in an audit.
+    Plan, ledgers, logs, results and reports stay. What was put in can then no longer be opened in an audit. A run that
+    did not finish is refused, since without these files it cannot be resumed, and so is one that is still running.
     """
     evidence = any(run.glob(f"**/{WORKING}/{SECRETS}"))
-    removed = run_folder.purge(run)
+    removed = run_folder.purge(run, force=force)
     if as_json:
         typer.echo(json.dumps({"removed": [str(path) for path in removed]}))
         return

@@ -19,8 +19,7 @@ from unpooled.jobs.work import CheckedJob, Result, Work
 from unpooled.secure.evidence import Arrays
 from unpooled.session import Session
 from unpooled.settings import Section as Settings
-from unpooled.vertical.linear.parameters import LinearParameters
-from unpooled.vertical.trees.parameters import AnyTrees
+from unpooled.vertical.learner import LearnerParameters
 
 P = TypeVar("P", bound=Settings)
 
@@ -40,7 +39,7 @@ class Agreement:
 class Audit(Generic[P]):
     """Which learner's inputs can be checked afterwards, and what is wrong with labels and weights that were opened."""
 
-    model: Callable[[P], AnyTrees | LinearParameters]
+    model: Callable[[P], LearnerParameters]
     problem: Callable[[Arrays], str]
 
 

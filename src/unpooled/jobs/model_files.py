@@ -4,76 +4,54 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
-from typing import cast
-
-from pydantic import BaseModel
+from typing import Any
 
 from unpooled.data import prepare
 from unpooled.data.columns import Kind
 from unpooled.data.prepare import Preparation
 from unpooled.data.sources import TableSettings, read
 from unpooled.errors import InputError
-from unpooled.jobs.learned import AnyPart, AnyWhole
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
-from unpooled.vertical.linear.model import LinearModel, LinearModels, LinearPart, LinearParts
-from unpooled.vertical.trees import model as trees
-from unpooled.vertical.trees.model import Model, Part
+from unpooled.vertical import model_file
+from unpooled.vertical.learner import Model, Part
+from unpooled.vertical.learners import learner_named
 
 MODEL, PREPARATION = "model.json", "preparation.json"
-_WHOLE: Mapping[str, type[BaseModel]] = {"ensembles": Model, "intercept": LinearModel, "models": LinearModels}
-_PARTS: Mapping[str, type[BaseModel]] = {"splits": Part, "weights": LinearPart, "parts": LinearParts}
-"""The kinds of model by a key that only their files have."""
 
 
-def save(part: AnyPart | AnyWhole, preparation: Preparation, folder: Path) -> None:
+def save(kept: Model | Part, preparation: Preparation, folder: Path) -> None:
     """Keep a party's part of a model, and how its table was made ready."""
     prepare.save(preparation, folder / PREPARATION)
-    trees.save(part, folder / MODEL)
+    model_file.save(kept, folder / MODEL)
 
 
-def load_whole(private: Private, party: str) -> tuple[AnyWhole, Preparation]:
-    """The active party's model, with its preparation; they must belong together."""
-    found, preparation = _load(private, party, _WHOLE)
-    return cast(AnyWhole, found), preparation
-
-
-def load_part(private: Private, party: str) -> tuple[AnyPart, Preparation]:
-    """A passive party's part of a model, with its preparation; they must belong together."""
-    found, preparation = _load(private, party, _PARTS)
-    return cast(AnyPart, found), preparation
-
-
-def _load(private: Private, party: str, kinds: Mapping[str, type[BaseModel]]) -> tuple[BaseModel, Preparation]:
+def load(private: Private, party: str, *, active: bool) -> tuple[Any, Preparation]:
+    """The active party's model, or a passive one's part of it, with its preparation; they must belong together."""
     path = (private.model or Path()) / MODEL
     preparation = load_preparation(private, party)
     try:
-        found = trees.load(path, kinds[_key_of(path, kinds)])
+        found = _read(path, active=active)
     except InputError as error:
         raise InputError(f"{party}: {error}") from None
-    _check_part(found.part if isinstance(found, AnyWhole) else cast(AnyPart, found), preparation, party, path)
+    part: Part = found.part if active else found
+    if part.party != party:
+        raise InputError(f"{party}: {path}: this is {part.party}'s part of a model")
+    if list(part.columns) != list(preparation.names):
+        raise InputError(f"{party}: {path.parent}: {MODEL} and {PREPARATION} do not belong together")
     return found, preparation
 
 
-def _key_of(path: Path, kinds: Mapping[str, type[BaseModel]]) -> str:
-    """The key that tells a file's kind; what else is wrong shows when it is read."""
-    with suppress(OSError, ValueError):
-        content = json.loads(path.read_bytes())
-        return next((key for key in kinds if isinstance(content, dict) and key in content), next(iter(kinds)))
-    return next(iter(kinds))
-
-
-def _check_part(part: AnyPart, preparation: Preparation, party: str, path: Path) -> None:
-    if part.party != party:
-        raise InputError(f"{party}: {path}: this is {part.party}'s part of a model")
-    if isinstance(part, LinearPart | LinearParts):
-        names = list(part.columns)
-    else:
-        names = [feature.name for feature in sorted(part.binning.features, key=lambda feature: feature.column)]
-    if names != list(preparation.names):
-        raise InputError(f"{party}: {path.parent}: {MODEL} and {PREPARATION} do not belong together")
+def _read(path: Path, *, active: bool) -> Any:
+    """A model or a part, checked by the learner that it names."""
+    content = model_file.read(path)
+    try:
+        marked = json.loads(content)
+        learner = learner_named(marked.get("learner") if isinstance(marked, dict) else None)
+    except (ValueError, InputError) as error:
+        raise InputError(f"{path}: is no part of a model: {error}") from None
+    return model_file.load(path, learner.model if active else learner.part)
 
 
 def load_preparation(private: Private, party: str) -> Preparation:
@@ -83,22 +61,20 @@ def load_preparation(private: Private, party: str) -> Preparation:
         raise InputError(f"{party}: {error}") from None
 
 
-def check_owners(plan: Plan, model: AnyWhole) -> None:
+def check_owners(plan: Plan, model: Model) -> None:
     """Refuse a model that other parties have made than take part."""
-    absent = [owner for owner in model.owners if owner not in plan.owners]
-    strangers = [owner for owner in plan.owners if owner not in model.owners]
-    if absent:
-        raise InputError(f"{plan.active}: the model needs columns of {', '.join(absent)}, who takes no part with any")
-    if strangers:
-        raise InputError(f"{plan.active}: the model has no columns of {', '.join(strangers)}, who takes part with some")
+    if set(model.owners) != set(plan.owners):
+        raise InputError(
+            f"{plan.active}: the model needs the columns of {', '.join(model.owners)}, and the owners of columns in "
+            f"this job are {', '.join(plan.owners)}"
+        )
 
 
 def check_saved(plan: Plan, party: str, private: Private) -> None:
     """See before the start that a party has its part of a model, and that it is one of this plan's parties."""
+    found, _ = load(private, party, active=party == plan.active)
     if party == plan.active:
-        check_owners(plan, load_whole(private, party)[0])
-    else:
-        load_part(private, party)
+        check_owners(plan, found)
 
 
 def reading(party: str, private: Private) -> TableSettings | None:

@@ -1,37 +1,14 @@
-"""What a job will say, told before it starts: for a dry run, and for a policy to refuse."""
+"""What every job sends, whatever its kind."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from unpooled.control import Goodbye, PlanOffer
 from unpooled.jobs.plan import Plan
-from unpooled.wire import Disclosure, disclosure_of, kind_of
+from unpooled.secure.outline import Exchange
 
-
-@dataclass(frozen=True)
-class Exchange:
-    """One kind of message from one party to another: how often, and about how many bytes in all.
-
-    Where that depends on how many rows the parties have, which the plan does not know, both are None. `only_if` says
-    when a message is sent that is not part of every run.
-    """
-
-    sender: str
-    receiver: str
-    message: type
-    frames: int | None = None
-    bytes: int | None = None
-    only_if: str = ""
-
-    @property
-    def kind(self) -> str:
-        return kind_of(self.message)
-
-    @property
-    def disclosure(self) -> Disclosure:
-        return disclosure_of(self.message)
+__all__ = ["Exchange", "frame_of_every_job"]
 
 
 def frame_of_every_job(plan: Plan, inner: Iterable[Exchange]) -> list[Exchange]:

@@ -10,8 +10,8 @@ from unpooled.data.prepare import check_limits
 from unpooled.data.sources import schema
 from unpooled.errors import PlanError
 from unpooled.jobs.kinds import kind_named
+from unpooled.jobs.learning import rules_of
 from unpooled.jobs.private import Private
-from unpooled.jobs.product_outline import rules_of
 from unpooled.jobs.work import CheckedJob
 from unpooled.secure.engine import check_engine
 from unpooled.transport.trust import Identity, load_identity

@@ -20,8 +20,9 @@ import numpy as np
 from unpooled.arrays import Bools, Floats, Ints
 from unpooled.errors import InputError
 from unpooled.vertical.numbers import exp, log
+from unpooled.vertical.targets import SEEDS, Target
 
-_SEEDS = 2**63
+CLASSES = ("other", "positive")
 _GRAINS = 2**52
 _LEAST = 1e-12
 
@@ -45,6 +46,10 @@ class Bag:
     @property
     def labels(self) -> Floats:
         return self.positive.astype(float)
+
+    @property
+    def target(self) -> Target:
+        return Target(self.labels, self.weights, self.seed)
 
 
 Learn = Callable[[Sequence[Bag]], Sequence[Floats]]
@@ -75,7 +80,7 @@ def drawn_bags(
         else:
             places = np.searchsorted(chances, rng.integers(int(chances[-1]), size=size), side="right")
         drawn = np.bincount(candidates[places], minlength=len(positive))
-        bags.append(Bag(positive, (positive + drawn).astype(float), int(rng.integers(_SEEDS))))
+        bags.append(Bag(positive, (positive + drawn).astype(float), int(rng.integers(SEEDS))))
     return bags
 
 
@@ -93,13 +98,20 @@ def folded_bags(
     if len(unknown) < folds:
         raise InputError(f"folds: {len(unknown)} unlabelled rows cannot be divided into {folds}")
     fold[rng.permutation(unknown)] = np.arange(len(unknown)) % folds
+    return fold_bags(positive, (positive | negative).astype(float), fold, rng, balanced=balanced)
+
+
+def fold_bags(positive: Bools, weights: Floats, fold: Ints, rng: np.random.Generator, *, balanced: bool) -> list[Bag]:
+    """For each fold a bag of all rows outside of it; if `balanced`, both sides weigh the same."""
     bags = []
-    for number in range(folds):
-        ours, theirs = positive & (fold != number), negative & (fold != number)
+    for number in range(int(fold.max()) + 1):
+        inside = np.where(fold == number, 0.0, weights)
+        ours, theirs = positive & (inside > 0), ~positive & (inside > 0)
         if not ours.any() or not theirs.any():
             raise InputError("folds: rows of one kind are so few that none is left when a fold is taken out")
-        factor = theirs.sum() / ours.sum() if balanced else 1.0
-        bags.append(Bag(ours, np.where(ours, factor, theirs.astype(float)), int(rng.integers(_SEEDS))))
+        if balanced:
+            inside = np.where(positive, inside * inside[~positive].sum() / inside[positive].sum(), inside)
+        bags.append(Bag(ours, inside, int(rng.integers(SEEDS))))
     return bags
 
 

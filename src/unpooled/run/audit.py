@@ -17,6 +17,7 @@ from pathlib import Path
 
 from unpooled.errors import InputError
 from unpooled.jobs.kinds import kind_named, parameters_of
+from unpooled.jobs.learning import setup_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.work import WORKING
 from unpooled.run.audit_files import Answer, Opening, Request, Salt, read_answer, read_request
@@ -33,16 +34,9 @@ from unpooled.secure.evidence import (
     received_in,
 )
 from unpooled.secure.reproduction import opening_of
-from unpooled.vertical.linear.audit import LinearCheck
-from unpooled.vertical.linear.audit import pages_needed as linear_pages
-from unpooled.vertical.linear.parameters import LinearParameters
-from unpooled.vertical.team import Team
-from unpooled.vertical.trees.audit import ColumnsCheck, GradientsCheck
-from unpooled.vertical.trees.audit import pages_needed as trees_pages
-from unpooled.vertical.trees.audit_trail import COLUMNS, TARGETS
-from unpooled.vertical.trees.parameters import AnyTrees
-
-Check = GradientsCheck | ColumnsCheck | LinearCheck
+from unpooled.vertical.inputs import TARGETS
+from unpooled.vertical.learner import Audit, Audited, Check, LearnerParameters
+from unpooled.vertical.learners import learner_of
 
 _CANNOT_BE = (InputError, KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, MemoryError)
 """Errors that invalid contents of an answer may cause; its sender may want to cause them."""
@@ -87,10 +81,7 @@ def answer(home: Path, request: Request) -> Answer:
     fits = {line["about"]["fit"] for line in openings}
     commitments = [line for line in kept if "commitment" in line and line["fit"] in fits]
     names = [line["page"] for line in commitments]
-    if isinstance(_model_of(plan), LinearParameters):
-        names += linear_pages(openings)
-    elif opener == plan.active:
-        names += [name for name in trees_pages(openings) if has_page(shelf, name)]
+    names += [name for name in _audit_of(plan)[1].pages(openings) if has_page(shelf, name)]
     pages, told = {name: page_in(shelf, name) for name in dict.fromkeys(names)}, dict[str, Opening]()
     for line in openings:
         seed, page = opening_of(line)
@@ -192,23 +183,23 @@ def _check_of(home: Path, plan: Plan, lines: list[Line], fit: int, answered: Ans
 def _check_by(
     home: Path, plan: Plan, inputs: Mapping[str, Arrays], answered: Answer, fit: int, received: list[Line]
 ) -> Check | str:
-    model, opener, shelf = _model_of(plan), answered.request.opener, home / WORKING / SECRETS
+    (parameters, audit), shelf = _audit_of(plan), home / WORKING / SECRETS
     audited, targets = kind_named(plan.kind).audit, inputs.get(TARGETS)
     if audited and targets and (problem := audited.problem(targets)):
         return problem
-    if isinstance(model, LinearParameters):
-        return LinearCheck(model, Team(plan.active, plan.owners), opener, inputs, answered.pages)
-    if opener == plan.active:
-        return GradientsCheck(model, inputs[TARGETS], answered.pages, fit, received)
-    own = {name: page_in(shelf, name) for name in trees_pages(received) if has_page(shelf, name)}
-    return ColumnsCheck(model, inputs[COLUMNS], own, fit, received)
+    own = {name: page_in(shelf, name) for name in audit.pages(received) if has_page(shelf, name)}
+    opener = answered.request.opener
+    return audit.check(parameters, Audited(setup_of(plan), opener, fit, inputs, answered.pages, received, own))
 
 
-def _model_of(plan: Plan) -> AnyTrees | LinearParameters:
+def _audit_of(plan: Plan) -> tuple[LearnerParameters, Audit]:
+    """The parameters of the plan's learner, and how its products are checked."""
     audited = kind_named(plan.kind).audit
-    if audited is None:
+    model = audited.model(parameters_of(plan)) if audited else None
+    audit = learner_of(model).audit if model else None
+    if model is None or audit is None:
         raise InputError(f"there is nothing to audit in a job of the kind {plan.kind}")
-    return audited.model(parameters_of(plan))
+    return model, audit
 
 
 def _products(lines: Iterable[Line], sender: str) -> dict[str, Line]:

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -57,15 +57,21 @@ def taken(folder: Path) -> Iterator[None]:
     """
     for inner in (folder, folder / WORKING):
         atomic.close_folder(inner)
-    with open(folder / WORKING / _LOCK, "w", opener=atomic.owner_only) as file:
+    with _locked(folder / WORKING):
+        ledger.mend(folder / LEDGER)
+        working = (folder / WORKING, *(folder / WORKING).rglob("*"))
+        atomic.remove_unfinished(folder, *(inner for inner in working if inner.is_dir()))
+        yield
+
+
+@contextmanager
+def _locked(working: Path) -> Iterator[None]:
+    with open(working / _LOCK, "w", opener=atomic.owner_only) as file:
         if sys.platform != "win32":
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise InputError(f"{folder}: another process takes part with this folder already") from None
-        ledger.mend(folder / LEDGER)
-        working = (folder / WORKING, *(folder / WORKING).rglob("*"))
-        atomic.remove_unfinished(folder, *(inner for inner in working if inner.is_dir()))
+                raise InputError(f"{working.parent}: a process of this run is still running") from None
         yield
 
 
@@ -178,19 +184,31 @@ def parties_in(folder: Path) -> list[Path]:
     return sorted(child.parent for child in folder.glob(f"*/{STATUS}"))
 
 
-def purge(folder: Path) -> list[Path]:
+def purge(folder: Path, *, force: bool = False) -> list[Path]:
     """Remove a run's working files, and unfinished ones; plan, ledgers, logs, results and reports stay.
 
-    Returns the folders that were removed.
+    Without working files a run cannot be resumed: one that did not finish is refused unless `force`, one that is still
+    running always. Returns the folders that were removed.
     """
     if not (folder / PLAN).exists() or not parties_in(folder):
         raise InputError(f"{folder} is not a run's folder: it has no {PLAN}, or no {STATUS} in it or a sub-folder")
     # Every sub-folder: a party that was killed early has working files in its folder, but no status yet.
-    removed = [path for path in (folder / WORKING, *sorted(folder.glob(f"*/{WORKING}"))) if path.exists()]
-    for path in removed:
-        shutil.rmtree(path)
-    atomic.remove_unfinished(folder, *parties_in(folder), *(path.parent for path in removed))
-    return removed
+    working = [path for path in (folder / WORKING, *sorted(folder.glob(f"*/{WORKING}"))) if path.exists()]
+    homes = sorted({*parties_in(folder), *(path.parent for path in working if path.parent != folder)})
+    with ExitStack() as held:
+        for path in working:
+            if (path / _LOCK).exists():
+                held.enter_context(_locked(path))
+        unfinished = [home for home in homes if read_json(home / STATUS).get("state") != "finished"]
+        if working and unfinished and not force:
+            raise InputError(
+                f"{unfinished[0]}: the run did not finish, and cannot be resumed without its working files; "
+                "resume it, or purge it with --force"
+            )
+        for path in working:
+            shutil.rmtree(path)
+        atomic.remove_unfinished(folder, *homes)
+    return working
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

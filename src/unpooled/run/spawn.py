@@ -63,8 +63,11 @@ def _run(plan: Plan, folder: Path, watch: Watch | None, command: str) -> dict[st
             output = stack.enter_context(open(folder / party / run_folder.LOG, "ab", opener=atomic.owner_only))
             processes[party] = _start(folder, party, command, output.fileno())
         _wait(processes, folder, watch)
+        left = [party for party, process in processes.items() if process.poll() is None]
     codes = {party: process.returncode for party, process in processes.items()}
     if any(codes.values()):
+        # A slow one may have to be killed once the job has failed: that is not why it failed.
+        codes |= {party: -signal.SIGTERM for party in left if codes[party] == -signal.SIGKILL}
         raise JobFailed(explain_failure(folder, codes))
     return {party: run_folder.read_json(folder / party / RESULT) for party in plan.parties}
 
@@ -146,7 +149,7 @@ def explain_failure(folder: Path, codes: Mapping[str, int]) -> str:
         if code == 0:
             continue
         if code in (-signal.SIGTERM, 128 + signal.SIGTERM):
-            lines.append((len(CAUSES), f"{party}: was ended, since the job had failed"))
+            lines.append((len(CAUSES) + 1, f"{party}: was ended, since the job had failed"))
         elif status.get("state") == "failed":
             error = status["error"]
             named = error if error.startswith(f"{party}:") else f"{party}: {error}"

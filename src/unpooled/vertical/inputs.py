@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from unpooled.arrays import Floats
 
+TARGETS, COLUMNS = "targets", "columns"
+"""What a party commits to for an audit: the active one to its labels and draws, owners to their columns."""
+
 
 @dataclass(frozen=True, eq=False)
 class Columns:

@@ -138,3 +138,11 @@ def mean_of(values: Floats, weights: Floats) -> float:
 def _refuse_beyond_range(values: NDArray[np.float64], what: str) -> None:
     if not np.abs(values).max(initial=0.0) <= _LARGEST:  # so that not a number is refused as well
         raise InputError(f"{what}: a value is not a number, or lies beyond 2^{_RANGE_BITS}")
+
+
+def mean_of_models(each: Sequence[Floats]) -> Floats:
+    """The mean over models, added up in their order."""
+    total = each[0]
+    for found in each[1:]:
+        total = total + found
+    return total / len(each)

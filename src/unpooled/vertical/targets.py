@@ -13,6 +13,9 @@ from unpooled.arrays import Bools, Floats, Ints
 from unpooled.errors import InputError
 from unpooled.vertical.numbers import exact_sum, mean_of
 
+SEEDS = 2**63
+"""Seeds of draws are whole numbers below this."""
+
 
 @dataclass(frozen=True, eq=False)
 class Target:

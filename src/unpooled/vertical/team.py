@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from unpooled.errors import PlanError
 from unpooled.secure.engine import Engine, HowFar
+from unpooled.secure.evidence import Evidence
 from unpooled.session import Session
 
 
@@ -37,6 +38,11 @@ class Team:
         if self.engine is None:
             raise PlanError("engine: without one no secure products are made")
         return self.engine
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """What this party keeps for an audit; a party alone keeps none, and neither do parties whose plan says so."""
+        return self.engine.evidence if self.engine else None
 
     @property
     def session(self) -> Session:

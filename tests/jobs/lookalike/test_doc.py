@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from unpooled import control
 from unpooled.jobs.example_job import example_job
 from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.outline import Exchange
@@ -33,7 +34,7 @@ def received(role: str, exchanges: list[Exchange]) -> set[tuple[str, str, str]]:
     return {
         (e.message.__name__, roles[e.sender], e.disclosure.what)
         for e in exchanges
-        if roles[e.receiver] == role and not e.kind.startswith("control.")
+        if roles[e.receiver] == role and e.kind not in control.KINDS
     }
 
 
@@ -57,7 +58,9 @@ def test_a_roles_table_is_what_it_receives(role: str) -> None:
 
 @pytest.mark.parametrize("role", TITLES)
 def test_what_comes_only_sometimes_is_marked(role: str) -> None:
-    only_if = {e.message.__name__: e.only_if for e in outline() if e.kind.startswith("align.") and e.only_if}
+    aligning = [e for e in outline() if e.message.__module__.startswith("unpooled.align.")]
+    only_if = {e.message.__name__: e.only_if for e in aligning if e.only_if}
+    assert only_if
     for (name, _, _), condition in rows(role).items():
         if name in only_if:
             assert condition == only_if[name]
@@ -73,4 +76,4 @@ def test_what_begins_and_ends_every_job_is_named() -> None:
     for exchange in outline():
         if exchange.kind == "PlanOffer":
             assert f"`PlanOffer`: {exchange.disclosure.what}" in page
-    assert {e.message.__name__ for e in outline() if e.kind.startswith("control.")} == {"PlanOffer", "Goodbye"}
+    assert {e.message.__name__ for e in outline() if e.kind in control.KINDS} == {"PlanOffer", "Goodbye"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,24 +21,25 @@ from unpooled.jobs.kinds import outline_of, parameters_of
 from unpooled.jobs.preflight import preflight
 from unpooled.jobs.private import Private
 from unpooled.jobs.train.job import Parameters, notes_of
-from unpooled.jobs.train.linear import set_aside
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.engine import Rules, open_engine
 from unpooled.session import Session
 from unpooled.vertical.linear import fitting, predictor
 from unpooled.vertical.linear.descent import order_of
-from unpooled.vertical.linear.model import LinearModel, LinearPart
+from unpooled.vertical.linear.learner import shown_test as set_aside
+from unpooled.vertical.linear.model import LinearModels, LinearParts
 from unpooled.vertical.linear.parameters import LinearParameters
+from unpooled.vertical.model_file import load
 from unpooled.vertical.numbers import sigmoid, softmax
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team
-from unpooled.vertical.trees.model import load
 
 TASKS = {"buys": 2, "group": 3, "amount": 0}
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
 TWO = ("telco", "bank", "coordinator")
 THREE = ("telco", "bank", "railway", "coordinator")
 LINEAR = {"learner": "linear"}
+FINAL = {"reveal": "final"}
 TINY = LINEAR | {"insecure_batch": True, "epochs": 2}
 
 
@@ -86,8 +87,9 @@ def learned_directly(plan: Any, columns: Mapping[str, fitting.Columns], values: 
 # What is learned
 
 
-@pytest.mark.parametrize("parties", [TWO, THREE], ids=["one passive", "two passive"])
-@pytest.mark.parametrize("target", TASKS)
+@pytest.mark.parametrize(
+    ("target", "parties"), [("buys", TWO), ("group", THREE), ("amount", THREE)], ids=["buys", "group", "amount"]
+)
 def test_training_is_what_the_learner_does_and_prediction_repeats_it(
     many: Any, target: str, parties: tuple[str, ...]
 ) -> None:
@@ -121,17 +123,18 @@ def test_every_engine_gives_the_same_model(learning: Any) -> None:
     for name, settings in engines.items():
         learning.run(learning.plan(model=TINY, **settings), name)
     assert all(learning.predictions(name).equals(learning.predictions("shares")) for name in engines)
-    weights = {name: load(learning.root / name / "telco" / "model.json", LinearPart).weights for name in engines}
+    weights = {
+        name: load(learning.root / name / "telco" / "model.json", LinearParts).parts[0].weights for name in engines
+    }
     assert set(map(str, weights.values())) == {str(weights["shares"])}
 
 
-@pytest.mark.parametrize("parties", [TWO, THREE], ids=["one passive", "two passive"])
-def test_weights_that_are_revealed_at_the_end_are_about_the_same(many: Any, parties: tuple[str, ...]) -> None:
+def test_weights_that_are_revealed_at_the_end_are_about_the_same(many: Any) -> None:
     """Steps without momentum lower the loss each time, so that the best weights are the last ones too."""
     model = LINEAR | {"optimiser": "plain", "rate": 0.5}
-    losses = many.run(many.plan(parties=parties, model=model | {"tolerance": 0})).results["bank"]["losses"]
+    losses = many.run(many.plan(model=model | {"tolerance": 0})).results["bank"]["losses"]
     assert losses == sorted(losses, reverse=True)
-    result = many.run(many.plan(parties=parties, model=model | {"reveal": "final"}), "final").results["bank"]
+    result = many.run(many.plan(model=model | {"reveal": "final"}), "final").results["bank"]
     assert (result["epochs"], result["losses"], len(losses)) == (12, [], 12)
     assert np.abs(many.scores() - many.scores("final")).max() < 0.001
     assert many.scores().std() > 0.1
@@ -145,7 +148,7 @@ def test_test_rows_are_the_last_in_an_order_that_all_know() -> None:
     order = order_of(50)
     assert np.flatnonzero(set_aside(50, 0.3)).tolist() == sorted(order[-15:].tolist())
     assert not set_aside(50, 0.0).any()
-    with pytest.raises(InputError, match=r"parameters\.test_share: of 2 common rows none are left"):
+    with pytest.raises(InputError, match=r"parameters\.test_share: .*\b2 common rows"):
         set_aside(2, 0.9)
 
 
@@ -174,8 +177,8 @@ def unlabelled(many: Any) -> pl.DataFrame:
 
 @pytest.mark.parametrize(
     ("parties", "model"),
-    [(TWO, {}), (TWO, {"show_weights": True}), (THREE, {"show_weights": True})],
-    ids=["hidden", "shown to one", "shown to two"],
+    [(TWO, {}), (THREE, {"show_weights": True}), (THREE, {}), (TWO, FINAL)],
+    ids=["hidden", "shown", "hidden from two", "hidden, weights in shares"],
 )
 def test_rows_without_a_label_or_weight_are_scored_and_not_judged(
     many: Any, parties: tuple[str, ...], model: dict[str, Any]
@@ -196,21 +199,14 @@ def test_rows_without_a_label_or_weight_are_scored_and_not_judged(
     assert result["metrics"]["test"]["auc"] > 0.6
 
 
-def test_several_passive_parties_must_see_weights(many: Any) -> None:
-    plan = many.plan(engine="plain", model=LINEAR)
-    with pytest.raises(InputError, match="with several passive parties they must be shown"):
-        many.run(plan, weight="counts", tables=many.with_bank(plan, unlabelled(many)))
-    assert not list(many.root.rglob("model.json"))
-
-
 # What is kept
 
 
 def test_each_party_keeps_its_own_part(many: Any) -> None:
     results = many.run(many.plan(model=LINEAR)).results
     run = many.root / "run"
-    model = load(run / "bank" / "model.json", LinearModel)
-    parts = {party: load(run / party / "model.json", LinearPart) for party in ("telco", "railway")} | {
+    (model,) = load(run / "bank" / "model.json", LinearModels).models
+    parts = {party: load(run / party / "model.json", LinearParts).parts[0] for party in ("telco", "railway")} | {
         "bank": model.part
     }
     assert {part.name for part in parts.values()} == {model.part.name}
@@ -250,18 +246,18 @@ def test_notes_say_what_the_others_saw(many: Any) -> None:
 
 
 def test_small_batches_are_refused(learning: Any) -> None:
-    with pytest.raises(RefusedError, match=r"takes part in batches of at least 1000 rows .* and one would have 192"):
+    with pytest.raises(RefusedError, match=r"\b1000 rows .*\b192\b"):
         learning.run(learning.plan(engine="plain", model=LINEAR))
 
 
 @pytest.mark.parametrize(
     ("settings", "model", "reason"),
     [
-        (PAILLIER, {"reveal": "final"}, r"parameters\.model\.reveal: 'final' needs engine = 'shares'"),
-        ({}, {"reveal": "final", "optimiser": "adam"}, r"parameters\.model: reveal: with 'final' there is neither"),
-        ({}, {"classes": 1}, r"parameters\.model: classes: two at least, or 0 for a number"),
-        ({}, {"trees": 5}, r"parameters\.model\.trees: unknown key"),
-        ({"parties": ("telco", "bank")}, {}, "engine: shares needs a coordinator"),
+        (PAILLIER, {"reveal": "final"}, r"parameters\.model\.reveal: .*shares"),
+        ({}, {"reveal": "final", "optimiser": "adam"}, r"parameters\.model: reveal: .*final"),
+        ({}, {"classes": 1}, r"parameters\.model: classes: "),
+        ({}, {"trees": 5}, r"parameters\.model\.trees: "),
+        ({"parties": ("telco", "bank")}, {}, "engine: .*coordinator"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused_before_the_start(
@@ -279,35 +275,40 @@ def with_a_gap(table: Table, column: str) -> Table:
 
 def test_missing_values_are_named(learning: Any) -> None:
     plan = learning.plan(engine="plain", model=TINY)
-    reason = r"telco: data frame: column 'data': values are missing, .* prepare\.missing = 'impute'"
-    with pytest.raises(InputError, match=reason):
+    with pytest.raises(InputError, match=r"telco: data frame: column 'data': .*prepare\.missing"):
         learning.run(plan, "kept", telco={"prepare": {"missing": "keep"}})
     assert not list(learning.root.rglob("model.json"))
     tables = learning.tables(plan)
     tables["telco"] = table_from_frame(tables["telco"].frame.drop("data"), "id", "telco")
     learning.run(plan, tables=tables, telco={"prepare": {"missing": "keep"}})
     again = learning.plan("predict")
-    with pytest.raises(InputError, match=r"telco: data frame: column 'calls': values are missing"):
+    with pytest.raises(InputError, match=r"telco: data frame: column 'calls': .*missing"):
         learning.run(
             again, "new", tables=tables | {"telco": with_a_gap(tables["telco"], "calls")}, **learning.models(again)
         )
 
 
-@pytest.fixture
-def trained(learning: Any) -> Any:
+@pytest.fixture(scope="module")
+def trained_once(tmp_path_factory: pytest.TempPathFactory, learning_in: Callable[[Path], Any]) -> Any:
     """In `run` a linear model, in `trees` one of trees."""
+    learning = learning_in(tmp_path_factory.mktemp("trained"))
     learning.run(learning.plan(engine="plain", model=TINY))
     learning.run(learning.plan(engine="plain", model={"trees": 1}), "trees")
     return learning
 
 
-@pytest.mark.parametrize("active", ["run", "trees"])
-@pytest.mark.parametrize("odd", ["telco", "railway"])
+@pytest.fixture
+def trained(trained_once: Any, tmp_path: Path) -> Any:
+    """A copy."""
+    shutil.copytree(trained_once.root, tmp_path / "copy")
+    return replace(trained_once, root=tmp_path / "copy")
+
+
+@pytest.mark.parametrize(("odd", "active"), [("telco", "run"), ("railway", "trees")])
 def test_parts_of_two_kinds_of_model_do_not_go_together(trained: Any, odd: str, active: str) -> None:
     plan, other = trained.plan("predict"), "trees" if active == "run" else "run"
     homes = {party: trained.root / (other if party == odd else active) / party for party in plan.owners}
-    mine, theirs = ("a model of trees", "a linear one") if active == "run" else ("a linear model", "one of trees")
-    with pytest.raises(InputError, match=rf"^{odd}: .*: this is a part of {mine}, and bank has {theirs}"):
+    with pytest.raises(InputError, match=rf"^{odd}: .*bank"):
         trained.run(plan, "new", **{party: {"model": home} for party, home in homes.items()})
     assert not list((trained.root / "new").rglob("aligned.csv"))
 
@@ -326,17 +327,14 @@ def test_a_damaged_part_is_found_before_the_start(trained: Any) -> None:
     whole = (folder / "model.json").read_text()
     for text in (whole.replace('"outputs":1', '"outputs":2'), whole.replace('"limit"', '"limits"'), whole[:-9]):
         (folder / "model.json").write_text(text)
-        with pytest.raises(InputError, match=r"^telco: .*damaged/model\.json: is no part of a model: "):
+        with pytest.raises(InputError, match=r"^telco: .*damaged/model\.json: "):
             preflight(checked(plan, "telco", private.model_copy(update={"model": folder})))
-    for other, reason in (
-        (trained.root / "run" / "railway", "this is railway's part of a model"),
-        (trained.root / "run" / "bank", "is no part of a model: "),
-    ):
-        with pytest.raises(InputError, match=rf"^telco: .*model\.json: {reason}"):
-            preflight(checked(plan, "telco", private.model_copy(update={"model": other})))
+    for other in ("railway", "bank"):
+        with pytest.raises(InputError, match=rf"^telco: .*{other}/model\.json: "):
+            preflight(checked(plan, "telco", private.model_copy(update={"model": trained.root / "run" / other})))
     mixed = copied(trained.root / "run" / "telco", trained.root / "mixed")
     shutil.copy(trained.root / "run" / "railway" / "preparation.json", mixed)
-    with pytest.raises(InputError, match=r"telco: .*mixed: model\.json and preparation\.json do not belong together"):
+    with pytest.raises(InputError, match=r"telco: .*mixed: model\.json .*preparation\.json"):
         preflight(checked(plan, "telco", private.model_copy(update={"model": mixed})))
 
 
@@ -344,6 +342,6 @@ def test_a_model_of_other_owners_is_found_before_the_start(trained: Any) -> None
     table = trained.root / "bank.csv"
     trained.frames["bank"].write_csv(table)
     private = Private.model_validate({"table": {"path": table, "id": "id"}, "model": trained.root / "run" / "bank"})
-    assert preflight(checked(trained.plan("predict"), "bank", private))
-    with pytest.raises(InputError, match="bank: the model needs columns of railway"):
-        preflight(checked(trained.plan("predict", parties=TWO), "bank", private))
+    assert preflight(trained.plan("predict"), "bank", private)
+    with pytest.raises(InputError, match=r"bank: .*railway"):
+        preflight(trained.plan("predict", parties=TWO), "bank", private)

@@ -9,12 +9,13 @@ import pytest
 
 from unpooled.arrays import Bools, Floats
 from unpooled.evaluate.metrics import auc
-from unpooled.pu.federated.search import Columns, find, help_find, questions
+from unpooled.pu.federated.search import Columns, find, groups_of, help_find
 from unpooled.pu.settings import VfpuSettings
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.engine import Engine, Rules, open_engine
 from unpooled.secure.product import finish, serve
 from unpooled.session import Session
+from unpooled.vertical.learners import learner_of
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees.messages import Bags
 from unpooled.vertical.trees.node_rows import unpacked
@@ -39,7 +40,8 @@ def seen_by_the_telco(*, hide_bags: bool) -> tuple[list[Bools], int]:
     received: list[Any] = []
 
     def opened(session: Session) -> Engine:
-        return open_engine(session, Rules("plain", questions=questions(base, METHOD)), OWNERS, "bank", "coordinator")
+        questions = learner_of(base).questions(base, sum(groups_of(METHOD)))
+        return open_engine(session, Rules("plain", questions=questions), OWNERS, "bank", "coordinator")
 
     def bank(session: Session) -> None:
         team = Team("bank", OWNERS, opened(session), "rows")
@@ -57,7 +59,7 @@ def seen_by_the_telco(*, hide_bags: bool) -> tuple[list[Bools], int]:
         help_find(team, base, Columns(noise, ("e", "f")), METHOD)
         finish(team.products)
 
-    simulate_roles({"telco": telco, "bank": bank, "coordinator": lambda session: serve(opened(session))}, timeout=60)
+    simulate_roles({"telco": telco, "bank": bank, "coordinator": lambda session: serve(opened(session))}, timeout=240)
     trees = sum(len(message.names) for message in received if type(message).__name__ == "Trees")
     told = [bits for message in received if isinstance(message, Bags) for bits in message.taking_part]
     return [unpacked(bits, ROWS, "bank") for bits in told] or [np.ones(ROWS, bool)] * trees, trees

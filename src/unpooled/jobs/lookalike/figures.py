@@ -12,10 +12,10 @@ from unpooled.data.table import Table
 from unpooled.evaluate.metrics import Undefined, precision_recall_curve
 from unpooled.jobs.private import Private
 from unpooled.jobs.scores import histogram_of
+from unpooled.pu.bags import CLASSES
 from unpooled.pu.estimates import prior, scar
 from unpooled.pu.estimates.elkan_noto import HeldOut
 from unpooled.pu.estimates.spies import Spies
-from unpooled.pu.federated.tree_bags import CLASSES
 from unpooled.pu.ranking import Ranking, likeliest
 
 _STEPS = 12

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Self
@@ -13,55 +12,41 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from unpooled.align import rows
 from unpooled.align.rows import Aligned, Places
 from unpooled.arrays import Bools
-from unpooled.checkpoint import open_checkpoint
-from unpooled.data.prepare import Preparation, transform
-from unpooled.data.prepare import fit as fit_preparation
 from unpooled.data.table import Table
 from unpooled.jobs import model_files
 from unpooled.jobs.align import job as align
-from unpooled.jobs.labels import features_of
+from unpooled.jobs.learning import (
+    answered_in,
+    check_learner,
+    checkpoint_of,
+    learning_outline,
+    open_products,
+    ready,
+    served,
+    team_of,
+)
 from unpooled.jobs.lookalike import list_files
 from unpooled.jobs.lookalike.figures import estimates_of, histogram, judged, promotions_of
 from unpooled.jobs.lookalike.list_files import Lookalikes
 from unpooled.jobs.outline import Exchange
-from unpooled.jobs.plan import Plan, digest_of, fields_of
-from unpooled.jobs.private import Private
-from unpooled.jobs.product_outline import (
-    answered_in,
-    answering_limits,
-    rules_of,
-    served,
-    waiting_for_end,
-    waiting_outline,
-)
-from unpooled.jobs.train import linear, trees
-from unpooled.jobs.train.job import AnyModel
-from unpooled.jobs.work import WORKING, Work, evidence_for
+from unpooled.jobs.plan import Plan
+from unpooled.jobs.work import Work
 from unpooled.pu.estimates import spies
 from unpooled.pu.federated import search
-from unpooled.pu.federated.memory import Memory
-from unpooled.pu.federated.messages import GoOnFrom, NextBags, NoMoreBags, StandsAt
+from unpooled.pu.federated.messages import NextBags, NoMoreBags
 from unpooled.pu.ranking import Ranking
 from unpooled.pu.settings import BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
-from unpooled.secure.engine import HowFar, MaskSeed, Stop, follow, open_engine
-from unpooled.secure.paillier.key_holder import SharedKey
+from unpooled.secure.engine import HowFar, follow
 from unpooled.secure.product import finish
 from unpooled.session import Session
 from unpooled.settings import tag_by
-from unpooled.version import __version__
-from unpooled.vertical.inputs import Columns
-from unpooled.vertical.linear.model import LinearParts
-from unpooled.vertical.linear.parameters import LinearParameters
+from unpooled.vertical.learners import AnyParameters, default_parameters, learner_of
+from unpooled.vertical.targets import SEEDS
 from unpooled.vertical.team import Team
-from unpooled.vertical.trees.parameters import GbdtParameters
 
-_SEEDS = 2**63
-_CHECKPOINT = "checkpoint"
 _SPIES = 0.2
 _LISTED_BYTES = 2**10
 """More than a row of the list takes, on average."""
-_ONCE = (MaskSeed, SharedKey, Stop)
-"""What is said once, however often is learned."""
 
 
 def _named(method: Any) -> Any:
@@ -83,14 +68,13 @@ AnyMethod = Annotated[
 ]
 
 
-_SMALL = GbdtParameters(depth=3)
-"""Bags are small, and deep trees would learn them by heart."""
+_FOR_BAGS = default_parameters(bags=True)
 
 
 def _begun_small(model: Any) -> Any:
-    """A section for gbdt, or for no learner by name, changes the job's default, not the learner's own."""
-    if isinstance(model, Mapping) and model.get("learner", _SMALL.learner) == _SMALL.learner:
-        return {"depth": _SMALL.depth, **model}
+    """A section for the default learner, or for none by name, changes the job's default, not the learner's own."""
+    if isinstance(model, Mapping) and model.get("learner", _FOR_BAGS.learner) == _FOR_BAGS.learner:
+        return {**_FOR_BAGS.model_dump(exclude_defaults=True), **model}
     return model
 
 
@@ -118,8 +102,8 @@ class Parameters(align.Parameters):
         description="how they are found: vfpu, with what is below; bagging, which has bags; two-step, which has first, "
         "folds, balanced and shares; or naive, which has folds and balanced",
     )
-    model: Annotated[AnyModel, BeforeValidator(_begun_small)] = Field(
-        _SMALL,
+    model: Annotated[AnyParameters, BeforeValidator(_begun_small)] = Field(
+        _FOR_BAGS,
         description="the learner and its settings: gbdt with small trees, since bags are small, and what is below; or "
         "xgb, lgb, rf or linear, as for train",
     )
@@ -145,38 +129,35 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
         return _seek(session, work, places, work.table)
     common = align.common_rows(session, work, places)
     known = _known(session, work, places, common) if isinstance(common, align.Common) else None
+    parameters = work.parameters.model
     with session.scope("find"):
-        rules = rules_of(plan, _questions(work.parameters))
-        engine = open_engine(
-            session,
-            rules,
-            plan.owners,
-            plan.active,
-            places.coordinator,
-            *answering_limits(work.private.policy),
-            evidence_for(work),
-        )
+        engine = open_products(session, work, places, parameters, groups_of(work.parameters))
         if not isinstance(common, align.Common):
-            return served(engine, work.private.policy, common, work.parameters.model.classes)
-    team = Team(plan.active, plan.owners, engine, common.digest, waiting_for_end(plan))
+            return served(engine, work.private.policy, common, parameters)
+    team = team_of(plan, engine, common)
     found = _help(team, work, common.table) if known is None else _find(team, work, common.table, known)
     return common.counts | found | answered_in(engine)
 
 
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
-    """What a search says; how often depends on the rows, and on how learning goes."""
-    places = align.places_of(plan, parameters)
-    active, model = plan.active, parameters.model
-    said = align.outline(plan, parameters)
-    for party in plan.with_role("passive"):
-        said += [Exchange(party, active, StandsAt, 1, 60), Exchange(active, party, GoOnFrom, 1, 60)]
-        said.append(Exchange(active, party, NextBags))
-    learning = linear.outline(plan, model) if isinstance(model, LinearParameters) else trees.outline(plan, model)
-    said += waiting_outline(plan)
-    said += [one if one.message in _ONCE else replace(one, frames=None, bytes=None) for one in learning]
-    for party in plan.with_role("passive"):
-        said.append(Exchange(active, party, NoMoreBags, 1, 50))
-    return [*said, Exchange(active, places.seeker or "", Lookalikes, 1)]
+    """What a search sends; how often depends on the rows, and on how learning goes."""
+    places, active, passive = align.places_of(plan, parameters), plan.active, plan.with_role("passive")
+    check_learner(plan, parameters.model, bags=True)
+    begin, fit, end = learning_outline(plan, parameters.model)
+    return [
+        *align.outline(plan, parameters),
+        *begin,
+        *(Exchange(active, party, NextBags) for party in passive),
+        *(replace(one, frames=None, bytes=None) for one in fit),
+        *(Exchange(active, party, NoMoreBags, 1, 50) for party in passive),
+        *end,
+        Exchange(active, places.seeker or "", Lookalikes, 1),
+    ]
+
+
+def groups_of(parameters: Parameters) -> list[int]:
+    """How many models are learned together, step by step, at the most."""
+    return search.groups_of(parameters.method, estimate=parameters.estimate)
 
 
 def _known(session: Session, work: Work[Parameters], places: Places, common: align.Common) -> Bools | None:
@@ -221,8 +202,9 @@ def _seek(session: Session, work: Work[Parameters], places: Places, table: Table
 def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dict[str, Any]:
     """At the active party: rank, keep the models, send the list."""
     session, parameters = team.session, work.parameters
-    columns, preparation = _ready(work, table)
-    seed, memory = int(session.rng.integers(_SEEDS)), _memory(work, table, known)
+    learner = learner_of(parameters.model)
+    columns, preparation = ready(work, table, learner)
+    seed, checkpoint = int(session.rng.integers(SEEDS)), checkpoint_of(work, table, np.packbits(known).tobytes())
     hidden = spies.hidden(known, _SPIES, np.random.default_rng([seed, 0])) if parameters.stop else None
     goes_on, first = spies.StopWhenFalling(hidden) if hidden else lambda _: True, list[Ranking]()
 
@@ -241,7 +223,7 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
             seed,
             estimate=parameters.estimate,
             keep_going=watched,
-            memory=memory,
+            checkpoint=checkpoint,
         )
         finish(team.products)
     ranking = replace(found.ranking, known=known)
@@ -261,7 +243,7 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
         "scores": histogram(ranking.scores[~known]),
         "promotions": promotions_of(ranking),
         "estimates": estimated,
-        **own_importance(found.model.part),
+        **learner.importance(found.model.part),
         **judged(table, work.private, ranking, listed, first[0] if first else None),
         "file": list_files.RANKING,
     }
@@ -269,8 +251,9 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
 
 def _help(team: Team, work: Work[Parameters], table: Table) -> dict[str, Any]:
     """At a passive party: lend columns, and keep this party's part of the models."""
-    columns, preparation = _ready(work, table)
     parameters, thresholds = work.parameters, work.private.policy.maximum_thresholds
+    learner = learner_of(parameters.model)
+    columns, preparation = ready(work, table, learner)
     with team.session.scope("find"):
         part = search.help_find(
             team,
@@ -279,33 +262,11 @@ def _help(team: Team, work: Work[Parameters], table: Table) -> dict[str, Any]:
             parameters.method,
             thresholds,
             estimate=parameters.estimate,
-            memory=_memory(work, table),
+            checkpoint=checkpoint_of(work, table),
         )
         finish(team.products)
     model_files.save(part, preparation, work.folder)
-    return own_importance(part)
-
-
-def _questions(parameters: Parameters) -> int | None:
-    return search.questions(parameters.model, parameters.method, estimate=parameters.estimate)
-
-
-def _memory(work: Work[Parameters], table: Table, known: Bools | None = None) -> Memory:
-    """Where a party keeps how far it is; nothing of it serves for another plan, table or version."""
-    data = hashlib.sha256(table.frame.write_csv().encode())
-    data.update(b"" if known is None else np.packbits(known).tobytes())
-    about = {
-        "plan": digest_of(fields_of(work.plan, work.parameters)),
-        "software": __version__,
-        "table": data.hexdigest(),
-        "private setting": hashlib.sha256(repr(_deciding(work.private)).encode()).hexdigest(),
-    }
-    return Memory(open_checkpoint(work.folder / WORKING / _CHECKPOINT, work.party, about, resume=work.resume))
-
-
-def _deciding(private: Private) -> tuple[Any, ...]:
-    """What of a party's own settings decides how its columns are learned from."""
-    return private.prepare.model_dump_json(), private.policy.maximum_thresholds, private.target, private.weight
+    return learner.importance(part)
 
 
 def list_size(parameters: Parameters, ranking: Ranking, estimated: Mapping[str, Any]) -> int:
@@ -316,18 +277,3 @@ def list_size(parameters: Parameters, ranking: Ranking, estimated: Mapping[str, 
     if parameters.share is not None:
         return max(round(parameters.share * unlabelled), 1)
     return len(ranking.promoted) or int(estimated.get("suggested", 1))
-
-
-def _ready(work: Work[Parameters], table: Table) -> tuple[Columns, Preparation]:
-    """A party's own columns of the common rows as numbers, and how they came about."""
-    features = features_of(table, work.private)
-    preparation = fit_preparation(features, work.private.prepare)
-    prepared = transform(preparation, features)
-    return Columns(prepared.matrix, prepared.names), preparation
-
-
-def own_importance(part: search.KeptPart) -> dict[str, Any]:
-    """What an owner says of its own columns."""
-    if isinstance(part, LinearParts):
-        return linear.own_importance(part)
-    return trees.own_importance(part)

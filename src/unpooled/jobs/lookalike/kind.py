@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from unpooled.jobs.kind import Agreement, Audit, Example, Kind, any_columns, no_files, own_table
-from unpooled.jobs.lookalike.job import Parameters, outline, role
+from unpooled.jobs.kind import Agreement, Audit, Example, Kind, any_columns, own_table
+from unpooled.jobs.learning import check_prepared
+from unpooled.jobs.lookalike.job import Parameters, groups_of, outline, role
 from unpooled.jobs.lookalike.section import section
 from unpooled.jobs.query_bounds import Answers, answers_of
 from unpooled.jobs.work import CheckedJob
 from unpooled.pu.bags import is_bag
-from unpooled.pu.federated.search import bits_of, steps_of
 from unpooled.secure.evidence import Arrays
 
 _FOUND = Agreement("found", "{seeker} learns the ids of the look-alikes, who are customers of {party}")
@@ -18,10 +16,12 @@ _LITTLE = {"method": {"iterations": 2, "bags": 3}, "model": {"trees": 5, "hide_b
 """The whole protocol, with so few models that it ends soon under encryption."""
 
 
+def _check_files(job: CheckedJob[Parameters]) -> None:
+    check_prepared(job.plan, job.parameters.model, job.party, job.private)
+
+
 def _answers(job: CheckedJob[Parameters]) -> Answers | None:
-    parameters = job.parameters
-    steps = steps_of(parameters.method, estimate=parameters.estimate)
-    return answers_of(job, parameters.model, partial(bits_of, steps=steps))
+    return answers_of(job, job.parameters.model, groups_of(job.parameters))
 
 
 def _problem(targets: Arrays) -> str:
@@ -48,7 +48,7 @@ LOOKALIKE = Kind(
         "passive": _FOUND,
     },
     table=own_table,
-    check_files=no_files,
+    check_files=_check_files,
     check_columns=any_columns,
     answers=_answers,
     audit=Audit(model=lambda parameters: parameters.model, problem=_problem),

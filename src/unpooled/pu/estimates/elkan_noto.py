@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unpooled.arrays import Bools, Floats
+from unpooled.arrays import Bools, Floats, Ints
 from unpooled.errors import InputError
-from unpooled.pu.bags import Bag, Learn, outside_means
+from unpooled.pu.bags import Learn, fold_bags, outside_means
 
-_SEEDS = 2**63
 _MOST = 1.0 - 1e-9
 
 
@@ -52,11 +51,11 @@ class HeldOut:
 def held_out(known: Bools, learn: Learn, seed: int, folds: int = 5, *, balanced: bool = False) -> HeldOut:
     """Learn known rows against all others, with each fold of either left out once and then scored."""
     fold = folds_of(known, folds, seed)
-    bags = fold_bags(known, np.ones(len(known)), fold, folds, seed, balanced=balanced)
+    bags = fold_bags(known, np.ones(len(known)), fold, np.random.default_rng([seed, 2]), balanced=balanced)
     return HeldOut(known, outside_means(bags, learn(bags)))
 
 
-def folds_of(known: Bools, folds: int, seed: int) -> np.ndarray:
+def folds_of(known: Bools, folds: int, seed: int) -> Ints:
     """For each row its fold, known and unlabelled rows each divided evenly."""
     rng = np.random.default_rng([seed, 1])
     fold = np.zeros(len(known), np.int64)
@@ -65,16 +64,3 @@ def folds_of(known: Bools, folds: int, seed: int) -> np.ndarray:
             raise InputError(f"folds: {len(rows)} {what} rows cannot be divided into {folds}")
         fold[rng.permutation(rows)] = np.arange(len(rows)) % folds
     return fold
-
-
-def fold_bags(
-    positive: Bools, weights: Floats, fold: np.ndarray, folds: int, seed: int, *, balanced: bool
-) -> list[Bag]:
-    """Bags of all rows outside of a fold; if `balanced`, both sides weigh the same."""
-    rng, bags = np.random.default_rng([seed, 2]), []
-    for number in range(folds):
-        inside = np.where(fold == number, 0.0, weights)
-        if balanced:
-            inside = np.where(positive, inside * inside[~positive].sum() / inside[positive].sum(), inside)
-        bags.append(Bag(positive, inside, int(rng.integers(_SEEDS))))
-    return bags

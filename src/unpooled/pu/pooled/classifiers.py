@@ -12,7 +12,7 @@ from sklearn.utils.validation import has_fit_parameter
 from unpooled.arrays import Floats
 from unpooled.errors import InputError
 from unpooled.pu.bags import Bag
-from unpooled.vertical.trees.predictor import mean_of
+from unpooled.vertical.numbers import mean_of_models
 
 _SEEDS = 2**32
 
@@ -38,7 +38,7 @@ class PooledClassifiers:
         """The mean probability by the classifiers made last."""
         if not self._made:
             raise InputError("look-alikes: nothing has been learned yet")
-        return mean_of([_positive(made, matrix) for made in self._made])
+        return mean_of_models([_positive(made, matrix) for made in self._made])
 
     def _fitted(self, bag: Bag) -> Any:
         made = clone(self._classifier)

@@ -30,8 +30,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unpooled.arrays import Bools, Floats
-from unpooled.pu.bags import outside_means
-from unpooled.pu.estimates.elkan_noto import HeldOut, fold_bags, folds_of, held_out
+from unpooled.pu.bags import fold_bags, outside_means
+from unpooled.pu.estimates.elkan_noto import HeldOut, folds_of, held_out
 from unpooled.pu.methods import rank
 from unpooled.pu.pooled.classifiers import PooledClassifiers
 from unpooled.pu.pooled.trees import Learner, PooledTrees
@@ -217,7 +217,8 @@ class ElkanNotoClassifier(_PuClassifier):
         positive = np.arange(rows + len(again)) < rows
         weights = np.concatenate([np.where(first.known, 1.0, chances), 1.0 - chances[again]])
         fold = folds_of(first.known, self.folds, seed)
-        bags = fold_bags(positive, weights, np.append(fold, fold[again]), self.folds, seed, balanced=False)
+        rng = np.random.default_rng([seed, 2])
+        bags = fold_bags(positive, weights, np.append(fold, fold[again]), rng, balanced=False)
         return outside_means(bags, self._learner(bags))[:rows]
 
     def _scored(self, matrix: Any) -> Floats:

@@ -19,14 +19,13 @@ from typing import Protocol
 
 from unpooled.arrays import Floats
 from unpooled.errors import InputError
-from unpooled.pu.bags import Bag
-from unpooled.pu.federated.tree_bags import learn
+from unpooled.pu.bags import CLASSES, Bag
 from unpooled.vertical.inputs import Columns
+from unpooled.vertical.learner import Model
+from unpooled.vertical.numbers import mean_of_models
+from unpooled.vertical.resume import Fits
 from unpooled.vertical.team import alone
-from unpooled.vertical.trees.ensemble import own_binning
-from unpooled.vertical.trees.model import Model
 from unpooled.vertical.trees.parameters import AnyTrees, GbdtParameters
-from unpooled.vertical.trees.predictor import mean_of, scores
 
 
 class Learner(Protocol):
@@ -38,7 +37,7 @@ class Learner(Protocol):
 
 
 class PooledTrees:
-    """Trees on rows × columns, a model for each bag, all of them in lock-step.
+    """Trees on rows × columns, a model for each bag, all of them in step.
 
     The federated run gives the same scores, to the last bit, if its columns come in the same order.
     """
@@ -48,15 +47,17 @@ class PooledTrees:
         if self._parameters.classes != 2:
             raise InputError("look-alikes: the learner must be one of two classes")
         self._columns = Columns(matrix, tuple(f"column {place + 1}" for place in range(matrix.shape[1])))
-        self._binning = own_binning(alone(), self._parameters, self._columns)
+        self._fits = Fits(alone(), self._parameters, self._columns)
         self._model: Model | None = None
 
     def __call__(self, bags: Sequence[Bag]) -> list[Floats]:
-        self._model, found = learn(alone(), self._parameters, self._columns, self._binning, bags, None)
-        return found
+        fitted = self._fits.scored(self._fits.fit([bag.target for bag in bags], CLASSES))
+        self._model = fitted.model
+        return [scores[:, 0] for scores in fitted.scores or ()]
 
     def score(self, matrix: Floats) -> Floats:
         """The mean probability by the models made last; of training rows too, which these have seen."""
         if self._model is None:
             raise InputError("look-alikes: nothing has been learned yet")
-        return mean_of(scores(alone(), self._model, matrix))[:, 0]
+        found = self._fits.learner.score(alone(), self._model, Columns(matrix, self._columns.names))
+        return mean_of_models(found)[:, 0]

@@ -21,9 +21,6 @@ from unpooled.vertical.trees.bundles import Feature, Layout
 from unpooled.vertical.trees.grower_state import LEAF, Grown, Seedling
 from unpooled.vertical.trees.node_rows import OUTSIDE, Families, Look
 
-TARGETS, COLUMNS = "targets", "columns"
-"""What the active party commits to, and what a passive one does."""
-
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
@@ -37,14 +34,9 @@ class Leaves:
     part: Bools | None = None
 
 
-def evidence_of(team: Team) -> Evidence | None:
-    """A party alone keeps none, and neither do parties whose plan says so."""
-    return team.engine.evidence if team.engine else None
-
-
 def about_nodes(team: Team, tree: int, families: Families, look: Look, *, part: bool) -> dict[str, Any] | None:
     """What a product is about, for whoever knows its nodes: at the passive party these bind the active one's rows."""
-    if not (evidence := evidence_of(team)):
+    if not (evidence := team.evidence):
         return None
     nodes = (families.firsts + families.asked).tolist()
     said = {"fit": evidence.fit, "group": evidence.group, "tree": tree, "nodes": nodes, "part": part}
@@ -53,7 +45,7 @@ def about_nodes(team: Team, tree: int, families: Families, look: Look, *, part: 
 
 def about_hidden_nodes(team: Team, tree: int) -> dict[str, Any] | None:
     """What it is about for a passive party that does not know the nodes."""
-    if not (evidence := evidence_of(team)):
+    if not (evidence := team.evidence):
         return None
     return {"fit": evidence.fit, "group": evidence.group, "tree": tree, "part": False}
 

@@ -117,19 +117,7 @@ def fit_bins(
     features together get no more edges than `most_thresholds`, shared out evenly. Only features of the same block are
     bundled; `blocks` are the lengths of runs of features.
     """
-    if not LEAST_BINS <= bins <= MOST_BINS:
-        raise InputError(f"{party}: a column has {LEAST_BINS} to {MOST_BINS} bins")
-    if matrix.shape[1] != len(names):
-        raise InputError(f"{party}: {len(names)} names for {matrix.shape[1]} columns")
-    if not len(matrix):
-        raise InputError(f"{party}: there are no rows to learn bins from")
-    if most_thresholds is not None and most_thresholds < 0:
-        raise InputError(f"{party}: there cannot be fewer than 0 thresholds")
-    columns = list(range(len(names))) if order is None else [int(column) for column in order]
-    if sorted(columns) != list(range(len(names))):
-        raise InputError(f"{party}: the order of the columns does not name each of them once")
-    _check_finite(matrix, names, party)
-
+    columns = _checked_order(matrix, names, bins, order, most_thresholds, party)
     edges = [_edges(matrix[:, column], bins) for column in columns]
     if most_thresholds is not None:
         shares = _shared_out([len(each) for each in edges], most_thresholds)
@@ -152,15 +140,36 @@ def fit_bins(
     lengths = list(blocks) or [len(features)]
     if sum(lengths) != len(features):
         raise InputError(f"{party}: the blocks have other columns than there are")
-    if not bundle:
-        lengths = [1] * len(features)
+    return Binning(features=features, bundles=_bundles_in(found, features, lengths if bundle else [1] * len(features)))
+
+
+def _checked_order(
+    matrix: Floats, names: Sequence[str], bins: int, order: Ints | None, most_thresholds: int | None, party: str
+) -> list[int]:
+    """The columns in the order of features, if bins can be learned from them."""
+    if not LEAST_BINS <= bins <= MOST_BINS:
+        raise InputError(f"{party}: a column has {LEAST_BINS} to {MOST_BINS} bins")
+    if matrix.shape[1] != len(names):
+        raise InputError(f"{party}: {len(names)} names for {matrix.shape[1]} columns")
+    if not len(matrix):
+        raise InputError(f"{party}: there are no rows to learn bins from")
+    if most_thresholds is not None and most_thresholds < 0:
+        raise InputError(f"{party}: there cannot be fewer than 0 thresholds")
+    columns = list(range(len(names))) if order is None else [int(column) for column in order]
+    if sorted(columns) != list(range(len(names))):
+        raise InputError(f"{party}: the order of the columns does not name each of them once")
+    _check_finite(matrix, names, party)
+    return columns
+
+
+def _bundles_in(found: Bins, features: Sequence[FeatureBins], lengths: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """The bundles of features within runs of so many features each."""
     ends = list(accumulate(lengths))
-    bundles = [
+    return tuple(
         tuple(begin + place for place in together)
         for begin, end in zip([0, *ends], ends, strict=False)
         for together in _bundles(found[:, begin:end], features[begin:end])
-    ]
-    return Binning(features=features, bundles=tuple(bundles))
+    )
 
 
 def apply_bins(binning: Binning, matrix: Floats, party: str) -> Bins:

@@ -89,7 +89,7 @@ def sums_bits(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int) -> 
         call = Call(
             terms=(("lender", "asker"),),
             receiver="asker",
-            rows=rows // 2 if step and _in_part(rules, parameters) else rows,
+            rows=rows // 2 if step and asks_anew(rules, parameters) else rows,
             left=OneHot(layout.sizes, nodes, hidden=parameters.hide_nodes),
             columns=sums_of(parameters),
             bound=2**parameters.precision - 1,
@@ -98,5 +98,6 @@ def sums_bits(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int) -> 
     return total + (sum(looks) * merged_bits(layout) if least_rows(parameters) > 1 else 0)
 
 
-def _in_part(rules: Rules, parameters: AnyTrees) -> bool:
+def asks_anew(rules: Rules, parameters: AnyTrees) -> bool:
+    """Whether each product has gradients of its own, so that they have no name to be used again under."""
     return not parameters.hide_nodes and rules.engine != "paillier"

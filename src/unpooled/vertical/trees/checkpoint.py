@@ -1,7 +1,7 @@
 """What parties keep of each group of trees, so that a fit that was interrupted can go on after the last of them.
 
 All parties have kept the same groups when a fit goes on. Those are not grown again: the active party takes the trees
-from its notebook, a passive one the splits that it had made by then, and how much it had been asked.
+from its notebook, a passive one the splits that it had made by then.
 """
 
 from __future__ import annotations

@@ -25,11 +25,10 @@ from unpooled.arrays import Bools, Floats
 from unpooled.checkpoint import Notebook
 from unpooled.errors import InputError, ProtocolError
 from unpooled.session import Session
-from unpooled.vertical.inputs import Columns
+from unpooled.vertical.inputs import TARGETS, Columns
 from unpooled.vertical.targets import Target, checked_weights, inputs_of
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.audit_trail import TARGETS, evidence_of
 from unpooled.vertical.trees.binning import Binning, binned, fit_bins
 from unpooled.vertical.trees.boosting import boost, probabilities
 from unpooled.vertical.trees.budget import groups_of
@@ -39,7 +38,8 @@ from unpooled.vertical.trees.grower import grow
 from unpooled.vertical.trees.grower_state import Ground, Grown
 from unpooled.vertical.trees.model import Ensemble, Model, Part, gains_of, part_of, tree_of
 from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters, XgbParameters
-from unpooled.vertical.trees.passive import NAME_BYTES, layout_of, lend
+from unpooled.vertical.trees.passive import lend
+from unpooled.vertical.trees.products import NAME_BYTES, layout_of
 from unpooled.vertical.trees.splitting import Space
 
 _EXACT = 2**53
@@ -94,7 +94,7 @@ def fit(
     groups = groups_of(parameters, len(targets))
     for owner in team.passive:
         team.session.send(owner, messages.Begin(name, rows, groups))
-    if evidence := evidence_of(team):
+    if evidence := team.evidence:
         evidence.commit(team.session, team.passive, TARGETS, inputs_of(targets))
     progress = _Progress(team, groups)
     if isinstance(parameters, ForestParameters):
@@ -177,7 +177,7 @@ def _lent(team: Team, owner: str, rows: int, bins: int) -> Layout:
     lent = team.session.recv(owner, messages.LentColumns)
     if lent.rows != rows:
         raise ProtocolError(f"{owner} has {lent.rows} rows and {team.active} {rows}: align first")
-    if evidence := evidence_of(team):
+    if evidence := team.evidence:
         evidence.take_commitment(team.session, owner)
     return layout_of(lent, owner, bins)
 

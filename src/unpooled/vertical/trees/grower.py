@@ -18,7 +18,7 @@ from unpooled.arrays import Bools
 from unpooled.errors import ProtocolError
 from unpooled.secure.product import forget
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.audit_trail import evidence_of, keep_leaves
+from unpooled.vertical.trees.audit_trail import keep_leaves
 from unpooled.vertical.trees.checkpoint import grown_from, page_of, splits_from
 from unpooled.vertical.trees.grower_state import LEAF, Ground, Growing, Grown, Node, Seedling, can_split
 from unpooled.vertical.trees.histogram import look
@@ -30,7 +30,7 @@ from unpooled.vertical.trees.split_sides import Opened, open_splits
 def grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Grown]:
     """Grow these trees together; or take them from the notebook, where they are known from before an interruption."""
     ground.groups += 1
-    if evidence := evidence_of(ground.team):
+    if evidence := ground.team.evidence:
         evidence.group = ground.groups
     grown = _grown(ground, seedlings)
     if evidence:

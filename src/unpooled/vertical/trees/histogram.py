@@ -17,7 +17,7 @@ from unpooled.vertical.trees.grower_state import Ground, Growing, can_split
 from unpooled.vertical.trees.min_rows import Groups
 from unpooled.vertical.trees.node_rows import OUTSIDE, Families, Look, bin_sums, look_at, packed, unpacked
 from unpooled.vertical.trees.parameters import LgbParameters
-from unpooled.vertical.trees.passive import in_part, tree_call
+from unpooled.vertical.trees.products import in_part, tree_call
 from unpooled.vertical.trees.splitting import best_splits, splittable
 
 

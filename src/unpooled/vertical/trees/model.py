@@ -8,14 +8,11 @@ A passive party's part has only its list of splits and how its values become bin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
-from unpooled import atomic
 from unpooled.arrays import Floats, Ints
-from unpooled.errors import InputError
 from unpooled.vertical.trees.binning import Binning
 from unpooled.vertical.trees.grower_state import LEAF, Grown
 from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters, outputs_of
@@ -33,7 +30,8 @@ class Part(BaseModel):
 
     model_config = _Frozen
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
+    learner: Literal["trees"] = "trees"
     name: str = Field(pattern="^[0-9a-f]{32}$")
     party: str
     hide_nodes: bool = False
@@ -56,6 +54,11 @@ class Part(BaseModel):
     @property
     def table(self) -> SplitTable:
         return SplitTable(list(self.splits), list(self.uses), list(self.rows))
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns' names in the order of the party's table."""
+        return [feature.name for feature in sorted(self.binning.features, key=lambda feature: feature.column)]
 
     @property
     def importance(self) -> dict[str, dict[str, int]]:
@@ -103,7 +106,8 @@ class Model(BaseModel):
 
     model_config = _Frozen
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
+    learner: Literal["trees"] = "trees"
     part: Part
     owners: tuple[str, ...]
     parameters: Annotated[AnyTrees, Field(discriminator="learner")]
@@ -139,27 +143,6 @@ class Model(BaseModel):
     @property
     def own_place(self) -> int:
         return self.owners.index(self.part.party)
-
-
-M = TypeVar("M", bound=BaseModel)
-
-
-def save(part: BaseModel, path: Path) -> None:
-    """Write a part as JSON, for its owner alone; numbers come back exactly."""
-    atomic.write_text(path, part.model_dump_json() + "\n")
-
-
-def load(path: Path, kind: type[M]) -> M:
-    """Read what `save` wrote, and check it."""
-    try:
-        return kind.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        what = "part of a model with its trees" if kind is Model else "part of a model"
-        fault = ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]]))
-        raise InputError(f"{path}: is no {what}: {fault}") from None
 
 
 def part_of(name: bytes, party: str, binning: Binning, table: SplitTable, *, hide_nodes: bool) -> Part:

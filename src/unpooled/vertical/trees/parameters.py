@@ -11,15 +11,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from unpooled.settings import Section
+from unpooled.vertical.learner import LearnerParameters
 
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
-class TreeParameters(Section):
+class TreeParameters(LearnerParameters):
     """What all four have in common."""
 
-    classes: int = Field(2, description="how many classes the target has; 0 for a number", ge=0)
     trees: int = Field(50, description="how many trees (for several classes and boosting: for each class)", ge=1)
     depth: int = Field(6, description="the most splits between a root and a leaf", ge=1, le=30)
     bins: int = Field(32, description="the most bins that a column's values are sorted into", ge=2, le=256)

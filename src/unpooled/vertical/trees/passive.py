@@ -5,23 +5,24 @@ It keeps its thresholds. Unless nodes are hidden it sees which rows a node has, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from unpooled.arrays import Ints32
 from unpooled.checkpoint import Notebook
-from unpooled.errors import InputError, ProtocolError, RefusedError
-from unpooled.secure.calls import Call, Inputs, OneHot
+from unpooled.errors import ProtocolError, RefusedError
+from unpooled.secure.calls import Inputs
 from unpooled.secure.engine import count_bits, count_splits
 from unpooled.secure.product import forget, product
 from unpooled.session import ITEM_BYTES
+from unpooled.vertical.inputs import COLUMNS
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.audit_trail import COLUMNS, about_hidden_nodes, about_nodes, columns_kept, evidence_of
+from unpooled.vertical.trees.audit_trail import about_hidden_nodes, about_nodes, columns_kept
 from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.budget import groups_of, merged_bits
-from unpooled.vertical.trees.bundles import Feature, Layout
+from unpooled.vertical.trees.bundles import Layout
 from unpooled.vertical.trees.checkpoint import page_of_splits, splits_from
 from unpooled.vertical.trees.limits import HiddenGrowth, check_counts, check_growth, check_trees, count_split
 from unpooled.vertical.trees.node_rows import (
@@ -36,10 +37,8 @@ from unpooled.vertical.trees.node_rows import (
     unpacked,
 )
 from unpooled.vertical.trees.parameters import AnyTrees, outputs_of, serve_again
+from unpooled.vertical.trees.products import NAME_BYTES, in_part, lent_columns, tree_call
 from unpooled.vertical.trees.split_table import SplitTable, right_of
-
-NAME_BYTES = 16
-_MOST_COLUMNS = 2**16
 
 
 def lend(
@@ -47,11 +46,11 @@ def lend(
 ) -> tuple[bytes, SplitTable]:
     """Take part until the active party has finished; the name of its models, and the splits that are this party's.
 
-    Groups of trees that are in the notebook are behind it already, and so is what was asked for them.
+    Groups of trees that are in the notebook have grown already.
     """
     session, table = team.session, SplitTable()
     session.send(team.active, lent_columns(own))
-    if evidence := evidence_of(team):
+    if evidence := team.evidence:
         evidence.commit(session, [team.active], COLUMNS, columns_kept(own))
     begin = session.recv(team.active, messages.Begin)
     if begin.rows != len(own.columns):
@@ -65,13 +64,10 @@ def lend(
         )
     if evidence:
         evidence.take_commitment(session, team.active)
-    done, left, counts = 0, models * parameters.trees * outputs_of(parameters), team.products.counted
+    done, left = 0, models * parameters.trees * outputs_of(parameters)
     if notebook:
         done, left = len(notebook), left - sum(int(page["trees"]) for page in notebook.pages())
-        page = notebook.read(done - 1)
-        table = splits_from(page)
-        for name, counted in counts.items():
-            counted[team.digest] = max(counted[team.digest], int(page[name]))
+        table = splits_from(notebook.read(done - 1))
     while isinstance(trees := session.recv(team.active, messages.Trees, messages.Finished), messages.Trees):
         left -= len(trees.names)
         if left < 0 or done == begin.groups:
@@ -84,88 +80,9 @@ def lend(
             evidence.group = done
         _grow(team, parameters, own, table, trees)
         if notebook is not None:
-            kept = {name: np.array(counted[team.digest]) for name, counted in counts.items()}
-            notebook.write(**page_of_splits(table), trees=np.array(len(trees.names)), **kept)
+            notebook.write(**page_of_splits(table), trees=np.array(len(trees.names)))
         session.progress(done, begin.groups)
     return begin.name, table
-
-
-def lent_columns(own: Binned) -> messages.LentColumns:
-    """What the active party is told of the columns."""
-    features = own.layout.features
-    return messages.LentColumns(
-        rows=len(own.columns),
-        values=np.array([feature.values for feature in features], np.int32),
-        missing=np.array([feature.missing for feature in features], np.int32),
-        usual=np.array([feature.usual for feature in features], np.int32),
-        bundles=tuple(np.array(bundle, np.int32) for bundle in own.layout.bundles),
-    )
-
-
-def layout_of(lent: messages.LentColumns, sender: str, bins: int) -> Layout:
-    """The layout that a party tells of, whose columns have so many bins for values at the most."""
-    lists = lent.values, lent.missing, lent.usual
-    if any(each.ndim != 1 for each in (*lists, *lent.bundles)) or len({len(each) for each in lists}) > 1:
-        raise ProtocolError(f"invalid LentColumns from {sender}: the lists differ in length")
-    if len(lent.values) > _MOST_COLUMNS:
-        raise ProtocolError(f"invalid LentColumns from {sender}: more than {_MOST_COLUMNS} columns")
-    if int(lent.values.max(initial=1)) > bins:
-        raise ProtocolError(f"invalid LentColumns from {sender}: more bins than the {bins} of the plan")
-    features = zip(lent.values.tolist(), lent.missing.tolist(), lent.usual.tolist(), strict=True)
-    layout = Layout(
-        tuple(Feature(values, bool(missing), usual) for values, missing, usual in features),
-        tuple(tuple(bundle.tolist()) for bundle in lent.bundles),
-    )
-    try:
-        layout.check()
-    except InputError as error:
-        raise ProtocolError(f"invalid LentColumns from {sender}: {error}") from None
-    return layout
-
-
-def tree_call(
-    team: Team,
-    lender: str,
-    layout: Layout,
-    parameters: AnyTrees,
-    trees: messages.Trees,
-    tree: int,
-    shape: tuple[int, int],
-    *,
-    part: bool = False,
-) -> Call:
-    """The product that gives the histograms of a tree's nodes; its shape is the tree's rows, and nodes.
-
-    It may be about a `part` of the rows: of two siblings the smaller one is asked about, so half of the rows are
-    enough; how many it really has the coordinator is not told.
-    """
-    rows, nodes = shape
-    hidden = parameters.hide_nodes
-    return Call(
-        terms=((lender, team.active),),
-        receiver=team.active,
-        rows=rows // 2 if part else rows,
-        left=OneHot(layout.sizes, nodes, hidden=hidden),
-        columns=trees.sums,
-        bound=2**parameters.precision - 1,
-        x=f"bins {trees.names[tree].partition(' ')[0]}" if hidden and parameters.hide_bags else "",
-        y="" if _asks_anew(team, parameters) else trees.names[tree],
-        digest=team.digest,
-        among=rows if part else 0,
-    )
-
-
-def in_part(team: Team, parameters: AnyTrees, families: Iterable[Families]) -> bool:
-    """Whether products have the rows alone that are asked about, not all of the tree.
-
-    Paillier goes on with all: they were encrypted once for the whole tree. So it is where nobody else knows the nodes.
-    """
-    return _asks_anew(team, parameters) and all(of_tree.siblings == 2 for of_tree in families)
-
-
-def _asks_anew(team: Team, parameters: AnyTrees) -> bool:
-    """Whether each product has gradients of its own, so that they have no name to be used again under."""
-    return not parameters.hide_nodes and team.products.rules.engine != "paillier"
 
 
 def _grow(team: Team, parameters: AnyTrees, own: Binned, table: SplitTable, trees: messages.Trees) -> None:

@@ -6,7 +6,7 @@ The active party says which rows reach which splits of a passive one, and is tol
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from unpooled.arrays import Bools, Bytes, Floats, Ints
 from unpooled.errors import InputError, ProtocolError
 from unpooled.secure.engine import count_bits
+from unpooled.vertical.numbers import mean_of_models
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.binning import apply_bins
@@ -32,7 +33,7 @@ _MOST_AT_ONCE = 4_000_000  # rows × trees
 def predict(team: Team, model: Model, matrix: Floats) -> NDArray[np.str_] | Floats:
     """At the active party: for each new row the most probable class, by name, or the number."""
     if not model.parameters.classes:
-        numbers: Floats = mean_of(scores(team, model, matrix))[:, 0]
+        numbers: Floats = mean_of_models(scores(team, model, matrix))[:, 0]
         return numbers
     names: NDArray[np.str_] = np.array(model.classes)[predict_proba(team, model, matrix).argmax(axis=1)]
     return names
@@ -42,7 +43,7 @@ def predict_proba(team: Team, model: Model, matrix: Floats) -> Floats:
     """At the active party: the probability of each class for new rows, rows × classes."""
     if not model.parameters.classes:
         raise InputError("a number has no probabilities")
-    found = mean_of(scores(team, model, matrix))
+    found = mean_of_models(scores(team, model, matrix))
     return found if model.parameters.classes > 2 else np.concatenate([1.0 - found, found], axis=1)
 
 
@@ -228,14 +229,6 @@ def _ask(team: Team, model: Model, owner: str, begin: int, reach: Bools, sides: 
         reached = int(reach.sum())
         sides[reach] = unpacked(team.session.recv(owner, messages.Sides, at_most=reached // 8).sides, reached, owner)
         known |= reach
-
-
-def mean_of(each: Sequence[Floats]) -> Floats:
-    """The mean over models, added up in their order."""
-    total = each[0]
-    for found in each[1:]:
-        total = total + found
-    return total / len(each)
 
 
 def _scores(model: Model, nodes: _Nodes, leaves: NDArray[np.int32]) -> Iterator[Floats]:

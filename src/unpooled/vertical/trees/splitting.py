@@ -151,9 +151,7 @@ def _best(
     scaled: Floats = totals * scale  # exact, as are all sums over a node's rows: none passes 2^53
     base = _score([scaled[:, k] for k in columns], parameters)
     running = [np.cumsum(sums[..., k], axis=1) for k in columns]  # over all features, which may pass it
-    possible = np.broadcast_to(space.thresholds, sums.shape[:2])
-    if groups is not None:
-        possible = possible & groups.ends & ~(groups.missing_joined[:, owners] & space.last_value)
+    possible = _possible(space, groups, len(sums))
     if allowed is not None:
         possible = possible & allowed[:, owners]
     # From here on node by node the bins that a split may go after: of small nodes these are few.
@@ -169,13 +167,7 @@ def _best(
     found_gains = _gains(left, whole, bases, parameters, least)
     missing_left = np.zeros(sums.shape[:2], bool)
     if space.before_missing.size:
-        missing = space.missing_bin.take(features)
-        # Missing values alone on the left are the same as all others there, which the last value's threshold says.
-        with_missing = (missing >= 0) & (left[-1] > 0)
-        if groups is not None:
-            with_missing &= ~groups.missing_joined[nodes, features]
-        (some,) = with_missing.nonzero()
-        moved = sums[nodes[some], missing[some]] * scale[nodes[some]]
+        some, moved = _missing_moved(space, sums, scale, groups, nodes, features, left[-1])
         other = _gains(
             [left[k][some] + moved[:, k] for k in columns],
             [whole[k][some] for k in columns],
@@ -190,25 +182,54 @@ def _best(
     rows, choice = np.arange(len(sums)), gains.argmax(axis=1)
     gain = gains[rows, choice]
     found = gain > np.maximum(parameters.minimum_gain, _ROUNDING * base)
-    bins = space.missing_bin[owners[choice]]
-    goes_left = missing_left[rows, choice]
-    none_missing = (bins < 0) | ~(sums[rows, bins] != 0).any(axis=1)
-    if groups is not None:
-        none_missing &= ~groups.missing_joined[rows, owners[choice]]
     sums_left = np.stack([running[k][rows, choice] for k in columns], axis=1)
     sums_left -= owners[choice, np.newaxis] * totals
     heavier = 2 * sums_left[:, -1] * scale[:, -1] >= scaled[:, -1]
-    sums_left += sums[rows, bins] * goes_left[:, np.newaxis]
-    goes_left = np.where(none_missing, heavier, goes_left)
+    goes_left = missing_left[rows, choice]
+    sums_left += sums[rows, space.missing_bin[owners[choice]]] * goes_left[:, np.newaxis]
+    goes_left = np.where(_none_missing(space, sums, groups, owners[choice]), heavier, goes_left)
     return Best(np.where(found, gain, 0.0), np.where(found, choice, -1), goes_left, sums_left)
+
+
+def _missing_moved(
+    space: Space,
+    sums: Ints,
+    scale: Floats,
+    groups: Groups | None,
+    nodes: Ints,
+    features: Ints,
+    weight_left: Floats,
+) -> tuple[Ints, Floats]:
+    """Which splits can have missing values on the left as well, and the sums that these add there.
+
+    Missing values alone on the left are the same as all others there, which the last value's threshold says.
+    """
+    missing = space.missing_bin.take(features)
+    with_missing = (missing >= 0) & (weight_left > 0)
+    if groups is not None:
+        with_missing &= ~groups.missing_joined[nodes, features]
+    (some,) = with_missing.nonzero()
+    return some, sums[nodes[some], missing[some]] * scale[nodes[some]]
+
+
+def _none_missing(space: Space, sums: Ints, groups: Groups | None, features: Ints) -> Bools:
+    """Whether a node has no missing values of the feature that it is split by."""
+    rows, bins = np.arange(len(sums)), space.missing_bin[features]
+    none: Bools = (bins < 0) | ~(sums[rows, bins] != 0).any(axis=1)
+    return none if groups is None else none & ~groups.missing_joined[rows, features]
+
+
+def _possible(space: Space, groups: Groups | None, nodes: int) -> Bools:
+    """The thresholds between groups of bins, nodes × logical bins."""
+    possible = np.broadcast_to(space.thresholds, (nodes, len(space.thresholds)))
+    if groups is not None:
+        possible = possible & groups.ends & ~(groups.missing_joined[:, space.owner_of_bin] & space.last_value)
+    return possible
 
 
 def splittable(space: Space, groups: Groups | None, nodes: int) -> Bools:
     """The features that nodes can be split by, nodes × features: those with a threshold between groups of bins."""
-    possible = np.broadcast_to(space.thresholds, (nodes, len(space.thresholds)))
-    if groups is not None:
-        possible = possible & groups.ends & ~(groups.missing_joined[:, space.owner_of_bin] & space.last_value)
-    found: Bools = np.logical_or.reduceat(possible, space.starts, axis=1)
+    found: Bools = np.logical_or.reduceat(_possible(space, groups, nodes), space.starts, axis=1)
     return found
 
 

@@ -1,0 +1,198 @@
+"""What a learner offers: one `Learner` describes each, and jobs are written against that alone.
+
+`vertical/learners.py` lists them. A new one is a folder beside `trees` and `linear` with such a description, and a
+place in that list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pydantic import BaseModel, Field
+
+from unpooled.arrays import Bools, Floats
+from unpooled.checkpoint import Notebook
+from unpooled.secure.engine import Rules
+from unpooled.secure.evidence import Arrays, Line
+from unpooled.secure.outline import Exchange, Setup
+from unpooled.settings import Section
+from unpooled.vertical.inputs import Columns
+from unpooled.vertical.targets import Target
+from unpooled.vertical.team import Team
+
+
+class LearnerParameters(Section):
+    """What every learner can be told; a learner's own class gives `learner` its name, and adds its settings."""
+
+    learner: str
+    classes: int = Field(2, description="how many classes the target has; 0 for a number", ge=0)
+
+
+class Part(Protocol):
+    """What a passive party keeps of a model; `learner` is the name of the `Learner` that made it."""
+
+    @property
+    def learner(self) -> str: ...
+    @property
+    def party(self) -> str: ...
+    @property
+    def columns(self) -> Sequence[str]:
+        """The names of the columns, in the order of the prepared table."""
+
+    def model_dump_json(self) -> str: ...
+
+
+class Model(Protocol):
+    """What the active party keeps: one or several models that were fitted together, and its own part of them."""
+
+    @property
+    def learner(self) -> str: ...
+    @property
+    def part(self) -> Part: ...
+    @property
+    def owners(self) -> tuple[str, ...]: ...
+    @property
+    def parameters(self) -> LearnerParameters: ...
+    @property
+    def classes(self) -> tuple[str, ...]: ...
+    def model_dump_json(self) -> str: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A model, by target what it says of all rows, and what the result tells of the fit.
+
+    Of two classes the score is the probability of the second, of several that of each, else the number; rows × outputs.
+    There are no scores where they take messages of their own (`Learner.score`).
+    """
+
+    model: Model
+    scores: tuple[Floats, ...] | None
+    summary: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that a passive party answers: bits in all fits, and by `COUNTED` between two pages of a notebook."""
+
+    bits: int
+    between_pages: Mapping[str, int]
+
+
+class Check(Protocol):
+    """What an honest party would have sent in one fit, to compare with."""
+
+    @property
+    def notes(self) -> Sequence[str]: ...
+    def problem_of(self, line: Line, seed: str, told: Line) -> str:
+        """What is wrong with a product that was opened; nothing if all is well."""
+
+
+@dataclass(frozen=True)
+class Audited:
+    """One fit that a party has opened: `inputs` by what it committed to, its `pages`, and what the checker `received`.
+
+    `own` are the checker's pages of the same names that `Audit.pages` gives for what it received.
+    """
+
+    setup: Setup
+    opener: str
+    fit: int
+    inputs: Mapping[str, Arrays]
+    pages: Mapping[str, Arrays]
+    received: Sequence[Line]
+    own: Mapping[str, Arrays]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """How a learner's products are checked after a run (`secure.evidence`)."""
+
+    pages: Callable[[Sequence[Line]], list[str]]
+    """The pages that some products need."""
+    check: Callable[[Any, Audited], Check]
+
+
+def _accept(_setup: Setup, _parameters: Any, _bags: bool, _weighted: bool) -> None:
+    pass
+
+
+def _no_limit(_parameters: Any, _models: int) -> None:
+    return None
+
+
+def _product_rows(parameters: LearnerParameters, rows: int) -> int:
+    return 2 * rows * max(parameters.classes, 1)
+
+
+def _drawn_in_secret(_rows: int, _share: float) -> None:
+    return None
+
+
+def _as_they_are(_team: Team, _parameters: Any, columns: Columns, _most_thresholds: int | None) -> Columns:
+    return columns
+
+
+def _none_known(_rules: Rules, _parameters: Any, _columns: Any, _groups: Sequence[int]) -> None:
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learner:
+    """A learner: what it can be told, what it sends, and what it does at the active party and at passive ones.
+
+    `Any` stands for the learner's own types: its parameters, and its columns as `prepare` leaves them.
+    """
+
+    name: str
+    """What models and parts are marked with."""
+    models: str
+    """What its models are called in a sentence: "trees"."""
+    parameters: tuple[type[LearnerParameters], ...]
+    model: type[BaseModel]
+    part: type[BaseModel]
+
+    outline: Callable[[Setup, Any], list[Exchange]]
+    """What a fit of one model sends, and the scoring of its rows, if `scores_in_fit` says that this comes after it."""
+    score_outline: Callable[[Setup], list[Exchange]]
+    """What the scoring of new rows sends; `only_if` says what depends on the model."""
+    fit: Callable[[Team, Any, Any, Sequence[Target], Sequence[str], Notebook | None], Fitted]
+    """At the active party: a model for each target, all in step; the texts are the names of the classes."""
+    lend: Callable[[Team, Any, Any, int, Notebook | None], Part]
+    """At a passive party: take part in the fit of so many models."""
+    score: Callable[[Team, Any, Columns], list[Floats]]
+    """At the active party: what each of the models says of rows, as `Fitted.scores` has it."""
+    help_score: Callable[[Team, Any, Columns, bool], None]
+    """At a passive party: take part in that; true if these are the rows that were learned from."""
+    importance: Callable[[Any], dict[str, Any]]
+    """What a party's result tells of its own part."""
+
+    scores_in_fit: Callable[[Any], bool] = lambda _: False
+    check: Callable[[Setup, Any, bool, bool], None] = _accept
+    """Refuse, with a PlanError, parameters that the parties or the engine of a plan do not support.
+
+    The first bool says that models are fitted to bags of the rows, the second that rows have weights.
+    """
+    takes_missing: bool = True
+    """Whether columns may have missing values."""
+    needs_columns: bool = False
+    """Whether a passive party without columns is left out of a fit, and so keeps no pages of it."""
+    questions: Callable[[Any, int], int | None] = _no_limit
+    """The most columns that so many models ask about the same rows (`secure.engine.Rules`); None: see there."""
+    product_rows: Callable[[Any, int], int] = _product_rows
+    """The most rows that a product has by so many common ones: what a coordinator serves."""
+    shown_test: Callable[[int, float], Bools | None] = _drawn_in_secret
+    """Which of so many rows are a test, if all parties know them; None: the active party draws them, of weight zero."""
+    prepare: Callable[[Team, Any, Columns, int | None], Any] = _as_they_are
+    """A party's columns as `fit` and `lend` take them, once for all fits; a passive one may limit its thresholds."""
+    limits: Callable[[Rules, Any, Any, Sequence[int]], Limits | None] = _none_known
+    """What groups of so many models each ask of a passive party; None: what is asked has no limit of its own."""
+    table_limits: Callable[[Rules, Any, Columns, Sequence[int]], tuple[int, int] | None] = _none_known
+    """The same before the start: the most bits that are asked about a table, and how many it has."""
+    notes: Callable[[Any, float], list[str]] = lambda _, __: []
+    """What is worth knowing of a fit with such a share of test rows."""
+    for_bags: LearnerParameters | None = None
+    """What suits the small bags of a look-alike search better than the defaults."""
+    audit: Audit | None = None

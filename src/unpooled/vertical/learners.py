@@ -1,0 +1,54 @@
+"""The learners that there are; no other module knows them by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, SerializeAsAny
+
+from unpooled.errors import InputError
+from unpooled.vertical.learner import Learner, LearnerParameters
+from unpooled.vertical.linear.learner import LINEAR
+from unpooled.vertical.trees.learner import TREES
+
+LEARNERS: tuple[Learner, ...] = (TREES, LINEAR)
+
+
+def learner_of(parameters: LearnerParameters) -> Learner:
+    """The learner that these parameters are for."""
+    return next(learner for learner in LEARNERS if isinstance(parameters, learner.parameters))
+
+
+def learner_named(name: object) -> Learner:
+    """The learner that a model is marked with."""
+    for learner in LEARNERS:
+        if learner.name == name:
+            return learner
+    raise InputError(f"its learner must be one of {', '.join(each.name for each in LEARNERS)}")
+
+
+def default_parameters(*, bags: bool = False) -> LearnerParameters:
+    """What a job learns with if nothing is said: whole tables, or small `bags`."""
+    first = LEARNERS[0]
+    return first.for_bags if bags and first.for_bags else first.parameters[0].model_validate({})
+
+
+def _classes() -> dict[str, type[LearnerParameters]]:
+    return {kind.model_fields["learner"].default: kind for learner in LEARNERS for kind in learner.parameters}
+
+
+def _parameters_from(settings: Any) -> Any:
+    """A section of a plan as the parameters of the learner that it names, or of the first one."""
+    if isinstance(settings, LearnerParameters):
+        return settings
+    classes = _classes()
+    name = settings.get("learner", next(iter(classes))) if isinstance(settings, Mapping) else None
+    if not isinstance(name, str) or name not in classes:
+        *others, last = map(repr, classes)
+        raise ValueError(f"must be a table, its learner {', '.join(others)} or {last}")
+    return classes[name].model_validate(settings)
+
+
+AnyParameters = Annotated[SerializeAsAny[LearnerParameters], BeforeValidator(_parameters_from)]
+"""The parameters of any learner, as a job has them."""

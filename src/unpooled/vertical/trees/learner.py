@@ -1,0 +1,246 @@
+"""The four tree learners as jobs see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import log2
+from typing import Any
+
+import numpy as np
+
+from unpooled.arrays import Floats
+from unpooled.checkpoint import Notebook
+from unpooled.secure.engine import Rules
+from unpooled.secure.outline import Exchange, Setup, commitments_outline, products_outline
+from unpooled.vertical.inputs import COLUMNS, TARGETS, Columns
+from unpooled.vertical.learner import Audit, Audited, Fitted, Learner, Limits
+from unpooled.vertical.targets import Target
+from unpooled.vertical.team import Team
+from unpooled.vertical.trees import ensemble, messages, predictor
+from unpooled.vertical.trees.audit import ColumnsCheck, GradientsCheck, pages_needed
+from unpooled.vertical.trees.binning import Binning
+from unpooled.vertical.trees.budget import bits_needed, groups_of, leaves_of, sorting_bits, tree_bits
+from unpooled.vertical.trees.bundles import Feature, Layout
+from unpooled.vertical.trees.model import Model, Part
+from unpooled.vertical.trees.parameters import (
+    AnyTrees,
+    ForestParameters,
+    GbdtParameters,
+    LgbParameters,
+    XgbParameters,
+    questions_of,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A party's columns, and how their values become bins in all fits."""
+
+    columns: Columns
+    binning: Binning
+
+
+def outline(setup: Setup, parameters: AnyTrees) -> list[Exchange]:
+    """What is sent after the alignment; how often depends on the rows, and on how the trees grow."""
+    active, hidden, groups = setup.active, parameters.hide_nodes, _groups_of(parameters)
+    brief = groups and 150 * groups
+    sent = products_outline(setup, hidden_nodes=hidden) + commitments_outline(setup, all_owners=False)
+    level = messages.HiddenLevel if hidden else messages.Level
+    asked = messages.OpenForAll if hidden else messages.Open
+    answered = messages.OpenedForAll if hidden else messages.Opened
+    for party in setup.passive:
+        sent += [Exchange(party, active, messages.LentColumns, 1), Exchange(active, party, messages.Begin, 1, 100)]
+        sent.append(Exchange(active, party, messages.Trees, groups, brief))
+        if not parameters.hide_bags:
+            sent.append(Exchange(active, party, messages.Bags, groups))
+        sent.append(Exchange(active, party, level))
+        if parameters.min_rows > 1 and not hidden:
+            sent.append(Exchange(party, active, messages.Merged))
+        sent += [Exchange(active, party, asked), Exchange(party, active, answered)]
+        sent.append(Exchange(active, party, messages.Grown, groups, brief))
+        sent.append(Exchange(active, party, messages.Finished, 1, 50))
+        if not scores_in_fit(parameters):
+            sent += _sorting(active, party, hidden=hidden)
+    return sent
+
+
+def score_outline(setup: Setup) -> list[Exchange]:
+    """What is sent when rows are sorted by grown trees, of either kind."""
+    sent = []
+    for party in setup.passive:
+        begin, *shown, end = _sorting(setup.active, party, hidden=False)
+        hidden = _sorting(setup.active, party, hidden=True)[1:-1]
+        sent += [begin, *(replace(one, only_if="that hide no nodes") for one in shown)]
+        sent += [*(replace(one, only_if="that hide nodes") for one in hidden), end]
+    return sent
+
+
+def notes(parameters: AnyTrees, _test_share: float) -> list[str]:
+    """Where min_rows does not protect as one might think, and who has seen which rows take part."""
+    found = []
+    if parameters.hide_nodes:
+        found.append(
+            "min_rows has no force, since with hide_nodes a passive party does not see which rows a node has: "
+            "sums may be over a single row."
+        )
+    elif parameters.min_rows == 1:
+        found.append("min_rows is 1, so sums may be over a single row.")
+    else:
+        if parameters.hide_bags:
+            found.append(
+                "min_rows counts all rows of a node, also those of weight zero: test rows, rows without a label, and "
+                "rows not drawn for a tree. Fewer rows may count in a sum that is shown."
+            )
+        if not parameters.bundle:
+            found.append(
+                "min_rows has less force without bundle: whoever guesses that columns are the levels of one category "
+                "can subtract those that are shown from the node, and may be left with few rows."
+            )
+    if not parameters.hide_bags:
+        found.append(
+            "With hide_bags = false the passive parties have seen which rows take part in each tree, and so which were "
+            "set aside as a test or have no label."
+        )
+    return found
+
+
+def prepare(team: Team, parameters: AnyTrees, columns: Columns, most_thresholds: int | None) -> Prepared:
+    """Bin a party's columns; a passive party's stand in an order that it alone knows."""
+    if team.passive and team.session.party != team.active:
+        binning = ensemble.lent_binning(team.session, parameters, columns, most_thresholds)
+    else:
+        binning = ensemble.own_binning(team, parameters, columns)
+    return Prepared(columns, binning)
+
+
+def fit(
+    team: Team,
+    parameters: AnyTrees,
+    prepared: Prepared,
+    targets: Sequence[Target],
+    classes: Sequence[str],
+    notebook: Notebook | None,
+) -> Fitted:
+    """Grow the trees of all models together."""
+    fitted = ensemble.fit(team, parameters, prepared.columns, targets, classes, prepared.binning, notebook)
+    scores = fitted.scores if scores_in_fit(parameters) else None
+    return Fitted(fitted.model, scores, _summary(fitted.model))
+
+
+def lend(team: Team, parameters: AnyTrees, prepared: Prepared, models: int, notebook: Notebook | None) -> Part:
+    """Lend columns until all trees have grown."""
+    columns, binning = prepared.columns, prepared.binning
+    return ensemble.help_fit(team, parameters, columns, models=models, binning=binning, notebook=notebook)
+
+
+def scores_in_fit(parameters: AnyTrees) -> bool:
+    """Rows that were left out of the products have no scores when the trees have grown."""
+    return parameters.hide_bags
+
+
+def score(team: Team, model: Model, columns: Columns) -> list[Floats]:
+    return predictor.scores(team, model, columns.matrix)
+
+
+def help_score(team: Team, part: Part, columns: Columns, same_rows: bool) -> None:
+    predictor.help_predict(team, part, columns.matrix, same_rows=same_rows)
+
+
+def importance(part: Part) -> dict[str, Any]:
+    """What a party tells of its own columns; those that were split most come first."""
+    found = [{"name": name, **counts} for name, counts in part.importance.items()]
+    return {
+        "columns": len(part.binning.features),
+        "importance": sorted(found, key=lambda column: (-column["rows"], column["name"])),
+        "thresholds": len({(feature, place) for feature, place, _ in part.splits}),
+    }
+
+
+def limits(rules: Rules, parameters: AnyTrees, prepared: Prepared, groups: Sequence[int]) -> Limits:
+    """What trees ask of a passive party; a page is kept of those that grow together."""
+    layout, rows, most = prepared.binning.layout, len(prepared.columns.matrix), parameters.lockstep
+    sorting = sorting_bits(parameters, layout, rows, max(groups))
+    between_pages = {
+        "answered": most * questions_of(parameters) // parameters.trees,
+        "bits": most * tree_bits(rules, parameters, layout, rows) + sorting,
+        "opened": most * (leaves_of(parameters, rows) - 1),
+    }
+    return Limits(_bits(rules, parameters, layout, rows, groups), between_pages)
+
+
+def table_limits(rules: Rules, parameters: AnyTrees, columns: Columns, groups: Sequence[int]) -> tuple[int, int]:
+    """The same by a whole table, with as many bins as its columns, or some of their rows, can have."""
+    features, rows = [], len(columns.matrix)
+    for column in columns.matrix.T:
+        missing = np.isnan(column)
+        values = len(np.unique(column[~missing]))
+        features.append(Feature(max(min(values, parameters.bins), 1), bool(missing.any()), 0))
+    layout = Layout(tuple(features), tuple((number,) for number in range(len(features))))
+    table_bits = round(rows * sum(log2(feature.size) for feature in features))
+    return _bits(rules, parameters, layout, rows, groups), table_bits
+
+
+def _bits(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int, groups: Sequence[int]) -> int:
+    return sum(bits_needed(rules, parameters, layout, rows, models) for models in groups)
+
+
+def _check(parameters: AnyTrees, audited: Audited) -> GradientsCheck | ColumnsCheck:
+    inputs, fit, received = audited.inputs, audited.fit, audited.received
+    if audited.opener == audited.setup.active:
+        return GradientsCheck(parameters, inputs[TARGETS], audited.pages, fit, received)
+    return ColumnsCheck(parameters, inputs[COLUMNS], audited.own, fit, received)
+
+
+def _sorting(active: str, party: str, *, hidden: bool) -> list[Exchange]:
+    """What is sent between the active party and a passive one when rows are sorted."""
+    there, back = (messages.Needed, messages.AllSides) if hidden else (messages.Reached, messages.Sides)
+    return [
+        Exchange(active, party, messages.Sort, 1, 100),
+        Exchange(active, party, there),
+        Exchange(party, active, back),
+        Exchange(active, party, messages.Sorted, 1, 50),
+    ]
+
+
+def _groups_of(parameters: AnyTrees) -> int | None:
+    """How many groups of trees grow one after the other; None where that shows only as they do."""
+    stops = not isinstance(parameters, ForestParameters) and parameters.patience is not None
+    return None if stops else groups_of(parameters, 1)
+
+
+def _summary(model: Model) -> dict[str, Any]:
+    """What the active party's result tells of the trees of the first model."""
+    first = model.ensembles[0]
+    own = zip(model.part.binning.features, first.gains[model.own_place], strict=True)
+    gains = [{"name": feature.name, "gain": gain} for feature, gain in own]
+    return {
+        "trees": len(first.trees),
+        "gain_by_party": {owner: sum(gains) for owner, gains in zip(model.owners, first.gains, strict=True)},
+        "own_gains": sorted(gains, key=lambda column: (-column["gain"], column["name"])),
+    }
+
+
+TREES = Learner(
+    name="trees",
+    models="trees",
+    parameters=(GbdtParameters, XgbParameters, LgbParameters, ForestParameters),
+    model=Model,
+    part=Part,
+    outline=outline,
+    score_outline=score_outline,
+    fit=fit,
+    lend=lend,
+    scores_in_fit=scores_in_fit,
+    score=score,
+    help_score=help_score,
+    importance=importance,
+    needs_columns=True,
+    questions=questions_of,
+    prepare=prepare,
+    limits=limits,
+    table_limits=table_limits,
+    notes=notes,
+    for_bags=GbdtParameters(depth=3),  # deep trees would learn small bags by heart
+    audit=Audit(pages_needed, _check),
+)
