@@ -82,7 +82,7 @@ def test_fingerprints_agree_on_both_sides() -> None:
 def test_the_next_step_is_said_and_keys_are_to_stay() -> None:
     assert "ca/authority-key.pem" in run("authority ca").replace("\\", "/")
     said = run("request bank --dir bank").replace("\\", "/")
-    assert re.search(r"bank/request\.pem to the authority.*Never send key\.pem", said)
+    assert re.search(r"bank/request\.pem to the authority.*Keep key\.pem", said)
     assert "for-bank" in run("sign bank/request.pem --authority ca --out for-bank")
     assert "revoked.pem to every party" in run("revoke for-bank/certificate.pem --authority ca")
     assert "revoked.pem to every party" in run("refresh --authority ca")
@@ -92,7 +92,7 @@ def test_check_says_what_it_found() -> None:
     run("trial bank telco --dir trial --days 7")
     said = run("check trial/bank")
     end = trust.read_certificate(Path("trial/bank/certificate.pem")).not_valid_after_utc
-    assert f"bank until {end:%Y-%m-%d %H:%M} UTC" in said
+    assert f"bank, until {end:%Y-%m-%d %H:%M} UTC" in said
     assert "Revoked certificates: 0" in said
     Path("trial/bank/revoked.pem").unlink()
     assert "no revoked.pem" in run("check trial/bank")

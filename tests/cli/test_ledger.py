@@ -203,7 +203,7 @@ def test_a_broken_chain_is_an_error_and_the_others_are_still_shown(run_folder: P
     assert broken.startswith(f"{path} line 2: ")
     result = call(run_folder)
     assert result.exit_code == 1
-    for line in (f"broken: {broken}", "bank: closed", "bank and shop: agree"):
+    for line in (f"damaged: {broken}", "bank: closed", "bank and shop: agree"):
         assert any(said.startswith(line) for said in result.output.splitlines())
     assert [party["party"] for party in content["parties"]] == ["bank", "shop"]
 

@@ -107,8 +107,8 @@ def test_to_predict_owners_have_what_they_learned(tmp_path: Path) -> None:
     ("kind", "trained", "reason"),
     [
         ("predict", None, "predict"),
-        ("train", Path("run"), "predict"),
-        ("learn", None, "'learn'"),
+        ("train", Path("run"), "train"),
+        ("learn", None, "no such kind"),
     ],
 )
 def test_a_job_that_cannot_be_is_refused(kind: str, trained: Path | None, reason: str) -> None:

@@ -176,14 +176,6 @@ def test_files_that_cannot_be_read_are_named(load: Any, tmp_path: Path) -> None:
         ({"private": PRIVATE | {"bank": {"table": {"id": "i", "file": "x"}}}}, "private.bank.table.file"),
         ({"private": PRIVATE | {"bank": {"prepare": {"x": 3}}}}, "private.bank.prepare.x"),
         ({"private": PRIVATE | {"bank": {"policy": {"x": 3}}}}, "private.bank.policy.x"),
-        (
-            {"private": {"bank": PRIVATE["bank"]}},
-            "private.telco: telco .*table",
-        ),
-        (
-            {"private": PRIVATE | {"helper": PRIVATE["bank"]}},
-            "private.helper",
-        ),
     ],
 )
 def test_faults_in_a_job_name_file_and_key(change: dict[str, Any], key: str, tmp_path: Path) -> None:

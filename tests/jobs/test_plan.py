@@ -158,7 +158,7 @@ def test_an_offer_with_names_but_no_digests_has_no_place() -> None:
         session.send("bank", PlanOffer(("kind", "engine"), (b"",)))
         session.recv("bank", PlanOffer)
 
-    with pytest.raises(ProtocolError, match=r"telco .*\b2 .*\b1 "):
+    with pytest.raises(ProtocolError, match=r"telco: .*\b2 .*\b1 "):
         simulate_roles({"bank": lambda session: agree(session, fields()), "telco": malformed})
 
 

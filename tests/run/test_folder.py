@@ -90,7 +90,7 @@ def test_a_file_that_has_no_room_is_named(name: str, tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(tempfile, "mkstemp", full_for_one)
     with (
-        pytest.raises(InputError, match=rf"{name} .*No space left on device"),
+        pytest.raises(InputError, match=rf"{name}: .*No space left on device"),
         run_folder.status_kept(tmp_path, "bank", PLAN),
     ):
         run_folder.write_result(tmp_path, {})
@@ -165,9 +165,9 @@ def test_a_folder_is_made_or_the_reason_told(tmp_path: Path) -> None:
     assert run_folder.create(tmp_path / "runs" / "first").is_dir()
     assert run_folder.create(tmp_path / "runs" / "first").is_dir()
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"file .*File exists"):
+    with pytest.raises(InputError, match=r"file: .*File exists"):
         run_folder.create(tmp_path / "file")
-    with pytest.raises(InputError, match="file/run "):
+    with pytest.raises(InputError, match="file/run: "):
         run_folder.create(tmp_path / "file" / "run")
 
 
