@@ -52,19 +52,6 @@ def targets_from(inputs: Mapping[str, NDArray[Any]]) -> list[Target]:
     return [Target(*each) for each in zip(values, weights, seeds.tolist(), strict=True)]
 
 
-def numbered(labels: Sequence[object] | NDArray[np.generic]) -> tuple[Floats, tuple[str, ...]]:
-    """Labels as numbers from 0, and what each number stands for, in sorted order; missing labels are an error.
-
-    >>> numbered(["yes", "no", "yes"])
-    (array([1., 0., 1.]), ('no', 'yes'))
-    """
-    texts = np.array(["" if label is None else str(label) for label in labels])
-    if any(label is None or label != label for label in labels):
-        raise InputError("target: a label is missing")
-    names, numbers = np.unique(texts, return_inverse=True)
-    return numbers.astype(float), tuple(names.tolist())
-
-
 def checked_weights(target: Target, rows: int, classes: int, *, balanced: bool) -> Floats:
     """A target's weights, if it is one for so many rows and classes (0: numbers)."""
     values = target.values
