@@ -25,7 +25,7 @@ some_floats = st.floats(-1e6, 1e6)
 matrices = arrays(np.float64, st.tuples(st.integers(0, 12), st.integers(0, 4)), elements=st.floats(-BIG, BIG))
 
 
-def from_integers(numbers: np.ndarray, exponents: Sequence[int]) -> np.ndarray:
+def from_integers(numbers: np.ndarray, exponents: list[int]) -> np.ndarray:
     """The values that whole numbers stand for; the last axis is that of the columns, each with its exponent."""
     return numbers.astype(np.float64) * np.ldexp(1.0, -np.array(exponents, np.int32))
 
