@@ -214,11 +214,10 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
     columns, preparation = ready(work, table, learner)
     seed, checkpoint = int(session.rng.integers(SEEDS)), checkpoint_of(work, table, np.packbits(known).tobytes())
     hidden = spies.hidden(known, _SPIES, np.random.default_rng([seed, 0])) if parameters.stop else None
-    goes_on, first = spies.StopWhenFalling(hidden) if hidden else lambda _: True, list[Ranking]()
+    goes_on, rankings = spies.StopWhenFalling(hidden) if hidden else lambda _: True, list[Ranking]()
 
     def watched(ranking: Ranking) -> bool:
-        first.append(ranking)
-        del first[1:]  # after the first iteration scores are those of bagging, to compare with
+        rankings.append(ranking)
         return goes_on(ranking)
 
     with session.scope("find"):
@@ -252,7 +251,7 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
         "promotions": promotions_of(ranking),
         "estimates": estimated,
         **learner.importance(found.model.part),
-        **judged(table, work.private, ranking, listed, first[0] if first else None),
+        **judged(table, work.private, ranking, listed, rankings[0] if rankings else None),  # the first: bagging alone
         "file": list_files.RANKING,
     }
 
