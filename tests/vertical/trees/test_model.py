@@ -184,7 +184,7 @@ PARTS: dict[str, tuple[tuple[Any, ...], Any, str]] = {
 
 
 def refused(path: Path, kind: type[Any], text: str) -> None:
-    what = "no part of a model with its trees" if kind is Model else "no part of a model"
+    what = "no part of a model"
     with pytest.raises(InputError, match=text) as caught:
         load(path, kind)
     assert str(caught.value).startswith(f"{path}: is {what}: ")
