@@ -5,7 +5,7 @@ ENGINE ?= shares
 BIN := .venv/bin
 SETUP := .venv/.set-up
 
-.PHONY: setup demo test check lock clean bench-%
+.PHONY: setup demo test test-versions check lock clean bench-%
 
 setup: $(SETUP)
 
@@ -22,6 +22,11 @@ demo: setup
 test: check
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 	$(BIN)/python -m build --no-isolation --wheel --outdir .venv/dist .
+
+# The same under every Python of 3.11, 3.12 and 3.13 that is installed, without what starts processes or runs whole jobs.
+# Others instead: make test-versions TESTS="tests/jobs -n 4"
+test-versions:
+	@$(PYTHON) tests/versions.py $(TESTS)
 
 check: setup
 	$(BIN)/ruff check .

@@ -1,16 +1,16 @@
-"""How long two parties take to find the ids they have in common, beside what the arithmetic alone would take.
+"""How long two parties take to find their common ids, compared with the bare arithmetic.
 
-Each party is a process of its own, linked by mutual TLS, that reads its table as `unpooled join` would. Time
-runs from the moment both are linked until the asker has its matches; it includes starting worker processes, which every
-run does anew. The matches of every run are compared with those of plain sets.
+Each party is its own process, connected by mutual TLS, and reads its table as `unpooled join` would. Time runs from the
+moment both are connected until the asker has its matches. It includes starting worker processes, which every run does
+again. The matches of every run are compared with those of plain sets.
 
-The floor is what blind RSA cannot go below: a signature of every id of both sides, shared out evenly among all cores,
-at the rate of a bare loop of signatures on one core, before and after the run. As in earnest, they are made with
-`gmpy2.powmod_sec`, whose time does not give the key away, and every core is at it at once. Reported beside it: the same
-by `powmod`, which is faster and gives the key's bits away to who shares the machine, with all cores and with one alone.
+The floor is a lower limit for blind RSA: a signature of every id of both sides, divided evenly among all cores, at the
+rate of a bare loop of signatures on one core, before and after the run. As in a real run, signatures are made with
+`gmpy2.powmod_sec`, whose time does not reveal the key, with all cores busy. Reported in addition: the same with
+`powmod`, which is faster and reveals the key's bits to others on the same machine, with all cores and with one.
 
-Memory is that of a party with its worker processes, all their resident pages added up, from before it reads its table
-until it is done; pages that processes share count for each. It is read from /proc, so this runs on Linux only.
+Memory is that of a party with its worker processes: the sum of all resident pages, from before it reads its table until
+it is done; pages that processes share count for each. It is read from /proc, so this runs on Linux only.
 """
 
 from __future__ import annotations

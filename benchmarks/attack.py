@@ -1,16 +1,16 @@
-"""What a curious passive party can tell of the seeker's people, and what an active party reads that deviates.
+"""What a curious passive party can infer about the seeker's people, and what a deviating active party reads.
 
-Credit's rows, the bank with all columns, the telco with columns of noise, so that whatever the telco finds out it has
-from the conversation. Scores are AUCs of the seeker's people against all others; 0.5 is a guess.
+Credit's rows: the bank has all columns, the telco columns of noise, so that everything the telco finds out comes from
+the messages. Scores are AUCs of the seeker's people against all others; 0.5 is a guess.
 
 - `bags`: the telco counts in how many trees a row took part, with `hide_bags = false` and by default
 - `sizes`: it ranks rows by how small the leaves are that they ended in
 - `few known`: it happens to know ten of the seeker's people, and ranks the others by how often they share a leaf with
-  one of those; also told for all who are truly positive
+  one of those; also reported for all who are truly positive
 
-`made_up` is what a bank reads of the telco's table that sends powers of two instead of gradients (`deviating`), in 12
-trees of depth 3: the share of the telco's cells, 3,000 rows (encrypted: 768) of six columns in 32 bins; how many bits
-about a row it was answered, and how many the plan allows.
+`made_up` is what a bank that sends powers of two instead of gradients (`deviating`) reads of the telco's table in 12
+trees of depth 3: the fraction of the telco's cells, 3,000 rows (encrypted: 768) of six columns in 32 bins; how many
+bits about a row it was answered, and how many the plan allows.
 """
 
 from __future__ import annotations

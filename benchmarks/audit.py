@@ -1,8 +1,8 @@
-"""What evidence for an audit costs: time and disk of the same training with and without it, and of an audit of all.
+"""What evidence for an audit costs: time and disk of the same training with and without it, and a full audit.
 
-Two owners of columns and a coordinator learn in threads of this process, so CPU seconds are those of all roles, without
-those of worker processes. The two runs take turns, and the lowest of each counts. The models must be the same. Where
-other programs run beside, the difference of two runs says little: what evidence itself takes is measured in it, too.
+Two owners and a coordinator learn in threads of this process, so CPU seconds are those of all roles, without worker
+processes. The two runs take turns, and the lowest of each counts. The models must be the same. If other programs run on
+the machine, the difference of two runs says little, so the time of recording evidence is also measured directly.
 """
 
 from __future__ import annotations

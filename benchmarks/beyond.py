@@ -1,16 +1,16 @@
-"""What can be said of look-alikes without knowing the truth, and how near it comes, on bank, credit and census.
+"""What can be estimated about look-alikes without the truth, and how accurate it is, on bank, credit and census.
 
 A tenth of the positives is known: at random, or (`biased`) the more likely the higher their value in the first column
 is (age, credit limit, age), by e^1.5 for each standard deviation. A fifth of the known rows are spies. The base is
-LightGBM (50 trees, depth 6), which is quick; with our own trees only `make bench-quality` is measured. Everything is a
-mean over three draws; truth is used to judge, never to estimate. Of each draw:
+LightGBM (50 trees, depth 6), which is fast; our own trees are measured in `make bench-quality`. All figures are means
+over three draws; the truth is used to evaluate, never to estimate. For each draw:
 
-- the share of positives among the unlabelled rows: true, by Elkan and Noto, by best bin, and the upper bound;
-- F of the list of as many rows as best bin suggests, of that which is best by spies' chances, and of the best list;
-- Brier score of VFPU's scores as they are, of chances from spies, and of always saying the share;
-- precision of each promotion: true, and estimated from spies, in ten iterations; when `StopWhenFalling` would have
+- the fraction of positives among the unlabelled rows: true, by Elkan and Noto, by best bin, and the upper bound;
+- F of the list of the length that best bin suggests, of the best list by spies' probabilities, and of the best list;
+- Brier score of VFPU's raw scores, of probabilities from spies, and of always predicting the fraction;
+- precision of each promotion, true and estimated from spies, in ten iterations; when `StopWhenFalling` would have
   stopped, and the precision of all promotions up to there and to the end;
-- precision, recall, F and AUC of the suggested list, corrected by the estimated share, beside the true ones;
+- precision, recall, F and AUC of the suggested list, corrected by the estimated fraction, beside the true ones;
 - precision of the first rows, with a fifth of the known rows hidden as spies and without;
 - whether known rows look unlike the top of the unlabelled ones.
 """

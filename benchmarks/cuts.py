@@ -1,15 +1,14 @@
-"""Parties as threads that run what `unpooled join` and `unpooled resume` run, one of them cut off at a chosen point.
+"""Parties as threads that run the code of `unpooled join` and `unpooled resume`, one of them cut off at a chosen point.
 
-A cut is the end of a process by `kill -9`: from there on the party sends nothing and writes nothing, whatever its
-`except` and `finally` clauses try, and its peers see a lost connection. Everything that a party does to the world
-outside is an event, numbered for each party: changes of files below the run's folder (an audit hook sees them), lines
-of its ledger, and messages. What its own thread does is counted apart from the lines that arriving messages of a peer
-add to its ledger, in that peer's thread here as in a thread of the transport elsewhere, so that a number means the same
-in each run.
+A cut is the end of a process by `kill -9`: from then on the party sends and writes nothing, whatever its `except` and
+`finally` clauses try, and its peers see a lost connection. Everything that a party does to the outside world is an
+event, numbered per party: file changes below the run folder (seen by an audit hook), lines of its ledger, and messages.
+Events of its own thread are counted apart from the ledger lines of arriving messages, which are written in the peer's
+thread here, as in a transport thread elsewhere, so that a number means the same in each run.
 
-A point is where a cut comes: before an event, and after a message. After any other event is before the next one. A
-line of a ledger is not cut off before it but in its midst, and a file that is about to get its name is left half
-written: whoever mends that stands where it would stand had the cut come before.
+A point is where a cut happens: before an event, and after a message. After any other event is before the next one. A
+ledger line is cut in its middle, and a file that is about to get its name is left half written: repairing that leads to
+the same state as a cut before it.
 """
 
 from __future__ import annotations
@@ -31,9 +30,10 @@ from unpooled import atomic
 from unpooled.data.sources import TableSettings
 from unpooled.errors import PeerLost
 from unpooled.jobs import preflight, work
-from unpooled.jobs.kinds import Result
+from unpooled.jobs.checks import checked
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
+from unpooled.jobs.work import Result
 from unpooled.ledger import Ledger
 from unpooled.run import folder as run_folder
 from unpooled.run.conversation import Linked, take_part
@@ -110,7 +110,8 @@ class Attempt:
 
     def _as_a_person_would(self, party: str) -> Result:
         """What `unpooled join` does, or `unpooled resume` in a folder where a run has begun."""
-        home, private = self.root / party, self.privates[party]
+        home, job = self.root / party, checked(self.plan, party, self.privates[party])
+        peers = tuple(peer for peer in self.plan.parties if peer != party)
         resume = (home / run_folder.PLAN).exists()
         if resume:
             run_folder.private_path(home)
@@ -119,10 +120,10 @@ class Attempt:
             run_folder.keep_private(home, home.parent / f"{party}.toml")
 
         def ready() -> Linked:
-            preflight.rehearse(self.plan, party, private)
-            return lambda mailbox: Line(self, mailbox)
+            preflight.preflight(job)
+            return lambda ledger: Line(self, Mailbox(party, peers, ledger))
 
-        return take_part(self.plan, party, private, home, ready, resume=resume)
+        return take_part(job, home, ready, resume=resume)
 
     # Events
 

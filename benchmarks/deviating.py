@@ -1,7 +1,7 @@
 """An active party that makes up its gradients: how much of a passive party's table it reads in the trees of a plan.
 
-The telco is honest, with the limits that every party has. The bank sends messages that the telco accepts, and instead
-of gradients powers of two, another one for each row: a sum over a bin then says which of these rows are in it.
+The telco is honest, with the limits that every party has. The bank sends messages that the telco accepts, but powers of
+two instead of gradients, a different one for each row: a sum over a bin then says which of these rows are in it.
 """
 
 from __future__ import annotations

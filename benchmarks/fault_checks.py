@@ -1,4 +1,4 @@
-"""What must hold after a cut and after the run that was resumed, beside a run that nothing disturbed."""
+"""What must hold after a cut and after the resumed run, compared with an undisturbed run."""
 
 from __future__ import annotations
 

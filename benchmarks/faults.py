@@ -1,11 +1,12 @@
-"""Jobs of every kind with small tables, each party cut off at every point, resumed, and compared with the whole run.
+"""Small jobs of every kind, each party cut off at every point, resumed, and compared with an undisturbed run.
 
-The points are those of `cuts`: before and after every message, before every change of a file, in the midst of every
-line of a ledger and of every new file. The parties run the code of `unpooled join` and `unpooled resume`, and
-talk in memory. What is compared is in `fault_checks`: lists, rankings, predictions, models, ledgers, counts of what was
-answered, and that nothing is left over. For every tenth point the resumed run is cut off as well, elsewhere.
+The points are those of `cuts`: before and after every message, before every file change, within every line of a ledger
+and every new file. The parties run the code of `unpooled join` and `unpooled resume`, and communicate in memory.
+`fault_checks` compares lists, rankings, predictions, models, ledgers and counts of what was answered, and checks that
+nothing is left over. For every tenth point the resumed run is cut off as well, elsewhere.
 
-`--every N` tries each N-th point only, and says nothing of the bars; `--processes N` takes so many, else one a core.
+`--every N` tries only each N-th point, and does not judge the bars; `--processes N` sets the number of processes, by
+default one per core.
 """
 
 from __future__ import annotations

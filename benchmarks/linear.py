@@ -1,19 +1,19 @@
 """What an epoch of a linear model costs: CPU seconds of all roles, seconds, and bytes between each two parties.
 
 25,000 rows; the bank has the labels of two classes and 30 columns, the telco 30 more. Settings are the defaults, so
-that there are 25 batches; an epoch is a pass over all of them and the loss at its end. All roles are threads of this
-process, and CPU seconds include worker processes. An epoch is measured from the end of the one before, so that the
-first one, which pays for keys, tables, worker processes and for opening the columns, is reported by itself. Ways take
-turns, and figures are medians. `shares` and `paillier` must leave the weights that `plain` leaves.
+there are 25 batches; an epoch is a pass over all of them and the loss at its end. All roles are threads of this
+process, and CPU seconds include worker processes. An epoch is measured from the end of the previous one; the first one,
+which includes keys, tables, worker processes and opening the columns, is reported separately. Ways take turns, and
+figures are medians. `shares` and `paillier` must leave the same weights as `plain`.
 
-`final` is `shares` with weights that are revealed at the end alone. There is no loss and nothing to tell epochs apart
-by, so that what an epoch takes is a difference: of a run of several and a run of one.
+`final` is `shares` with weights that are revealed only at the end. There is no loss that marks the end of an epoch, so
+an epoch is the difference between a run of several epochs and a run of one.
 
-The floor of `paillier` is what its two steps take at least: each row's residual is encrypted once at each of the two
-parties, and multiplied with each of the other party's columns and added up. An encryption counts what one takes here on
-one core, with noise from the table; a multiplication what it takes in the cheapest way that the library has, a sum over
-a whole batch by heaps: one modular multiplication for each digit of a number of 16 bits, and the heaps' own. The loss,
-whose residuals are encrypted once more, packing, masks, decryption and messages are not in it.
+The floor of `paillier` is the least that its two steps take: each row's residual is encrypted once at each of the two
+parties, and multiplied with each of the other party's columns and summed. An encryption counts as what one takes here
+on one core, with noise from the table; a multiplication as what the library's cheapest way takes, a sum over a whole
+batch by buckets: one modular multiplication for each digit of a 16-bit number, and those of the buckets. The loss,
+whose residuals are encrypted once more, packing, masks, decryption and messages are not included.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from rich.console import Console
 
+from unpooled import control
 from unpooled.arrays import Floats
 from unpooled.ledger import Record
 from unpooled.run.simulate import simulate_roles
@@ -44,6 +45,7 @@ from unpooled.secure.paillier.sums import _best_digit, _weighted_sum
 from unpooled.secure.product import finish, serve
 from unpooled.session import Session
 from unpooled.vertical.inputs import Columns
+from unpooled.vertical.linear import messages
 from unpooled.vertical.linear.descent import batches
 from unpooled.vertical.linear.fitting import LinearParameters, Target, fit, help_fit
 from unpooled.vertical.linear.messages import NextEpoch
@@ -57,6 +59,7 @@ EPOCHS = {"plain": 6, "shares": 6, "final": 6, "paillier": 2}
 TURNS = {"plain": 3, "shares": 3, "final": 3, "paillier": 1}
 ENCRYPTIONS, SUMS, RATE_TURNS = 200, 4, 9
 SHARES_BAR, PAILLIER_BAR = 20.0, 2.0  # times plain, times the floor
+_NOT_PRODUCTS = control.KINDS | set(vars(messages))
 
 Way = Literal["plain", "shares", "final", "paillier"]
 
@@ -162,7 +165,7 @@ def sent_by(ledgers: Mapping[str, Record]) -> Counter[str]:
     sizes: Counter[str] = Counter()
     for party, record in ledgers.items():
         for entry in record.entries:
-            if entry.way == "sent" and entry.kind.startswith("secure.") and entry.scope != "seeds":
+            if entry.way == "sent" and entry.kind not in _NOT_PRODUCTS and entry.scope != "seeds":
                 sizes[f"{party} to {entry.peer}"] += entry.bytes
     return sizes
 

@@ -1,21 +1,20 @@
 """What secure products cost: CPU seconds of all roles together, seconds, and bytes between each two parties.
 
-The products are those that a tree of 6 levels asks for: g and h of 16 bits and a sign at the bank, 12 columns of 32
-bins at the telco. A level asks about one of each two siblings, since the other follows by subtraction: 1, 1, 2, 4, 8
-and 16 nodes, and from the second level on about half of the rows lie outside all of them. g and h have a name, so that
-they are prepared once per tree. Every way of doing it is given the same trees, and must give the sums that a bare loop
-gives.
+The products are those of a tree of 6 levels: g and h of 16 bits and a sign at the bank, 12 columns of 32 bins at the
+telco. A level asks about one of each two siblings, since the other follows by subtraction: 1, 1, 2, 4, 8 and 16 nodes,
+and from the second level on about half of the rows are outside all of them. g and h have a name, so that they are
+prepared once per tree. Every way gets the same trees, and must give the sums of a bare loop.
 
-A run is a few trees in a row, with all roles as threads. The first tree pays for keys, tables and worker processes and
-is reported by itself; each other one is measured from the end of the one before. Runs of different ways take turns, and
-figures are medians. CPU seconds include worker processes. Bytes are those of all messages about products; what the
-first tree sends comes from a run of that tree alone, and what each other one sends is the difference, shared out.
+A run is a few trees in a row, with all roles as threads. The first tree includes keys, tables and worker processes and
+is reported separately; each other one is measured from the end of the previous one. Runs of different ways take turns,
+and figures are medians. CPU seconds include worker processes. Bytes are those of all messages about products; those of
+the first tree come from a run of that tree alone, those of each other one are an equal part of the difference.
 
-`shares` is measured in four ways: the rows moved into the telco's order (`moved`, which the bars are about); the same,
+`shares` is measured in four ways: the rows moved into the telco's order (`moved`, for which the bars are); the same,
 with a whole tree's random numbers dealt at its beginning (`ahead`); with a name for the bins as well, so that they can
-be opened once for all trees and the engine chooses for each level (`named`); and with nodes that the telco is not told
-(`hidden`). The last two hold the bins as a matrix of zeros and ones and are left out where memory is short. Trees of a
-forest grow in step, a batch of calls for each level of all: `together` is such a batch of trees, by the tree.
+be opened once for all trees and the engine chooses for each level (`named`); and with nodes hidden from the telco
+(`hidden`). The last two hold the bins as a matrix of zeros and ones and are left out if memory is short. Trees of a
+forest grow in lockstep, with a batch of calls for each level of all: `together` is such a batch of trees, per tree.
 """
 
 from __future__ import annotations
@@ -40,6 +39,7 @@ from gmpy2 import mpz
 from numpy.typing import NDArray
 from rich.console import Console
 
+from unpooled import control
 from unpooled.arrays import Ints, Ints32
 from unpooled.ledger import Record
 from unpooled.run.simulate import simulate_roles
@@ -208,7 +208,7 @@ def sent_by(ledgers: Mapping[str, Record]) -> Counter[str]:
     sizes: Counter[str] = Counter()
     for party, record in ledgers.items():
         for entry in record.entries:
-            if entry.way == "sent" and entry.kind.startswith("secure.") and entry.scope != "seeds":
+            if entry.way == "sent" and entry.kind not in control.KINDS and entry.scope != "seeds":
                 sizes[f"{party} to {entry.peer}"] += entry.bytes
     return sizes
 

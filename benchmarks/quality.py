@@ -1,15 +1,15 @@
-"""How good look-alikes are: the share of true positives among those that rank first, on bank, credit and census.
+"""How good look-alikes are: the fraction of true positives among the first ranks, on bank, credit and census.
 
-A random tenth of the positives is known, all other rows are unlabelled, and all rows take part. Columns are in one
-place, which gives the very ranking that parties get together. `vfpu` is Algorithm 3-1 with its defaults (M = 5, T = 10,
-θ = 0.02) and `gbdt` as its base: 50 trees of depth 3, for bags are small. The others have the same base: `naive`,
-`bagging` (50 bags), both readings of `two-step`, and Elkan and Noto's method, which ranks by a naive model without
-balance. `random` is the share of positives among the unlabelled rows. Figures are means over five draws of known
-positives.
+A random tenth of the positives is known, all other rows are unlabelled, and all rows take part. Columns are pooled,
+which gives exactly the ranking of a federated search. `vfpu` is Algorithm 3-1 of the VFPU paper with its defaults (M =
+5, T = 10, θ = 0.02) and `gbdt` as its base: 50 trees of depth 3, because bags are small. The others have the same base:
+`naive`, `bagging` (50 bags), both forms of `two-step`, and Elkan and Noto's method, which ranks by a naive model
+without balancing. `random` is the fraction of positives among the unlabelled rows. Figures are means over five draws of
+known positives.
 
-Trees see only the rows of a bag (`hide_bags = false`), which is faster. By default rows outside come along with weight
-zero, and `min_rows` counts them: `--hidden` measures that. `--quick` takes one draw, `--sets` and `--methods` some
-only, and `--beside` adds variants of VFPU, in the draws of negatives or in the base.
+Trees see only the rows of a bag (`hide_bags = false`), which is faster. By default rows outside a bag take part with
+weight zero, and `min_rows` counts them: `--hidden` measures that. `--quick` takes one draw, `--sets` and `--methods`
+select some, and `--beside` adds variants of VFPU, in the draws of negatives or in the base.
 """
 
 from __future__ import annotations

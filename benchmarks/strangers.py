@@ -1,21 +1,20 @@
-"""What strangers can do to a party in the midst of a job: 20,000 connections of each kind, and the job goes on.
+"""What strangers can do to a party during a job: 20,000 connections of each kind, and the job continues.
 
-A `train` job on example data, every party a process of its own, linked by TLS. Once the active party is learning,
+A `train` job on example data, every party in its own process, connected by TLS. Once the active party is learning,
 another process opens connections to its address, of one kind in each run:
 
 - `close`: connects and hangs up
-- `reset`: the same, with a reset instead of a farewell
+- `reset`: the same, with a reset instead of an orderly close
 - `garbage`: a few hundred random bytes
 - `http`: a request for a web page
-- `half`: the first words of a TLS handshake, then silence
+- `half`: the beginning of a TLS handshake, then silence
 - `idle`: nothing at all
 
-Those that say nothing more stay open until the party hangs up on them. The flood shares the machine's cores with the
-parties, so it is paced: spread evenly over three fifths of the time that learning takes without it, at a lower
-priority. Its own CPU seconds are told apart from those of the parties. `job_slowdown` is learning time under the
-flood, from its first connection to the end of the job, over that of an undisturbed run just before; the worst kind
-counts. A kind is survived if all its connections were made while the job went on, and the job ended with the same
-result at every party.
+Silent connections stay open until the party hangs up on them. The flood shares the machine's cores with the parties, so
+it is paced: spread evenly over three fifths of the time that learning takes without it, at a lower priority. Its own
+CPU seconds are reported apart from those of the parties. `job_slowdown` is the learning time under the flood, from its
+first connection to the end of the job, over that of an undisturbed run just before; the worst kind counts. A kind is
+survived if all its connections were made while the job ran, and the job ended with the same result at every party.
 """
 
 from __future__ import annotations

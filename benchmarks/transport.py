@@ -1,13 +1,13 @@
-"""How fast messages pass between two processes, beside a bare TLS socket between two processes in the same run.
+"""How fast messages pass between two processes, compared with a bare TLS socket in the same run.
 
-Ours is all that a protocol pays for: encoding, both ledgers, TLS, two threads, decoding. The bare socket moves the same
-bytes under the same mutual TLS and does nothing else. The two take turns, so that both see the same machine; each bar
-is the median of the turns' ratios.
+Ours includes everything that a protocol pays for: encoding, both ledgers, TLS, two threads, decoding. The bare socket
+moves the same bytes under the same mutual TLS and does nothing else. The two take turns, so that both see the same
+machine; each bar is the median of the turns' ratios.
 
-Round trips take turns one by one, as they come in a protocol: one, and then something else. In a tight loop of nothing
-but round trips the bare socket gains much more from warm caches and from its two processes sharing a core than our
-threads do; that ratio is reported too, as `tight_loop_roundtrip_vs_tls`, without a bar. CPU seconds are of both
-processes, of ours and of the bare socket's.
+Round trips take turns one by one, as in a protocol: one, and then something else. In a tight loop of only round trips
+the bare socket gains much more from warm caches and from its two processes sharing a core than our threads do; that
+ratio is reported too, as `tight_loop_roundtrip_vs_tls`, without a bar. CPU seconds are of both processes, of ours and
+of the bare socket's.
 """
 
 from __future__ import annotations

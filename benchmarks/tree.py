@@ -1,29 +1,29 @@
 """What a tree costs: CPU seconds of all roles together, seconds, messages and bytes between each two parties.
 
-The bank and the telco have 12 columns of random numbers each. All columns bear upon the bank's two classes, so that
-trees are as full as `min_rows` lets them be. Trees are those of `xgb` with its defaults: depth 6, 32 bins, `min_rows`
-10. They grow one after the other, as in any boosting, with all roles as threads. Every run must give the very scores
-that pooled columns give, or else everything ends.
+The bank and the telco have 12 columns of random numbers each. All columns affect the bank's two classes, so that trees
+are as full as `min_rows` allows. Trees are those of `xgb` with its defaults: depth 6, 32 bins, `min_rows` 10. They grow
+one after the other, as in any boosting, with all roles as threads. Every run must give exactly the scores of pooled
+columns, otherwise the benchmark stops.
 
-A tree is measured from the moment at which it begins to grow to that at which the next one does, so that whatever
-happens between two trees counts. The first one pays for keys, tables, bins and worker processes and is reported by
-itself; the last one is left out. Figures are medians, and CPU seconds include worker processes. Messages, bytes and
-rounds are those of a tree on average; a round is once that the bank turns from telling somebody to hearing from them.
+A tree is measured from the moment it begins to grow until the next one does, so that everything between two trees
+counts. The first one includes keys, tables, bins and worker processes and is reported separately; the last one is left
+out. Figures are medians, and CPU seconds include worker processes. Messages, bytes and rounds are averages per tree; a
+round is counted each time the bank switches from sending to receiving.
 
-Where somebody else's work shares a core with us, as on a rented machine, everything takes up to twice as long, for
-milliseconds or for minutes, and CPU seconds count that too. So the same ten small pooled trees grow before and after
-each run that is kept on one core; `slowed` is how much longer these took, each compared with the fastest twentieth of
-its likes in the whole benchmark. `cpu_seconds`, also of what stands beside, are divided by that, and so are the bars;
-`measured_cpu_seconds`, and `bars_as_measured`, are not. Where nothing disturbs, the two are the same.
+If other work shares a core with us, as on a rented machine, everything takes up to twice as long, for milliseconds or
+for minutes, and CPU seconds include that. So the same ten small pooled trees grow before and after each run that is
+kept on one core; `slowed` is how much longer these took, each compared with the fastest twentieth of its kind in the
+whole benchmark. `cpu_seconds`, also of the comparisons, are divided by that, and so are the bars;
+`measured_cpu_seconds`, and `bars_as_measured`, are not. On an idle machine the two are the same.
 
 Threads of one Python process take turns on the interpreter, and being woken on another core costs each of them up to
 half as much again. So, where the system can, they are kept on one core, except with `paillier`, whose worker processes
 use all; `..._all_cores` are figures without that.
 
-Beside it: the same with the engine `plain`; pooled; with `min_rows` 1; with all roles as processes that talk over TLS;
-and a tree of LightGBM of that shape from the pooled columns, once its bins are made, on one thread.
+Compared: the same with the engine `plain`; pooled; with `min_rows` 1; with all roles as processes that communicate over
+TLS; and a tree of LightGBM of that shape from the pooled columns, once its bins are made, on one thread.
 
-In lock-step ten models for ten targets grow together and share each round; what a tree takes is a tenth of it.
+In lockstep ten models for ten targets grow together and share each round; the cost of a tree is a tenth of it.
 """
 
 from __future__ import annotations

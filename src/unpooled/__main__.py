@@ -1,4 +1,4 @@
-"""So that `python -m unpooled` is the command."""
+"""Makes `python -m unpooled` run the command."""
 
 from unpooled.cli import main
 

@@ -1,4 +1,4 @@
-"""The array types that the package uses, by name."""
+"""Names for the array types that the package uses."""
 
 from __future__ import annotations
 

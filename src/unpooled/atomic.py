@@ -1,6 +1,6 @@
-"""Files appear whole or not at all, after a power cut too: written under a temporary name beside, then renamed.
+"""Files are written whole or not at all, also across a power cut: under a temporary name first, then renamed.
 
-Whatever this package writes is for its owner alone: files have the mode 0600, and folders 0700.
+Only the owner can read what this package writes: files have the mode 0600, folders 0700.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from unpooled.errors import InputError
+
 OWNER_ONLY = 0o600
 OWNER_ENTERS = 0o700
 _UNFINISHED = ".unfinished"
@@ -18,9 +20,9 @@ _UNFINISHED = ".unfinished"
 
 @contextmanager
 def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
-    """Yield a temporary path; when the block ends well it takes `path`'s place, otherwise it is removed.
+    """Yield a temporary path; if the block succeeds it replaces `path`, otherwise it is removed.
 
-    A file that is to be `lasting` is on the disk by then, and not only on its way there.
+    A `lasting` file is flushed to the disk first.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -41,21 +43,21 @@ def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            error.filename = str(path)  # of a full disk too it is said which file had no room
+            error.filename = str(path)  # so that also a full disk names the file
         raise
     if lasting:
         flush_folder(path.parent)
 
 
 def remove_unfinished(*folders: Path) -> None:
-    """Remove what a process that was killed had not finished, from folders into which nobody else writes now."""
+    """Remove temporary files of a killed process, from folders that nobody else writes to now."""
     for folder in folders:
         for path in folder.glob(f".*{_UNFINISHED}"):
             path.unlink(missing_ok=True)
 
 
 def flush_folder(folder: Path) -> None:
-    """Put the names in a folder on the disk, where the system knows how to."""
+    """Flush a folder's entries to the disk, where the system can."""
     with suppress(OSError):
         _flush(folder, os.O_RDONLY)
 
@@ -69,23 +71,32 @@ def _flush(path: Path, flags: int) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, with those above it, that its owner alone enters; one that is there already stays as it is."""
+    """Make a folder and its parents, for the owner only; an existing folder stays as it is."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(mode=OWNER_ENTERS, exist_ok=True)
 
 
 def close_folder(folder: Path) -> None:
-    """Let nobody but its owner enter a folder, which is made if need be."""
+    """Make a folder if needed, and restrict it to its owner."""
     make_folder(folder)
     folder.chmod(OWNER_ENTERS)
 
 
 def owner_only(path: str, flags: int) -> int:
-    """For `open(..., opener=owner_only)`: a file that grows line by line, for its owner alone, also if it is there."""
+    """For `open(..., opener=owner_only)`: a file for the owner only, also if it exists already."""
     handle = os.open(path, flags, OWNER_ONLY)
     Path(path).chmod(OWNER_ONLY)
     return handle
+
+
+@contextmanager
+def naming(path: Path, what: str = "written") -> Iterator[None]:
+    """Let errors such as a full disk, or a folder that is gone, name the file."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be {what}: {error.strerror}") from error
 
 
 def write_text(path: Path, text: str) -> None:

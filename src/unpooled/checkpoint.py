@@ -1,8 +1,8 @@
-"""Checkpoints: what a party keeps on its own disk, so that a job that was interrupted can go on where it stood.
+"""Checkpoints: what a party keeps on its own disk, so that an interrupted job can be resumed.
 
 A notebook has numbered pages of arrays; a page is written whole or not at all, and never changed. A last page that
-cannot be read, as a power cut may leave one, counts as not written. What may be kept are results. Keys, masks and seeds
-may not: a job that goes on makes new keys and masks, and its seed is where the party's private settings are.
+cannot be read, as after a power cut, counts as not written. Only results are kept, never keys, masks or random seeds: a
+resumed job makes new keys and masks, and the random seed of its draws is kept with the party's private settings.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -21,7 +21,6 @@ import json
 import shutil
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -33,13 +32,13 @@ from unpooled.errors import InputError
 
 FORMAT = 2
 _HEADER = "header.json"
-_one_reads = threading.Lock()  # numpy has Python parse headers, which in Python 3.11 fails now and then in threads
+_one_reads = threading.Lock()  # numpy has Python parse headers, which sometimes fails in threads with Python 3.11
 
 Page = dict[str, NDArray[np.generic]]
 
 
 class Notebook:
-    """The pages in a folder, which is made with the first one."""
+    """The pages in a folder, which is created with the first page."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -53,7 +52,7 @@ class Notebook:
     def write(self, **arrays: NDArray[np.generic]) -> None:
         """Add a page."""
         path = self._path(len(self))
-        with naming(path, "written"):
+        with atomic.naming(path, "written"):
             if not len(self):
                 _make_folder(self.folder)
             with atomic.replacing(path) as temporary, temporary.open("wb") as file:
@@ -61,9 +60,9 @@ class Notebook:
         self._length += 1
 
     def read(self, number: int) -> Page:
-        """One page, from 0 on."""
+        """One page, counted from 0."""
         path = self._path(number)
-        with naming(path, "read"):
+        with atomic.naming(path, "read"):
             content = path.read_bytes()
         page = _page_in(content)
         if page is None:
@@ -74,15 +73,15 @@ class Notebook:
         return map(self.read, range(len(self)))
 
     def keep_first(self, length: int) -> None:
-        """Take out all pages but the first so many, the last one first."""
+        """Remove all pages after the first `length`, the last one first."""
         self._length = min(len(self), length)
         for path in sorted(self.folder.glob("page-*.npz"), reverse=True):
             if path.name >= self._path(len(self)).name:
-                with naming(path, "removed"):
+                with atomic.naming(path, "removed"):
                     path.unlink()
 
     def _is_whole(self, number: int) -> bool:
-        with naming(self._path(number), "read"):
+        with atomic.naming(self._path(number), "read"):
             return _page_in(self._path(number).read_bytes()) is not None
 
     def _path(self, number: int) -> Path:
@@ -94,29 +93,20 @@ def _page_in(content: bytes) -> Page | None:
     try:
         with _one_reads, np.load(io.BytesIO(content), allow_pickle=False) as page:
             return dict(page)
-    except Exception:  # whatever zipfile and numpy make of bytes that are no page: there are many ways
+    except Exception:  # zipfile and numpy raise many classes of errors for damaged bytes
         return None
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder that its owner alone reads, and that is there after a power cut."""
+    """Make a folder for the owner only that survives a power cut."""
     atomic.make_folder(folder)
     atomic.flush_folder(folder.parent)
 
 
-@contextmanager
-def naming(path: Path, what: str) -> Iterator[None]:
-    """Let errors such as a full disk, or a folder that is gone, name the file."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{path}: this part of a checkpoint cannot be {what}: {error.strerror}") from error
-
-
 def open_checkpoint(folder: Path, party: str, about: Mapping[str, str], *, resume: bool) -> Path:
-    """The folder of a party's checkpoint, a new one, or to resume the one that is there if it is about the same.
+    """The folder of a party's checkpoint: a new one or, to resume, the existing one if it is about the same job.
 
-    `about` are digests and versions by name; if one has changed, the error says which.
+    `about` has digests and versions by name; if one has changed, the error says which.
     """
     header = {"format": str(FORMAT), **about}
     if resume and (folder / _HEADER).exists():
@@ -125,15 +115,15 @@ def open_checkpoint(folder: Path, party: str, about: Mapping[str, str], *, resum
         except (OSError, ValueError):
             written = None
         if not isinstance(written, dict):
-            raise InputError(f"{party}: {folder / _HEADER}: cannot be read, so the run cannot be resumed")
-        if changed := [name for name in {**header, **written} if header.get(name) != written.get(name)]:
             raise InputError(
-                f"{party}: the run cannot be resumed: since then there is another {' and another '.join(changed)}; "
-                "begin a new run"
+                f"{party}: {folder / _HEADER}: cannot be read, so the run cannot be resumed; begin a new run"
             )
+        if changed := [name for name in {**header, **written} if header.get(name) != written.get(name)]:
+            what = " and the ".join(changed)
+            raise InputError(f"{party}: the run cannot be resumed: the {what} changed since it began; begin a new run")
         return folder
     shutil.rmtree(folder, ignore_errors=True)
-    with naming(folder / _HEADER, "written"):
+    with atomic.naming(folder / _HEADER, "written"):
         _make_folder(folder)
         atomic.write_text(folder / _HEADER, json.dumps(header) + "\n")
     return folder

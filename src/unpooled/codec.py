@@ -8,14 +8,14 @@ annotation                  bytes (all numbers little-endian)
 ``float``                   8 bytes
 ``str``, ``bytes``          length u32, then UTF-8 or the bytes
 ``T | None``                1 byte, 0 or 1, then T
-``tuple[int, ...]``         count u32, width u32, then count numbers of that width (ciphertexts travel so)
+``tuple[int, ...]``         count u32, width u32, then count numbers of that width (for ciphertexts)
 ``tuple[T, ...]``           count u32, then each T
 ``NDArray[dtype]``          dimensions u8, each u64, zeros up to a multiple of 16, then the raw array
 a message class             its fields in order
 ==========================  =====================================================================
 
-Reading follows the declaration, so nothing nests deeper than declared, and every count is compared with the bytes
-that are really there before anything is allocated.
+Decoding follows the declaration, so nothing nests deeper than declared, and every count is compared with the bytes
+that are there before anything is allocated.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ DTYPES = {
 
 
 class Fault(WireError):
-    """What is wrong with a value; `path` says where in a message, and grows on the way out, so that it costs nothing
-    while all goes well."""
+    """What is wrong with a value; `path` says where in the message, and is built only while the error propagates."""
 
     def __init__(self, text: str, path: str = "") -> None:
         super().__init__(f"{path}: {text}" if path else text)
@@ -60,7 +59,7 @@ class Fault(WireError):
 
 
 class Writer:
-    """Collects a frame as parts; large arrays stay where they are, as views."""
+    """Collects the parts of a frame; large arrays are views, not copies."""
 
     def __init__(self) -> None:
         self.parts: list[bytes | bytearray | memoryview] = [bytearray()]
@@ -80,7 +79,7 @@ class Writer:
 
 
 class Reader:
-    """Reads a frame from front to back; asking for more than there is raises."""
+    """Reads a frame from front to back; reading past its end raises."""
 
     __slots__ = ("data", "end", "position")
 
@@ -108,14 +107,16 @@ class Reader:
     def flag(self) -> bool:
         byte = self.take(1)[0]
         if byte > 1:
-            raise Fault(f"{byte} is neither 0 nor 1")
+            raise Fault(f"{byte} is not a truth value, 0 or 1")
         return byte == 1
 
 
 @dataclass(frozen=True)
 class Codec:
-    """How one type is written and read; `smallest`: the fewest bytes a value takes, `depth`: how deep it nests,
-    `largest`: the most bytes a value takes, None where its length is open."""
+    """How one type is written and read.
+
+    `smallest` and `largest` are the fewest and the most bytes of a value (None: no limit), `depth` is its nesting.
+    """
 
     write: Callable[[Writer, Any], None]
     read: Callable[[Reader], Any]
@@ -226,7 +227,7 @@ def _read_ints(reader: Reader) -> tuple[int, ...]:
 
 def _tuple_of(item: Codec) -> Codec:
     if not item.smallest:
-        raise TypeError("a tuple of messages without fields does not travel: its length could not be checked")
+        raise TypeError("a tuple of messages without fields cannot be sent: its length could not be checked")
 
     def write(out: Writer, value: Any) -> None:
         if type(value) is not tuple:
@@ -283,11 +284,11 @@ def _check_shape(shape: tuple[int, ...]) -> None:
 
 def _array_of(dtype: np.dtype[Any]) -> Codec:
     if dtype not in DTYPES:
-        raise TypeError(f"arrays of {dtype} do not travel")
+        raise TypeError(f"arrays of {dtype} cannot be sent")
     stored = dtype if sys.byteorder == "little" else dtype.newbyteorder("<")
 
     def write(out: Writer, value: Any) -> None:
-        if type(value) is not np.ndarray:  # a masked array would travel without its mask
+        if type(value) is not np.ndarray:  # a masked array would be sent without its mask
             raise _wrong(f"an array of {dtype}", value)
         if value.dtype is not dtype and value.dtype != dtype:
             raise Fault(f"expected an array of {dtype}, got an array of {value.dtype}")
@@ -313,7 +314,7 @@ def _array_of(dtype: np.dtype[Any]) -> Codec:
             flat = np.frombuffer(data, stored)
             return flat if len(shape) == 1 and stored is dtype else flat.reshape(shape).astype(dtype, copy=False)
         except ValueError as error:
-            raise Fault("not a possible shape") from error
+            raise Fault("impossible shape") from error
 
     return Codec(write, read, 1)
 
@@ -341,7 +342,7 @@ def codec_for(annotation: Any) -> Codec:
         return Codec(_write_ints, _read_ints, 8, 1) if arguments[0] is int else _tuple_of(codec_for(arguments[0]))
     if origin is np.ndarray:
         return _array_of(np.dtype(get_args(arguments[1])[0]))
-    raise TypeError(f"{annotation} does not travel; see unpooled.codec for what does")
+    raise TypeError(f"{annotation} cannot be sent; see unpooled.codec for the types that can")
 
 
 def fields_codec(cls: type) -> Codec:

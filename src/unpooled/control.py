@@ -1,4 +1,4 @@
-"""The messages that are about the conversation itself."""
+"""Control messages: those about the conversation itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LONGEST = 500
 
 
 def spoken(text: str) -> str:
-    """What a peer said, fit to be shown and passed on: one printable line of bounded length."""
+    """A peer's text, safe to show: one printable line of bounded length."""
     return "".join(letter if letter.isprintable() else " " for letter in text[:_LONGEST])
 
 
@@ -43,4 +43,4 @@ class Working:
 
 
 KINDS = frozenset(map(kind_of, (PlanOffer, Abort, Goodbye, Waiting, Working)))
-"""Every job has these."""
+"""The control messages, which every job has."""

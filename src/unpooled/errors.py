@@ -1,4 +1,4 @@
-"""Everything that can go wrong, as one tree.
+"""All exceptions, as one tree.
 
 ::
 
@@ -9,18 +9,18 @@
     ├── RefusedError         this party's policy does not allow what is asked
     ├── CertificateError     a key or certificate is missing, wrong, expired or revoked
     ├── WireError            bytes that are not a message
-    ├── LedgerError          a ledger is broken or cannot be written
+    ├── LedgerError          a ledger is damaged or cannot be written
     ├── WorkerLost           a worker process of this party ended before its work was done
-    ├── JobFailed            a job ended badly at one or more parties: the original error comes first
-    ├── ProtocolError        a peer sent a well-formed message that has no place here
-    └── PeerError            the conversation ended because of somebody else
-        ├── PeerFailed       the peer said that it failed
-        ├── PeerLost         the connection broke, or never came about
+    ├── JobFailed            a job failed at one or more parties: the original error comes first
+    ├── ProtocolError        a peer sent a well-formed message that the protocol does not allow here
+    └── PeerError            the conversation ended because of another party
+        ├── PeerFailed       the peer reported that it failed
+        ├── PeerLost         the connection broke, or was never established
         ├── PeerSilent       nothing arrived within the timeout
-        └── Deadlock         everybody waits for somebody (memory transport only)
+        └── Deadlock         parties wait for each other in a circle (memory transport only)
 
-When a party fails, its peers are told. An error's text may name columns, rows or files, so peers are told the text only
-of errors whose class says `shareable`; of all others they are told the class.
+When a party fails, its peers are told. An error's text may name columns, rows or files, so peers are told the text
+only of errors whose class is `shareable`; of all others they are told the class.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Literal
 
 
 class UnpooledError(Exception):
-    """The root of the tree: catch this to catch everything that unpooled raises on purpose."""
+    """The base class of all errors that unpooled raises on purpose."""
 
     shareable = False
 
@@ -43,7 +43,7 @@ class PlanError(UnpooledError):
 
 
 class PlanMismatch(PlanError):
-    """The parties did not start from the same plan."""
+    """The parties' plans differ."""
 
     shareable = True
 
@@ -59,13 +59,13 @@ class CertificateError(UnpooledError):
 
 
 class WireError(UnpooledError):
-    """Bytes arrived that are not a message, or a value cannot travel."""
+    """Bytes arrived that are not a message, or a value cannot be sent."""
 
     shareable = True
 
 
 class LedgerError(UnpooledError):
-    """A ledger is broken, or cannot be written."""
+    """A ledger is damaged, or cannot be written."""
 
 
 class WorkerLost(UnpooledError):
@@ -75,17 +75,17 @@ class WorkerLost(UnpooledError):
 
 
 class JobFailed(UnpooledError):
-    """A job that was run for all its parties ended badly at one or more of them."""
+    """A job that was run for all its parties failed at one or more of them."""
 
 
 class ProtocolError(UnpooledError):
-    """A well-formed message arrived that has no place in the protocol."""
+    """A well-formed message arrived that the protocol does not allow here."""
 
     shareable = True
 
 
 class PeerError(UnpooledError):
-    """The conversation ended because of somebody else; `origin` is the party it began with."""
+    """The conversation ended because of another party; `origin` is the party that failed first."""
 
     shareable = True
 
@@ -95,28 +95,28 @@ class PeerError(UnpooledError):
 
 
 class PeerFailed(PeerError):
-    """A peer said that it failed."""
+    """A peer reported that it failed."""
 
 
 class PeerLost(PeerError):
-    """The connection to a peer broke, or never came about."""
+    """The connection to a peer broke, or was never established."""
 
 
 class PeerSilent(PeerError):
-    """A peer is connected, but the awaited message did not come within the timeout."""
+    """A peer is connected, but the expected message did not arrive within the timeout."""
 
 
 class Deadlock(PeerError):
-    """Every party in a circle waits for the next one."""
+    """Parties wait for each other in a circle."""
 
 
 def origin_of(error: BaseException, party: str) -> str:
-    """The party that an error at `party` began with."""
+    """The party that caused an error at `party`."""
     return error.origin if isinstance(error, PeerError) else party
 
 
 def cause_of(error: BaseException) -> Literal["own", "seen", "heard"]:
-    """How far an error is from the original one: a party's own, what it saw of another, what it was told."""
+    """Whether an error is the party's own, seen at another party, or only heard of from another."""
     if not isinstance(error, PeerError):
         return "own"
     return "heard" if isinstance(error, PeerFailed) else "seen"

@@ -1,13 +1,13 @@
-"""The ledger: what left this party and what arrived, frame by frame, in a file that shows tampering.
+"""The ledger: every frame that this party sent or received, in a file that shows tampering.
 
-One JSON object a line. The first line opens the ledger (party, plan digest), every frame is a line, the last one
-closes it. Each line carries the SHA-256 of itself and the line before, so a changed, removed or inserted line
-breaks the chain. Lines cut from the end, or a ledger written anew from the first line, do not: comparing with a peer's
-ledger shows those. A line has the peer, the kind, the scope, the size and the disclosure; never an id or a value.
+One JSON object per line. The first line opens the ledger (party, plan digest), every frame is a line, the last one
+closes it. Each line has the SHA-256 of itself and the line before, so a changed, removed or inserted line breaks the
+chain. Lines cut from the end, or a ledger rewritten from the first line, do not: comparing it with a peer's ledger
+shows those. A line has the peer, the message type, the scope, the size and the disclosure; never an id or a value.
 
-A frame is recorded before it leaves, so a ledger may name a frame that a crash kept from arriving, never the reverse.
-A power cut is another matter: the last lines may not have been on the disk yet, and only the peers' ledgers have them
-then. A run that is resumed goes on in the same ledger, after a line that says so.
+A frame is recorded before it is sent, so a ledger may have a frame that a crash kept from arriving, never the reverse.
+After a power cut the last lines may be missing, and only the peers' ledgers have them. A resumed run continues in the
+same ledger, after a line that says so.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Ledger:
         try:
             self._file = open(path, "ab" if resume else "xb", buffering=0, opener=atomic.owner_only)  # noqa: SIM115
         except FileExistsError:
-            raise LedgerError(f"{path} exists already: a ledger is never overwritten, take a new run folder") from None
+            raise LedgerError(f"{path} exists already: a ledger is never overwritten; use a new run folder") from None
         except OSError as error:
             raise LedgerError(f"{path} cannot be written: {error.strerror}") from error
         if resume:
@@ -62,11 +62,11 @@ class Ledger:
             self._append(f'"ledger": {LEDGER_FORMAT}, "party": {_json(party)}, "plan": {_json(plan_digest)}')
 
     def record(self, way: Way, peer: str, kind: str, scope: str, size: int, disclosure: Disclosure) -> None:
-        """Add a frame; for one that leaves, call this before it does."""
+        """Add a frame; call this before a frame is sent."""
         self._append(f'{_unchanging(way, peer, kind, disclosure)}, "scope": {_json(scope)}, "bytes": {size}')
 
     def close(self) -> None:
-        """Add the closing line; a ledger without one belongs to a run that did not end in order."""
+        """Add the closing line; a ledger without one belongs to a run that did not end normally."""
         if self._file.closed:
             return
         with self._lock:
@@ -79,7 +79,7 @@ class Ledger:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Close; if the block failed, no error in closing, as on a full disk, takes the place of that one."""
+        """Close; if the block failed, an error in closing, as on a full disk, does not replace that one."""
         with nullcontext() if kind is None else suppress(LedgerError, OSError):
             self.close()
 
@@ -87,10 +87,10 @@ class Ledger:
         text = f'{{"at": {time.time():.3f}, {members}'
         with self._lock:
             if not self._whole:
-                raise LedgerError(f"{self.path} was cut short, so nothing more is sent")
+                raise LedgerError(f"{self.path} ends in an incomplete line, so nothing more is sent")
             chain = _chained(self._last, text)
             line = f'{text}{_CHAIN_KEY}{chain}"}}\n'.encode()
-            self._whole = False  # until the chain is at this line: an interrupt may come at any moment in between
+            self._whole = False  # until the line is written: an interrupt may come at any moment in between
             try:
                 written = self._file.write(line)
             except (OSError, ValueError) as error:
@@ -108,7 +108,7 @@ def _json(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _unchanging(way: Way, peer: str, kind: str, disclosure: Disclosure) -> str:
-    """What is the same in every entry of a kind of message, ready to be written: entries are made on the hot path."""
+    """The part of an entry that is the same for every message of a type; cached, since entries are on the hot path."""
     entry = {"way": way, "peer": peer, "kind": kind, "discloses": disclosure.what, "to": disclosure.to}
     return json.dumps(entry, ensure_ascii=False)[1:-1]
 
@@ -129,9 +129,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Record:
-    """A ledger that was read back: whose it is, for which plan, its frames, and whether it was closed in order.
+    """A ledger that was read: its party, plan digest and frames, and whether it was closed normally.
 
-    `resumed` are the numbers of frames that there were each time the run was resumed.
+    `resumed` has the number of frames before each resumption of the run.
     """
 
     path: Path
@@ -143,13 +143,13 @@ class Record:
 
     @property
     def last(self) -> tuple[Entry, ...]:
-        """The frames since the run was last resumed: what went before may have been lost on its way."""
+        """The frames since the run was last resumed: earlier ones may have been lost in transit."""
         return self.entries[self.resumed[-1] :] if self.resumed else self.entries
 
 
 @dataclass(frozen=True)
 class Line:
-    """One row of the summary: how often a kind of message went one way between a party and a peer."""
+    """One row of the summary: how often a message type was sent one way between a party and a peer."""
 
     way: Way
     peer: str
@@ -174,10 +174,12 @@ def read_ledger(path: Path) -> Record:
         raise LedgerError(f"{path} cannot be read: {error}") from error
     contents = list(_checked(path, lines))
     if whole < len(written) or not lines:
-        raise LedgerError(f"{path} line {len(lines) + 1}: unfinished: the run was cut short, or something was cut off")
+        raise LedgerError(
+            f"{path} line {len(lines) + 1}: unfinished: the run was cut short, or the end of the file was removed"
+        )
     opening = contents[0]
     if opening.get("ledger") != LEDGER_FORMAT or not _has_types(opening, _OPENING_TYPES):
-        raise LedgerError(f"{path} line 1: not the opening of a ledger of format {LEDGER_FORMAT}")
+        raise LedgerError(f"{path} line 1: not the opening line of a ledger of format {LEDGER_FORMAT}")
     resumed, entries = list[int](), list[Entry]()
     for number, (content, following) in enumerate(zip_longest(contents[1:], contents[2:]), start=2):
         ended = following is None or following.keys() == _RESUMED
@@ -185,16 +187,16 @@ def read_ledger(path: Path) -> Record:
             resumed.append(len(entries))
         elif not (content.keys() == _CLOSED and ended):
             if not _has_types(content, _ENTRY_TYPES) or content["way"] not in get_args(Way):
-                raise LedgerError(f"{path} line {number}: not a frame's entry")
+                raise LedgerError(f"{path} line {number}: not a valid entry of a frame")
             entries.append(Entry(**content))
     closed = contents[-1].keys() == _CLOSED
     return Record(path, opening["party"], opening["plan"], tuple(entries), closed, tuple(resumed))
 
 
 def mend(path: Path) -> None:
-    """Cut off a last line that a power cut left unfinished; a ledger without a whole line had not begun, and goes.
+    """Remove an incomplete last line that a power cut left; a ledger without a complete line is removed.
 
-    Only whoever goes on writing may do that: for anybody else such a line breaks the chain.
+    Only the party that continues the ledger may do that: for anybody else such a line breaks the chain.
     """
     try:
         content = path.read_bytes() if path.exists() else b"\n"
@@ -204,21 +206,21 @@ def mend(path: Path) -> None:
         elif whole < len(content):
             os.truncate(path, whole)
     except OSError as error:
-        raise LedgerError(f"{path} cannot be mended: {error.strerror}") from error
+        raise LedgerError(f"{path} cannot be repaired: {error.strerror}") from error
 
 
 def _last_chain(path: Path, party: str, plan_digest: str) -> str:
-    """The end of the chain of a ledger that goes on; it must be whole, and that of the same party and plan."""
+    """The last hash of a ledger to continue; it must be intact, and of the same party and plan."""
     record = read_ledger(path)
     if (record.party, record.plan) != (party, plan_digest):
-        raise LedgerError(f"{path} is that of another party or plan, so it cannot go on")
+        raise LedgerError(f"{path} belongs to another party or plan, so it cannot be continued")
     with path.open("rb") as file:
         file.seek(-_CHAIN_END, os.SEEK_END)
         return file.read()[:-3].decode()
 
 
 def _has_types(content: dict[str, Any], types: dict[str, type]) -> bool:
-    """A ledger may come from somebody else: its texts are about to be shown, so no control characters either."""
+    """Check types; a ledger may come from another party and will be shown, so control characters are refused too."""
     return content.keys() == types.keys() and all(
         type(value) is types[name] and (type(value) is not str or value.isprintable())
         for name, value in content.items()
@@ -242,7 +244,7 @@ def _checked(path: Path, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 
 def summarise(record: Record) -> list[Line]:
-    """The ledger's frames counted by way, peer and kind, in order of first appearance."""
+    """The ledger's frames counted by way, peer and message type, in order of first appearance."""
     frames: Counter[tuple[Way, str, str, str, str]] = Counter()
     sizes: Counter[tuple[Way, str, str, str, str]] = Counter()
     for entry in record.entries:
@@ -256,9 +258,9 @@ def summarise(record: Record) -> list[Line]:
 
 
 def reconcile(first: Record, second: Record) -> list[str]:
-    """Compare what each says of the frames between them; returns the differences in plain words, none if they agree.
+    """Compare both records of the frames between two parties; returns the differences as text, none if they agree.
 
-    Of a run that was resumed the frames since then are compared.
+    For a resumed run, the frames since the last resumption are compared.
     """
     differences = []
     if first.plan != second.plan:
@@ -268,7 +270,7 @@ def reconcile(first: Record, second: Record) -> list[str]:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two parties whose ledgers were compared, and where they differ."""
+    """Two parties whose ledgers were compared, and the differences."""
 
     parties: tuple[str, str]
     differences: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""A session: one party's side of a conversation. Everything above this line of the project talks through it.
+"""A session: one party's side of a conversation. All protocols communicate through it.
 
-`rng` and `secret` never mix: `rng` is seeded, for statistics that must come out the same again; `secret` is the
-operating system's randomness, for keys and masks, and is never stored.
+`rng` and `secret` never mix: `rng` is seeded, for reproducible statistics; `secret` is the operating system's
+randomness, for keys and masks, and is never stored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from unpooled.transport.mailbox import FREE_BYTES, SMALL_BYTES, Mailbox
 from unpooled.wire import Frame, Header, disclosure_of, encode, kind_of, read_body
 
 ITEM_BYTES = 128
-"""More than a short text takes, or what stands around an array: to be added for each where a message has many."""
+"""An upper bound for a short text, or for what surrounds an array: to be added for each where a message has many."""
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -38,7 +38,7 @@ def _awaited(kinds: tuple[type, ...], where: str) -> str:
 
 
 class Transport(Protocol):
-    """How frames move. What arrives is in the mailbox; `networked` says whether frames leave the process."""
+    """Moves frames. Received frames are in the mailbox; `networked` says whether frames leave the process."""
 
     networked: bool
     mailbox: Mailbox
@@ -53,10 +53,10 @@ class Transport(Protocol):
 
 
 class Session:
-    """Send, receive, and say where in the protocol we are.
+    """Send, receive, and name the current place in the protocol.
 
-    `where` is the current scope, such as ``fit/tree 3/level 2``, and `sent` how many bytes have left; `guard` may
-    refuse a kind or size before it leaves; `watcher` is told how far a scope is, for whoever looks on.
+    `where` is the current scope, such as ``fit/tree 3/level 2``, and `sent` the number of bytes sent; `guard` may
+    refuse a message type or size before it is sent; `watcher` is told the progress of each scope.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class Session:
         self.sent = 0
 
     def open(self) -> None:
-        """Link up with every peer."""
+        """Connect with every peer."""
         self._transport.open()
 
     def agreed(self) -> None:
-        """The plan is agreed on with all; before that, peers are let in with little."""
+        """The plan is agreed with all peers; before that, they may send only little."""
         self._transport.mailbox.agreed()
 
     @contextmanager
@@ -104,7 +104,7 @@ class Session:
             self.where = outer
 
     def progress(self, done: int, total: int) -> None:
-        """Say how far the current scope is, for a progress bar; now and then peers are told that work goes on.
+        """Report the progress of the current scope; now and then this sends peers a keep-alive.
 
         A party that follows another's progress shows that instead of its own.
         """
@@ -116,14 +116,16 @@ class Session:
             self._tell(Working())
 
     def follow(self, where: str, done: int, total: int) -> None:
-        """Show from now on how far another party is, whom this one waits for or works for."""
+        """From now on show the progress of another party, which this one waits for or serves."""
         self._follows = True
         if self._watcher:
             self._watcher(where, done, total)
 
     def send(self, peer: str, message: object) -> None:
-        """Send a message; on return it was copied, so its arrays may change. Waits while the peer's queue is full."""
-        self._transport.mailbox.check("was to send {} (scope '{}') to {}", type(message).__name__, self.where, peer)
+        """Send a message; waits while the peer's queue is full. On return it was copied, so its arrays may change."""
+        self._transport.mailbox.check(
+            "was about to send {} (scope '{}') to {}", type(message).__name__, self.where, peer
+        )
         frame = encode(message, self.where)
         if self._guard:
             self._guard(type(message), frame.size)
@@ -143,10 +145,10 @@ class Session:
     ) -> A | B | C | D: ...
 
     def recv(self, peer: str, *kinds: type, at_most: int = FREE_BYTES) -> object:
-        """The next message of a peer, which must be of one of these kinds; arrays in it are read-only.
+        """The next message from a peer, which must be of one of these types; arrays in it are read-only.
 
-        `at_most` is how many bytes its content may have, besides a little for lengths and names; a larger message is
-        refused before more than its head is taken in.
+        `at_most` limits the bytes of its content, with a little extra for lengths and names; a larger message is
+        refused before more than its head is read.
         """
         awaited = _awaited(kinds, self.where)
         judge = partial(self._judge, peer, awaited, kinds, at_most)
@@ -155,7 +157,7 @@ class Session:
         try:
             return read_body(header, kind)
         except WireError as error:
-            raise WireError(f"{peer} sent a damaged message (scope '{header.scope}'): {error}") from None
+            raise WireError(f"invalid message from {peer} (scope '{header.scope}'): {error}") from None
 
     def _judge(self, peer: str, awaited: str, kinds: tuple[type, ...], at_most: int, header: Header, size: int) -> None:
         if all(header.kind != kind_of(kind) for kind in kinds):
@@ -166,7 +168,7 @@ class Session:
             raise ProtocolError(f"{sent}, at most {at_most + SMALL_BYTES} are allowed here")
 
     def finish(self) -> None:
-        """Say goodbye to every peer and wait for theirs: who returns from this knows that all have done their part."""
+        """Say goodbye to every peer and wait for theirs: after this, all have done their part."""
         for peer in self.peers:
             self.send(peer, Goodbye())
         for peer in self.peers:
@@ -176,7 +178,7 @@ class Session:
     def abort(self, error: BaseException) -> None:
         """Tell every peer that can be told without waiting that this party failed, and leave.
 
-        That is told even if the ledger takes no more, and no error in telling it takes the place of the first one.
+        The notice is sent even if the ledger cannot be written, and an error in sending it does not replace the first.
         """
         shareable = isinstance(error, UnpooledError) and error.shareable
         notice = Abort(origin_of(error, self.party), spoken(str(error)) if shareable else type(error).__name__)
@@ -191,7 +193,7 @@ class Session:
             self._end()
 
     def _tell_waiting(self, whom: str) -> None:
-        """Tell the others whom this party waits for, so that nobody takes it for the silent one."""
+        """Tell the others whom this party waits for, so that they do not blame this party."""
         self._tell(Waiting(whom))
 
     def _tell(self, news: object) -> None:

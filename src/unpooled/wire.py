@@ -1,19 +1,19 @@
-"""Messages, and the frames in which they travel.
+"""Messages, and the frames that carry them.
 
-A message is a frozen dataclass that says what it discloses and to whom. Its type is its tag:
+A message is a frozen dataclass that declares what it discloses and to whom. The name of its type is its tag:
 
 >>> @message(discloses="how many rows this party has", to="the receiver")
-... class RowCount:
+... class RowTotal:
 ...     rows: int
->>> frame = encode(RowCount(1000), scope="align")
+>>> frame = encode(RowTotal(1000), scope="align")
 >>> header = read_header(frame.joined())
 >>> header.kind, header.scope
-('...RowCount', 'align')
->>> read_body(header, RowCount).rows
+('...RowTotal', 'align')
+>>> read_body(header, RowTotal).rows
 1000
 
-A frame is: the letters ``UPL``, the version of this format, the kind (length u8, ASCII), the scope (length u16, UTF-8),
-the fields (`unpooled.codec`). Whatever bytes arrive, the answer is a message or a `WireError`.
+A frame is: the letters ``UPL``, the version of this format, the message type (length u8, ASCII), the scope (length u16,
+UTF-8), the fields (`unpooled.codec`). Any bytes that arrive give a message or a `WireError`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WIRE_VERSION = 2
 MAX_FRAME_BYTES = 2**32
 MAX_SCOPE_BYTES = 2**10
 HEAD_BYTES = 2**11
-"""More than what stands before a message's fields ever takes."""
+"""An upper bound on the size of everything before a message's fields."""
 _MAGIC = b"UPL"
 _KIND_START = 5
 _KIND = re.compile(rb"[A-Za-z_][A-Za-z0-9_.<>]{0,199}")
@@ -54,26 +54,26 @@ class Disclosure(NamedTuple):
 
 @dataclass_transform(frozen_default=True, eq_default=False)
 def message(*, discloses: str, to: str = "") -> Callable[[type[T]], type[T]]:
-    """Make a class a message: a frozen dataclass with a codec, a kind and a disclosure.
+    """Make a class a message: a frozen dataclass with a codec, a type name and a disclosure.
 
     `to` may be left out only where `discloses` begins with "nothing".
     """
     if not discloses.strip():
-        raise TypeError("a message must say what it discloses; say 'nothing: ' and why, if it is nothing")
+        raise TypeError("a message must declare what it discloses; if nothing, write 'nothing: ' and why")
     if not to.strip() and not discloses.startswith("nothing"):
-        raise TypeError(f"a message that discloses {discloses!r} must say to whom")
+        raise TypeError(f"a message that discloses {discloses!r} must declare to whom")
 
     def decorate(cls: type[T]) -> type[T]:
         if hasattr(cls, "__post_init__"):
             raise TypeError(
-                f"{cls.__name__} must not act when made: whatever bytes arrive give a message or a WireError"
+                f"{cls.__name__} must not have __post_init__: any bytes that arrive give a message or a WireError"
             )
         made: Any = dataclass(frozen=True, eq=False)(cls)
         made.__codec__ = fields_codec(made)
         made.__disclosure__ = Disclosure(discloses, to)
         made.__kind__ = _kind_named(cls)
         if not _KIND.fullmatch(made.__kind__.encode()):
-            raise TypeError(f"{made.__kind__} cannot name a kind of message")
+            raise TypeError(f"{made.__kind__} is not a valid name of a message type")
         _declared[made.__kind__] = made
         return made  # type: ignore[no-any-return]
 
@@ -81,37 +81,37 @@ def message(*, discloses: str, to: str = "") -> Callable[[type[T]], type[T]]:
 
 
 def _kind_named(cls: type) -> str:
-    """The name of a message class; one from outside the package has its module in front."""
+    """The name of a message type; one from outside the package is prefixed with its module."""
     if not cls.__module__.startswith("unpooled."):
         return f"{cls.__module__}.{cls.__qualname__}"
     other = _declared.get(cls.__qualname__, cls)
     if other.__module__ != cls.__module__:
-        raise TypeError(f"{cls.__qualname__} is a message of {other.__module__} already")
+        raise TypeError(f"{cls.__qualname__} is already a message of {other.__module__}")
     return cls.__qualname__
 
 
 def kind_of(kind: type) -> str:
-    """The name under which a message class travels."""
+    """The name of a message type in frames and ledgers."""
     name: str | None = kind.__dict__.get("__kind__")
     if name is None:
-        raise WireError(f"{kind.__name__} is not a message: it does not say what it discloses")
+        raise WireError(f"{kind.__name__} is not a message: it does not declare what it discloses")
     return name
 
 
 def disclosure_of(kind: type) -> Disclosure:
-    """What a message class discloses."""
+    """What a message type discloses."""
     kind_of(kind)
     disclosure: Disclosure = kind.__disclosure__  # type: ignore[attr-defined]
     return disclosure
 
 
 def is_declared(kind: str) -> bool:
-    """Whether there is a message of this name."""
+    """Whether a message type has this name."""
     return kind in _declared
 
 
 def disclosure_named(kind: str) -> Disclosure:
-    """The same by the kind's name, as it stands in a frame."""
+    """What a message type discloses, by its name in a frame."""
     declared = _declared.get(kind)
     return (
         disclosure_of(declared) if declared else Disclosure("unknown: this side does not know the kind", "the receiver")
@@ -119,7 +119,7 @@ def disclosure_named(kind: str) -> Disclosure:
 
 
 def largest_named(kind: str) -> int | None:
-    """The most bytes that the fields of a kind take; None if their length is open, or the kind is not known."""
+    """The most bytes that the fields of a message type take; None if unlimited, or if the type is unknown."""
     declared: Any = _declared.get(kind)
     codec: Codec | None = declared.__codec__ if declared else None
     return codec.largest if codec else None
@@ -127,7 +127,7 @@ def largest_named(kind: str) -> int | None:
 
 @dataclass(slots=True)
 class Frame:
-    """An encoded message: parts that, one after the other, are the frame. Large arrays are views, not copies."""
+    """An encoded message in parts, to be sent one after the other. Large arrays are views, not copies."""
 
     parts: tuple[Buffer, ...]
     size: int
@@ -136,7 +136,7 @@ class Frame:
         return b"".join(self.parts)
 
     def head(self) -> bytes:
-        """As much of the beginning as has the kind and the scope."""
+        """The beginning, up to at least the message type and the scope."""
         return b"".join(self.parts if self.size <= HEAD_BYTES else _first(self.parts, HEAD_BYTES))
 
 
@@ -147,7 +147,7 @@ def _first(parts: Iterable[Buffer], size: int) -> Iterator[Buffer]:
 
 
 class Header(NamedTuple):
-    """What stands before a message's fields, the whole frame, and where in it the fields begin."""
+    """A frame's message type and scope, its bytes, and where in them the fields begin."""
 
     kind: str
     scope: str
@@ -156,7 +156,7 @@ class Header(NamedTuple):
 
 
 def encode(value: object, scope: str = "") -> Frame:
-    """The frame of a message; a field that cannot travel is a `WireError` naming it."""
+    """The frame of a message; a field that cannot be sent is a `WireError` naming it."""
     kind = type(value)
     out = Writer()
     out.add(_opening(kind_of(kind), scope))
@@ -172,7 +172,7 @@ def encode(value: object, scope: str = "") -> Frame:
 
 @lru_cache(maxsize=1024)
 def _opening(kind: str, scope: str) -> bytes:
-    """What stands before the fields; the same again and again, so it is kept."""
+    """Everything before the fields; cached, since it is often the same."""
     if not scope.isprintable():
         raise WireError("a scope must be printable")
     name, scope_bytes = kind.encode(), scope.encode()
@@ -182,7 +182,7 @@ def _opening(kind: str, scope: str) -> bytes:
 
 
 def read_header(data: Buffer) -> Header:
-    """The kind and scope of a frame."""
+    """The message type and scope of a frame."""
     if len(data) > MAX_FRAME_BYTES:
         raise WireError(f"a frame of {len(data)} bytes, at most {MAX_FRAME_BYTES} are allowed")
     view = memoryview(data).toreadonly()
@@ -191,7 +191,7 @@ def read_header(data: Buffer) -> Header:
     kind_end = _KIND_START + (view[_KIND_START - 1] if len(view) >= _KIND_START else 0)
     start = kind_end + 2 + int.from_bytes(view[kind_end : kind_end + 2], "little")
     if len(view) < start:
-        raise WireError("frame: ends before its kind and scope do")
+        raise WireError("frame: ends within its message type or scope")
     if start > kind_end + 2 + MAX_SCOPE_BYTES:
         raise WireError(f"scope: {start - kind_end - 2} bytes, at most {MAX_SCOPE_BYTES} are allowed")
     kind, scope = _read_opening(bytes(view[:start]), kind_end)
@@ -201,7 +201,7 @@ def read_header(data: Buffer) -> Header:
 @lru_cache(maxsize=1024)
 def _read_opening(opening: bytes, kind_end: int) -> tuple[str, str]:
     if opening[3] != WIRE_VERSION:
-        raise WireError(f"frame: wire format {opening[3]}, this side speaks {WIRE_VERSION}")
+        raise WireError(f"frame: wire format {opening[3]}, this side has {WIRE_VERSION}")
     kind = opening[_KIND_START:kind_end]
     if not _KIND.fullmatch(kind):
         raise WireError("kind: not a name")
@@ -215,7 +215,7 @@ def _read_opening(opening: bytes, kind_end: int) -> tuple[str, str]:
 
 
 def read_body(header: Header, kind: type[T]) -> T:
-    """The message behind a header, which must be of this kind and nothing more."""
+    """The message behind a header, which must be of this type and have no bytes left over."""
     if header.kind != kind_of(kind):
         raise WireError(f"expected {kind_of(kind)}, got {header.kind}")
     reader = Reader(header.data, header.start)

@@ -1,7 +1,7 @@
 """Heavy arithmetic on all cores: a function over many items, in processes that stay for the next call.
 
-The processes start afresh and import only what the function needs, so that neither threads nor a script without a main
-guard gets in their way. ``LOKY_MAX_CPU_COUNT`` in the environment makes them fewer.
+The processes are started, not forked, and import only what the function needs, so they work with threads and with
+scripts that have no main guard. ``LOKY_MAX_CPU_COUNT`` in the environment limits their number.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _AHEAD = 2
 
 _pools: dict[int, Any] = {}
 _pools_lock = threading.Lock()
-"""One pool for all threads, by its size; loky's own reusable one belongs to a thread."""
+"""One pool of each size for all threads; loky's own reusable pool belongs to one thread."""
 
 
 def cores() -> int:
-    """How many processes there are at most."""
+    """The number of worker processes."""
     count: int = loky.cpu_count()
     return count
 
 
 def in_order(function: Callable[[T], R], items: Iterable[T], most_ahead: int | None = None) -> Iterator[R]:
-    """What the function makes of each item, in the items' order; a few are taken ahead and worked on side by side.
+    """The function's result for each item, in the items' order; a few items ahead are computed in parallel.
 
-    A single item is not worth a process and is worked on here. `most_ahead` limits how many items are taken before
-    the first result is given, for items that depend on earlier results.
+    A single item is computed in this process. `most_ahead` limits how many items are taken before the first result is
+    returned, for items that depend on earlier results.
     """
     remaining = iter(items)
     first = list(islice(remaining, 2)) if most_ahead is None or most_ahead > 1 else []
@@ -62,12 +62,12 @@ def in_order(function: Callable[[T], R], items: Iterable[T], most_ahead: int | N
 
 
 def begun(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """The same with all items handed out at once, to be worked on beside whatever comes next."""
+    """The same with all items submitted at once, computed while the caller continues."""
     return map(function, items) if cores() == 1 else _Begun(_submit(function, item) for item in items)
 
 
 class _Begun(Iterator[R]):
-    """Results to come; what nobody waits for any more is not begun."""
+    """Results to come; items that nobody waits for any more are cancelled."""
 
     def __init__(self, futures: Iterable[Future[R]]) -> None:
         self._pending = deque(futures)
@@ -89,7 +89,7 @@ def _submit(function: Callable[[T], R], item: T) -> Future[R]:
             _pools[workers] = _new_pool(workers)
         try:
             future: Future[R] = _pools[workers].submit(function, item)
-        except BrokenProcessPool:  # in an earlier call, which has failed for it
+        except BrokenProcessPool:  # broken by an earlier call, which has reported it
             _pools[workers] = _new_pool(workers)
             future = _pools[workers].submit(function, item)
     return future

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from unpooled import control
 from unpooled.align.opening import Limits
 from unpooled.align.rows import Aligned, Method, Places, find_common, help_find_common, help_label, label
 from unpooled.data.table import Table, table_from_frame
@@ -43,7 +44,7 @@ class Ran:
     def kinds(self, party: str, way: str) -> set[str]:
         """The kinds of message that a party sent or received, without those about the conversation itself."""
         kinds = {entry.kind for entry in self.ledgers[party].entries if entry.way == way}
-        return {kind for kind in kinds if not kind.startswith("control.")}
+        return kinds - control.KINDS
 
     def given(self, party: str, kind: type) -> list[Any]:
         """The messages of a kind that a party received."""
@@ -105,7 +106,7 @@ def run_alignment(
     parties = [*tables, *([COORDINATOR] if coordinator else [])]
     with TemporaryDirectory() as folder:
         try:
-            simulate_roles(dict.fromkeys(parties, role), timeout=20, folder=Path(folder))
+            simulate_roles(dict.fromkeys(parties, role), timeout=120, folder=Path(folder))
         except BaseException as error:
             ran.error = error
         ran.ledgers = {party: read_ledger(Path(folder) / party / "ledger.jsonl") for party in parties}

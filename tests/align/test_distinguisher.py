@@ -29,7 +29,7 @@ from unpooled.session import Session
 
 Trait = Callable[[int], bool]
 
-SAMPLES = 400
+SAMPLES = 250
 BEYOND_CHANCE = 7.0
 """In standard deviations: one trait goes beyond it once in 10^10 tests, a thousand traits once in 10^7."""
 EXCHANGE = b"an exchange that many are played in"
@@ -112,7 +112,7 @@ def received(
         for _ in ids:
             answer(session, "bank", [b"somebody"], exchange)
 
-    simulate_roles({"bank": bank, "shop": shop}, timeout=30)
+    simulate_roles({"bank": bank, "shop": shop}, timeout=120)
     return got
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -139,8 +140,8 @@ def test_lengths_that_cannot_be_are_not_repeated(table: MakeTable, lengths: tupl
     mine = looks_of(table("bank", ["anna"]))
     theirs = replace(mine, shortest=lengths[0], longest=lengths[1], digits=77)
     said = hint(mine, theirs, "bank", "telco", ignore_case=False)
-    assert "none of bank's ids are whole numbers, some of telco's" in said
-    assert "bank's are 4 long, telco's of unknown length" in said
+    assert re.search("none of bank.* some of telco", said)
+    assert re.search("bank.* 4 .*telco.* unknown", said)
 
 
 def test_the_columns_of_an_id_are_looked_at_together(table: MakeTable) -> None:

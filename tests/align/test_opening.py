@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -28,7 +29,7 @@ def opened(
             session, "ring", parties, ids[session.party], (columns or {}).get(session.party, 1), own, "coordinator"
         )
 
-    return simulate_roles(dict.fromkeys(parties, role), timeout=10).results
+    return simulate_roles(dict.fromkeys(parties, role), timeout=120).results
 
 
 def test_all_parties_see_the_same_exchange() -> None:
@@ -57,7 +58,7 @@ def test_the_name_depends_on_everything_that_was_said(change: str, monkeypatch: 
             session.send("bank", replace(said, ids=4, nonce=b"t" * 32, overlap=0))
             return b""
 
-        return simulate_roles({"bank": bank, "telco": telco}, timeout=10).results["bank"]
+        return simulate_roles({"bank": bank, "telco": telco}, timeout=120).results["bank"]
 
     said = Opening(b"b" * 32, 4, 1, 0)
     plain = name("pair", ("bank", "telco"), said)
@@ -73,9 +74,8 @@ def test_the_name_depends_on_everything_that_was_said(change: str, monkeypatch: 
 def test_too_few_ids_are_refused_without_saying_how_many() -> None:
     with pytest.raises(RefusedError) as caught:
         opened({"bank": 50, "telco": 29}, {"bank": Limits(30)})
-    assert str(caught.value) == (
-        "bank aligns with parties that bring at least 30 ids (policy.minimum_peer_rows), and telco brings fewer"
-    )
+    assert re.search(r"bank.* 30 .*policy\.minimum_peer_rows.*telco", str(caught.value))
+    assert "29" not in str(caught.value)
     assert opened({"bank": 50, "telco": 30}, {"bank": Limits(30)})["bank"].ids == {"bank": 50, "telco": 30}
 
 
@@ -85,7 +85,7 @@ def test_who_brings_no_ids_is_not_measured_by_them() -> None:
 
 
 def test_ids_of_different_numbers_of_columns_are_refused() -> None:
-    with pytest.raises(ProtocolError, match="different numbers of columns: bank by 1, telco by 2"):
+    with pytest.raises(ProtocolError, match=r"bank.* 1.*telco.* 2"):
         opened({"bank": 5, "telco": 5}, columns={"bank": 1, "telco": 2})
 
 
@@ -112,5 +112,5 @@ def test_an_opening_that_makes_no_sense_is_refused(nonsense: Opening) -> None:
         session.recv("bank", Opening)
 
     roles: dict[str, Callable[[Session], None]] = {"bank": bank, "telco": telco}
-    with pytest.raises(ProtocolError, match="telco sent an Opening that makes no sense"):
-        simulate_roles(roles, timeout=10)
+    with pytest.raises(ProtocolError, match=r"telco.*Opening|Opening.*telco"):
+        simulate_roles(roles, timeout=120)

@@ -36,7 +36,7 @@ IDS = {
 }
 PLACES = Places("bank", ("telco",), "shop", "coordinator")
 LIMITS = Limits(10, 10)
-TIMEOUT = 30.0
+TIMEOUT = 100.0
 
 
 @pytest.fixture(scope="module")
@@ -121,5 +121,6 @@ def test_over_the_network_tampering_is_refused_and_all_hear_of_it(
     assert isinstance(results["bank"], ProtocolError)
     for party in ("telco", "shop", "coordinator"):
         assert isinstance(results[party], PeerFailed)
-        assert "telco sent HiddenIds that belongs to another exchange" in str(results[party])
+        assert "HiddenIds" in str(results[party])
+        assert "telco" in str(results[party])
         assert results[party].origin == "bank"

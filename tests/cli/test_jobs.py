@@ -20,15 +20,19 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from unpooled.align.ecdh import RaisedIds
 from unpooled.cli import app, exit_code, jobs
 from unpooled.errors import CertificateError, InputError, JobFailed, UnpooledError
-from unpooled.jobs.example_job import ROLES
 from unpooled.jobs.files import load_job, load_plan, load_private, write_toml
-from unpooled.jobs.kinds import outline_of
+from unpooled.jobs.kinds import KINDS, outline_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Policy, Private
+from unpooled.jobs.templates import ROLES
+from unpooled.jobs.work import CheckedJob
 from unpooled.run import folder as run_folder
 from unpooled.run.progress import Progress, Watch, Watcher
+from unpooled.run.simulate import simulate_job
+from unpooled.wire import disclosure_of
 
 GUIDE = Path(__file__).parents[2] / "docs" / "jobs.md"
 ALIGNMENT = GUIDE.with_name("alignment.md")
@@ -110,7 +114,7 @@ def test_a_run_from_end_to_end(shared: Path) -> None:
 def test_a_run_is_never_overwritten(shared: Path) -> None:
     code, text = refusal("run", shared / "example" / "job.toml", "--run", shared / "run", "-q")
     assert code == 1
-    assert "already holds a run" in text
+    assert str(shared / "run") in text
 
 
 def test_purge_says_what_it_removes(shared: Path) -> None:
@@ -126,15 +130,29 @@ def test_purge_says_what_it_removes(shared: Path) -> None:
     assert refusal("purge", shared / "example")[0] == 1
 
 
+def test_purge_of_an_interrupted_run_takes_an_explicit_word(shared: Path, tmp_path: Path) -> None:
+    shutil.copytree(shared / "run", tmp_path / "run")
+    status = tmp_path / "run" / "telco" / "status.json"
+    status.write_text(json.dumps(json.loads(status.read_text()) | {"state": "failed"}))
+    checkpoint = tmp_path / "run" / "telco" / ".working" / "checkpoint"
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    code, text = refusal("purge", tmp_path / "run")
+    assert code == 1
+    assert "--force" in text
+    assert str(status.parent) in text
+    assert checkpoint.exists()
+    assert str(checkpoint.parent) in say("purge", tmp_path / "run", "--force").stdout
+    assert not list((tmp_path / "run").rglob(".working"))
+
+
 def test_a_dry_run_in_words(shared: Path) -> None:
     said = say("run", shared / "example" / "job.toml", "--dry-run").stdout
     assert "age (number)" in said
-    assert "which of the asker's ids this party has too, but no other id, to the asker" in said
+    assert disclosure_of(RaisedIds).what in said
     plan = load_job(shared / "example" / "job.toml").plan
     frames = sum(exchange.frames or 0 for exchange in outline_of(plan))
-    assert f"In all about {frames} messages" in said
-    assert "and more that grows with the tables" in said
-    assert "Nothing was started, nothing left this machine." in said
+    assert f" {frames} messages" in said
+    assert "Nothing was started" in said
 
 
 def test_a_dry_run_prints_names_as_they_are(tmp_path: Path, job: Path) -> None:
@@ -163,18 +181,18 @@ def test_a_dry_run_as_json(shared: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "code", "reason"),
     [
-        ('kind = "align"', 'kind = "align"\ncolour = "red"', 2, r"job\.toml: colour: unknown key"),
-        ('kind = "align"', 'kind = "alien"', 2, r"job\.toml: kind: there is no such kind"),
-        ('kind = "align"', 'kind = "align"\nkey_bits = "x"', 2, r"job\.toml: key_bits: must be a valid integer"),
+        ('kind = "align"', 'kind = "align"\ncolour = "red"', 2, r"job\.toml: colour: "),
+        ('kind = "align"', 'kind = "alien"', 2, r"job\.toml: kind: "),
+        ('kind = "align"', 'kind = "align"\nkey_bits = "x"', 2, r"job\.toml: key_bits: "),
         ("risk = [", 'riks = "category"\nrisk = [', 1, r"bank: .*bank\.csv: column 'riks'"),
-        ('branch = "category"', 'branch = "date"', 1, r"bank: .*bank\.csv: column 'branch': .* not a date"),
-        ("/telco.csv", "/telko.csv", 1, r"telco: .*telko\.csv: there is no such file"),
+        ('branch = "category"', 'branch = "date"', 1, r"bank: .*bank\.csv: column 'branch': "),
+        ("/telco.csv", "/telko.csv", 1, r"telco: .*telko\.csv: "),
         ("[private.coordinator]", "[private.coordinator.table]\nid='id'\npath='x.csv'", 2, r"private\.coordinator: "),
         (
             "[private.coordinator]",
             '[private.bank]\ncertificates = "absent"',
             2,
-            "give them for every party",
+            "certificates",
         ),
     ],
 )
@@ -190,10 +208,9 @@ def test_faults_are_found_before_anything_starts(
 
 def test_a_policy_that_forbids_the_job_is_found_before_anything_starts(job: Path) -> None:
     spoil(job, "[private.coordinator]", '[private.shop.policy]\nnever_send = ["RaisedIds"]')
-    assert refusal("run", job, "--dry-run") == (
-        1,
-        "shop never sends RaisedIds (policy.never_send), and this job needs it",
-    )
+    code, text = refusal("run", job, "--dry-run")
+    assert code == 1
+    assert re.search(r"shop .*RaisedIds .*policy\.never_send", text)
 
 
 def test_a_dry_run_of_join_looks_at_one_party(shared: Path, tmp_path: Path) -> None:
@@ -201,7 +218,7 @@ def test_a_dry_run_of_join_looks_at_one_party(shared: Path, tmp_path: Path) -> N
     write_toml(tmp_path / "bank.toml", private.model_copy(update={"certificates": tmp_path / "certs" / "bank"}))
     words = ("--as", "bank", "--private", tmp_path / "bank.toml", "--dry-run", "--json")
     code, text = refusal("join", shared / "example" / "plan.toml", *words)
-    assert (code, "is missing" in text) == (1, True)
+    assert (code, str(tmp_path / "certs" / "bank") in text) == (1, True)
     say("certs", "trial", *ROLES, "--dir", tmp_path / "certs")
     (party,) = json.loads(say("join", shared / "example" / "plan.toml", *words).stdout)["parties"]
     assert (party["party"], party["certificates"]) == ("bank", "valid")
@@ -213,7 +230,7 @@ def test_a_dry_run_of_join_finds_what_join_would_refuse(shared: Path, tmp_path: 
     assert refusal("join", plan, "--as", "bank", "--private", tmp_path / "none.toml", "--dry-run")[0] == 2
     code, text = refusal("join", shared / "example" / "job.toml", "--as", "bank", "--private", bank, "--dry-run")
     assert code == 2
-    assert "private: a plan is shared with everybody" in text
+    assert "job.toml: private: " in text
     uncertified = tmp_path / "coordinator.toml"
     uncertified.write_text("")
     code, text = refusal("join", plan, "--as", "coordinator", "--private", uncertified, "--dry-run")
@@ -229,7 +246,7 @@ def test_a_plan_without_addresses_cannot_be_joined(tmp_path: Path) -> None:
     (tmp_path / "helper.toml").write_text('certificates = "certs/helper"\n')
     words = ("--as", "helper", "--private", tmp_path / "helper.toml", "--dry-run")
     code, text = refusal("join", tmp_path / "plan.toml", *words)
-    assert (code, "neither helper nor bank has an address" in text) == (2, True)
+    assert (code, "helper" in text, "bank" in text) == (2, True, True)
 
 
 @pytest.fixture
@@ -251,7 +268,7 @@ def test_a_join_into_an_old_run_leaves_it_alone(joining: tuple[object, ...], sha
     shutil.copytree(shared / "run" / "bank", old)
     before = {path.name: path.stat().st_mtime_ns for path in old.iterdir()}
     code, text = refusal(*joining, old)
-    assert (code, "already holds a run" in text) == (1, True)
+    assert (code, str(old) in text) == (1, True)
     assert {path.name: path.stat().st_mtime_ns for path in old.iterdir()} == before
 
 
@@ -287,7 +304,7 @@ def test_the_log_of_a_join_is_kept_and_quiet_is_about_the_terminal(quiet: bool, 
     use_free_ports(plan)
     words = f"join {plan} --as bank --private {tmp_path}/bank.toml --run {tmp_path}/run {'-q' * quiet}"
     call = [sys.executable, "-m", "unpooled", *words.split()]
-    ended = subprocess.run(call, check=False, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(call, check=False, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 3, ended.stderr
     log = (tmp_path / "run" / "log.txt").read_text()
     assert re.match(r"\d\d:\d\d:\d\d bank listens on 127\.0\.0\.1:\d+\n", log)
@@ -295,7 +312,7 @@ def test_the_log_of_a_join_is_kept_and_quiet_is_about_the_terminal(quiet: bool, 
 
 
 def test_kinds_are_listed_and_examples_printed(tmp_path: Path) -> None:
-    assert re.search(r"^align +Find the people .*\ncheck +See that everything is in place", say("job").stdout)
+    assert re.findall(r"^\w+", say("job").stdout, re.MULTILINE) == sorted(KINDS)
     plan, private = tmp_path / "plan.toml", tmp_path / "bank.toml"
     plan.write_text(say("job", "--example", "check", "--part", "plan").stdout)
     private.write_text(say("job", "--example", "check", "--part", "private").stdout)
@@ -308,8 +325,10 @@ def test_kinds_are_listed_and_examples_printed(tmp_path: Path) -> None:
 
 
 def test_an_unknown_kind_or_part_is_a_wrong_call() -> None:
-    kinds = "align, check, lookalike, predict, train"
-    assert refusal("job", "--example", "chekc") == (2, f"there is no kind of job 'chekc'; there are: {kinds}")
+    code, text = refusal("job", "--example", "chekc")
+    assert code == 2
+    assert "'chekc'" in text
+    assert ", ".join(sorted(KINDS)) in text
     assert invoke("job", "--example", "check", "--part", "half").exit_code == 2
 
 
@@ -332,10 +351,10 @@ def test_the_demo_runs_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(jobs, "spawn", spawn)
     judged: list[Any] = []
-    monkeypatch.setattr(jobs, "judge", lambda *what: judged.append(what))
+    monkeypatch.setattr(jobs, "evaluate_list", lambda *what: judged.append(what))
     monkeypatch.setattr(jobs, "write_report", lambda folder: folder / "report.html")
     said = json.loads(say("demo", "--rows", "1000", "--run", tmp_path / "demo", "--json").stdout)
-    assert judged == [(tmp_path / "demo", tmp_path / "demo" / "tables" / "truth.csv", "would_buy")]
+    assert judged == [(tmp_path / "demo" / "shop", "shop", tmp_path / "demo" / "tables" / "truth.csv", "would_buy")]
     assert said["results"] == {party: {"role": role} for party, role in ROLES.items()}
     assert load_job(tmp_path / "demo" / "tables" / "job.toml").plan.kind == "lookalike"
 
@@ -373,12 +392,10 @@ def test_a_join_on_a_terminal_draws_one_bar_and_its_log_above(
 ) -> None:
     log = logging.getLogger("unpooled.test")
 
-    def join(
-        plan: Plan, party: str, private: Private, folder: Path, watcher: Watcher, *, resume: bool
-    ) -> dict[str, Any]:
+    def join(job: CheckedJob[Any], folder: Path, watcher: Watcher, *, resume: bool) -> dict[str, Any]:
         assert not resume
         watcher(Progress("fit", 1, 7))
-        log.info("%s is connected", party)
+        log.info("%s is connected", job.party)
         watcher(Progress("score", 2, 8))
         return {}
 
@@ -393,7 +410,7 @@ def test_a_join_on_a_terminal_draws_one_bar_and_its_log_above(
     else:
         above = r"\x1b\[2K\d\d:\d\d:\d\d bank is connected\n. align: bank 0:00:\d\d\nbank fit [━╸╺]+ +1/7 "
         assert re.search(above, terminal.getvalue())
-        assert re.search(r"\nbank score [━╸╺]+ +2/8 0\.0 MB *\n", terminal.getvalue())
+        assert re.search(r"\nbank score [━╸╺]+ +2/8 0 bytes *\n", terminal.getvalue())
 
 
 def commands_of(page: Path) -> list[list[str]]:
@@ -405,12 +422,18 @@ def join_all(lines: list[str]) -> None:
     """Start each party's command in a process of its own, as if on its own machine."""
     calls = [[sys.executable, "-m", *shlex.split(line)] for line in lines]
     processes = [subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for call in calls]
-    said = [process.communicate(timeout=60)[0] for process in processes]
+    said = [process.communicate(timeout=600)[0] for process in processes]
     assert [process.returncode for process in processes] == [0] * len(lines), said
+
+
+def in_threads(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watch) -> dict[str, Any]:
+    """Instead of `spawn`, for tests of commands rather than of processes."""
+    return simulate_job(plan, privates, folder=run_folder.create(folder)).results
 
 
 def test_the_guide_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(jobs, "spawn", in_threads)
     for lines in commands_of(GUIDE):
         if all("unpooled join" in line and "--dry-run" not in line for line in lines):
             use_free_ports(Path("trial/plan.toml"))
@@ -437,6 +460,7 @@ def test_the_guide_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_the_page_on_alignment_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(jobs, "spawn", in_threads)
     (lines,) = commands_of(ALIGNMENT)
     for line in lines:
         say(*shlex.split(line.removeprefix("unpooled ")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -128,10 +129,9 @@ def test_one_ledger_alone_is_compared_with_none_and_says_whose_are_elsewhere(run
     assert (content["pairs"], content["missing"], content["uncompared"]) == ([], [], ["telco"])
     result = call(run_folder / "bank")
     assert result.exit_code == 0
-    assert result.output.splitlines()[-2:] == [
-        "not compared, for want of a ledger that holds: telco",
-        "To compare your ledger with a peer's: unpooled ledger MINE THEIRS",
-    ]
+    uncompared, hint = result.output.splitlines()[-2:]
+    assert uncompared.endswith(": telco")
+    assert "unpooled ledger MINE THEIRS" in hint
 
 
 def write_plan(run_folder: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_ledger_missing_from_a_whole_run_is_an_error(run_folder: Path, tmp_pat
     elsewhere = (run_folder / party / "ledger.jsonl").rename(tmp_path / "moved.jsonl")
     result = call(run_folder)
     assert result.exit_code == 1
-    assert f"missing: the ledger of {party}, which is in the run's plan" in result.output.splitlines()
+    assert any("missing" in line and party in line for line in result.output.splitlines())
     assert "not compared" not in result.output
     code, content = as_json(run_folder, run_folder)
     assert (code, content["missing"], content["uncompared"]) == (1, [party], [])
@@ -165,46 +165,46 @@ def test_a_ledger_that_was_not_closed_is_said_to_be_so(tmp_path: Path) -> None:
     write_ledger(tmp_path, "bank", closed=False)
     result = call(tmp_path)
     assert result.exit_code == 0
-    assert "bank: not closed: the run did not end" in result.output
+    assert "bank: not closed" in result.output
     assert as_json(tmp_path)[1]["parties"][0]["closed"] is False
 
 
 def test_every_difference_is_told_and_is_an_error(tmp_path: Path) -> None:
     write_ledger(tmp_path, "bank", ("sent", *TO_TELCO), plan="xyz")
     write_ledger(tmp_path, "telco", ("received", "bank", "demo.Masked", "fit", 9, MASKED), ("sent", *TO_BANK))
-    differences = [
-        "bank and telco recorded different plans",
-        "frame 1 from bank to telco: bytes differs: 2500000 at bank, 9 at telco",
-        "frame 1 from telco to bank: telco sent demo.Sum, bank has no record of it",
-    ]
-    result = call(tmp_path)
-    assert result.exit_code == 1
-    assert result.output.splitlines()[-4:] == ["bank and telco: 3 differences", *(f"  {text}" for text in differences)]
     code, content = as_json(tmp_path)
     assert code == 1
-    assert content["pairs"] == [{"parties": ["bank", "telco"], "differences": differences}]
+    (pair,) = content["pairs"]
+    assert pair["parties"] == ["bank", "telco"]
+    plans, sizes, unknown = pair["differences"]
+    assert re.search("bank and telco .*plans", plans)
+    assert re.search("1 from bank to telco: bytes .*2500000 at bank, 9 at telco", sizes)
+    assert re.search(r"1 from telco to bank: .*demo\.Sum", unknown)
+    result = call(tmp_path)
+    assert result.exit_code == 1
+    assert [line.strip() for line in result.output.splitlines()[-3:]] == pair["differences"]
 
 
 def test_of_many_differences_the_first_are_shown_and_json_has_all(tmp_path: Path) -> None:
     write_ledger(tmp_path, "bank", *[("sent", *TO_TELCO)] * 100)
     write_ledger(tmp_path, "telco")
     output = call(tmp_path).output
-    assert output.count("has no record of it") == DIFFERENCES_SHOWN
-    assert f"and {100 - DIFFERENCES_SHOWN} more; --json shows them all" in output
+    assert output.count("from bank to telco: ") == DIFFERENCES_SHOWN
+    assert re.search(rf"\b{100 - DIFFERENCES_SHOWN} more.*--json", output)
     assert len(as_json(tmp_path)[1]["pairs"][0]["differences"]) == 100
 
 
 def test_a_broken_chain_is_an_error_and_the_others_are_still_shown(run_folder: Path) -> None:
     path = run_folder / "telco" / "ledger.jsonl"
     path.write_text(path.read_text().replace("demo.Sum", "demo.Row"))
-    broken = f"{path} line 2: the chain is broken: this line or one before it was changed"
-    result = call(run_folder)
-    assert result.exit_code == 1
-    for line in (f"broken: {broken}", "bank: closed in order", "bank and shop: agree"):
-        assert line in result.output.splitlines()
     code, content = as_json(run_folder)
     assert code == 1
-    assert content["broken"] == [broken]
+    (broken,) = content["broken"]
+    assert broken.startswith(f"{path} line 2: ")
+    result = call(run_folder)
+    assert result.exit_code == 1
+    for line in (f"broken: {broken}", "bank: closed", "bank and shop: agree"):
+        assert any(said.startswith(line) for said in result.output.splitlines())
     assert [party["party"] for party in content["parties"]] == ["bank", "shop"]
 
 
@@ -215,7 +215,7 @@ def test_markup_in_a_ledger_is_shown_as_it_is(tmp_path: Path) -> None:
 
 def test_where_there_is_no_ledger_the_path_is_named(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(LedgerError, match=rf"{path} holds no ledger\.jsonl, and neither do its sub-folders"):
+        with pytest.raises(LedgerError, match=rf"{path} .*ledger\.jsonl"):
             call(path)
 
 
@@ -223,4 +223,4 @@ def test_ledgers_of_two_runs_are_not_mixed(tmp_path: Path) -> None:
     first, second = (write_ledger(tmp_path / run, "bank") for run in ("monday", "tuesday"))
     with pytest.raises(LedgerError) as caught:
         call(first, second)
-    assert str(caught.value) == f"{first} and {second} are both ledgers of bank; give those of one run"
+    assert re.match(f"{first} and {second} .*bank", str(caught.value))

@@ -127,9 +127,9 @@ def test_scenario_follows_its_seed() -> None:
 @pytest.mark.parametrize(
     ("split", "message"),
     [
-        ({"b": FEATURES, "c": ["SHOE_SIZE"]}, "unknown columns: SHOE_SIZE"),
-        ({"b": FEATURES, "c": ["AGE", "SEX"]}, "repeated columns: AGE, SEX"),
-        ({"b": FEATURES[1:], "c": []}, "missing columns: LIMIT_BAL"),
+        ({"b": FEATURES, "c": ["SHOE_SIZE"]}, "SHOE_SIZE"),
+        ({"b": FEATURES, "c": ["AGE", "SEX"]}, "AGE, SEX"),
+        ({"b": FEATURES[1:], "c": []}, "LIMIT_BAL"),
     ],
 )
 def test_bad_splits_are_named(split: datasets.Split, message: str) -> None:
@@ -143,10 +143,10 @@ def test_bad_splits_are_named(split: datasets.Split, message: str) -> None:
     [
         ({"known_share": 0.0}, "known_share"),
         ({"train_share": 1.5}, "train_share"),
-        ({"train_share": 0.001}, "no positive is among the 0 training rows"),
-        ({"split": {}}, "missing columns: AGE, "),
+        ({"train_share": 0.001}, "0 training rows"),
+        ({"split": {}}, "AGE, "),
         ({"seed": -1}, "seed"),
-        ({"without": ["duration"]}, "unknown columns: duration"),
+        ({"without": ["duration"]}, "duration"),
     ],
 )
 def test_bad_options_are_named(options: dict[str, object], message: str) -> None:
@@ -163,14 +163,14 @@ def test_a_column_left_out_need_not_be_placed() -> None:
 def test_unknown_names_list_the_known() -> None:
     with pytest.raises(InputError, match="bank, credit, census"):
         datasets.load("iris")
-    with pytest.raises(InputError, match="no part 'test'; there is train"):
+    with pytest.raises(InputError, match=r"'test'.*train"):
         datasets.load("bank", "test")
 
 
 def test_absent_file_says_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(datasets.FOLDER_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(InputError, match=r"unpooled datasets fetch bank.*set UNPOOLED_DATA") as caught:
+    with pytest.raises(InputError, match=r"unpooled datasets fetch bank.*UNPOOLED_DATA") as caught:
         datasets.load("bank")
     assert str(tmp_path / "unpooled" / "datasets" / "bank.csv.gz") in str(caught.value)
 
@@ -186,11 +186,11 @@ def test_the_named_folder_hides_the_cache(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (gzip.compress(b"y,age\nyes,1\nno,2\n"), "rows 2 instead of 41188; columns 2 .*; positives 1 .*; sha256 "),
-        (gzip.compress(b"age\n1\n"), "the column 'y' is missing"),
-        (gzip.compress(b""), "nor any table"),
-        (gzip.compress(b"y\nyes\n")[:-9], "cannot be read"),
-        (b"y\nyes\n", "cannot be read"),
+        (gzip.compress(b"y,age\nyes,1\nno,2\n"), "rows 2 .*41188.*columns 2 .*positives 1 .*sha256"),
+        (gzip.compress(b"age\n1\n"), "'y'"),
+        (gzip.compress(b""), "table"),
+        (gzip.compress(b"y\nyes\n")[:-9], "read"),
+        (b"y\nyes\n", "read"),
     ],
     ids=["other rows", "other columns", "empty", "cut short", "not gzip"],
 )
@@ -207,5 +207,5 @@ def test_one_changed_cell_is_found() -> None:
     require("bank")
     expected = datasets.published("bank")
     text = gzip.decompress((datasets.folder() / expected.file).read_bytes())
-    with pytest.raises(InputError, match=r"not the published table: sha256 [0-9a-f]{64} instead of"):
+    with pytest.raises(InputError, match=r"sha256 [0-9a-f]{64}"):
         datasets.check(text.replace(b"56,housemaid", b"57,housemaid", 1), expected, "bank")

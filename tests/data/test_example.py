@@ -106,7 +106,7 @@ def test_together_is_better_than_alone(crowd: example.Example) -> None:
     def auc(*parties: str) -> float:
         held = [column for party in parties for column in crowd.tables[party].columns if column != "id"]
         features = ready.select(held).cast(pl.Float64).to_numpy()
-        model = HistGradientBoostingClassifier(max_iter=40, random_state=0)
+        model = HistGradientBoostingClassifier(max_iter=15, random_state=0)
         scores = cross_val_predict(model, features, truth, cv=3, method="predict_proba")[:, 1]
         return float(roc_auc_score(truth, scores))
 
@@ -123,7 +123,7 @@ def test_shares_are_as_stated(crowd: example.Example) -> None:
 
 @pytest.mark.parametrize("rows", [0, 999, 1_000_001])
 def test_sizes_have_limits(rows: int) -> None:
-    with pytest.raises(InputError, match="between 1,000 and 1,000,000"):
+    with pytest.raises(InputError, match=r"1,000 .*1,000,000"):
         example.population(rows)
 
 
@@ -134,5 +134,5 @@ def test_negative_seed_is_refused() -> None:
 
 def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
-    with pytest.raises(InputError, match="taken: the example cannot be written"):
+    with pytest.raises(InputError, match="taken"):
         example.write(tmp_path / "taken", 1_000)

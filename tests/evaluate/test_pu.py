@@ -43,13 +43,13 @@ def test_estimates_stay_within_what_is_possible() -> None:
 
 
 def test_what_has_no_value() -> None:
-    with pytest.raises(Undefined, match="no unlabelled row is predicted"):
+    with pytest.raises(Undefined, match="predicted"):
         pu.precision(np.ones(3), np.zeros(4), 0.5)
-    with pytest.raises(Undefined, match="no known positive"):
+    with pytest.raises(Undefined, match="positive"):
         pu.recall(np.zeros(0))
-    with pytest.raises(Undefined, match="all unlabelled rows are positive"):
+    with pytest.raises(Undefined, match="unlabelled"):
         pu.auc(np.ones(3), np.zeros(4), 1.0)
     assert set(pu.summary(np.ones(3), np.zeros(4), 0.5)) == {"recall", "f1", "accuracy"}
     for share in (0.0, -1.0, 1.5):
-        with pytest.raises(InputError, match="share of positives"):
+        with pytest.raises(InputError, match="positives"):
             pu.f1(np.ones(3), np.ones(4), share)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 from unpooled.arrays import Floats
 from unpooled.data.prepare import load_preparation, transform
 from unpooled.data.table import Table, table_from_frame
+from unpooled.jobs.checks import checked
 from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.plan import Plan, fields_of
 from unpooled.jobs.private import Private
@@ -91,7 +92,7 @@ class Learning:
             ) | model
         own = {key: settings.pop(key) for key in list(settings) if key in Plan.model_fields}
         roles = {party: {"role": ROLES[party]} for party in parties}
-        content = {"kind": kind, "parties": roles, "parameters": settings, "timeout": 60.0}
+        content = {"kind": kind, "parties": roles, "parameters": settings, "timeout": 600.0}
         return Plan.model_validate(content | own)
 
     def tables(self, plan: Plan, target: str = "buys", weight: str | None = None) -> dict[str, Table]:
@@ -191,9 +192,16 @@ def _seed_of_draws(predictions: pl.DataFrame, parameters: Parameters) -> int:
     return int(rng.integers(2**63))
 
 
+@pytest.fixture(scope="session")
+def learning_in() -> Callable[[Path], Learning]:
+    """Makes one with folders of its own."""
+    frames = people()
+    return lambda root: Learning(root, frames)
+
+
 @pytest.fixture
-def learning(tmp_path: Path) -> Learning:
-    return Learning(tmp_path)
+def learning(tmp_path: Path, learning_in: Callable[[Path], Learning]) -> Learning:
+    return learning_in(tmp_path)
 
 
 @pytest.fixture
@@ -221,7 +229,7 @@ class Seeking:
         settings["model"] = ({} if model.get("learner") == "linear" else {"trees": 2, "depth": 2}) | model
         own = {key: settings.pop(key) for key in list(settings) if key in Plan.model_fields}
         roles = {party: {"role": (ROLES | {"shop": "seeker"})[party]} for party in parties}
-        content = {"kind": "lookalike", "parties": roles, "parameters": settings, "timeout": 60.0}
+        content = {"kind": "lookalike", "parties": roles, "parameters": settings, "timeout": 600.0}
         return Plan.model_validate(content | own)
 
     def tables(self, plan: Plan, target: str | None = None) -> dict[str, Table]:
@@ -264,10 +272,18 @@ def seekers(rows: int = 300) -> dict[str, pl.DataFrame]:
     return frames | {"shop": pl.DataFrame({"id": pl.concat([buyers.gather_every(3), strangers])})}
 
 
+@pytest.fixture(scope="session")
+def seeking_in() -> Iterator[Callable[[Path], Seeking]]:
+    """Makes one with folders of its own."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")  # so little is not worth worker processes
+        frames = seekers()
+        yield lambda root: Seeking(root, frames)
+
+
 @pytest.fixture
-def seeking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Seeking:
-    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")  # so little is not worth worker processes
-    return Seeking(tmp_path, seekers())
+def seeking(tmp_path: Path, seeking_in: Callable[[Path], Seeking]) -> Seeking:
+    return seeking_in(tmp_path)
 
 
 # Searches that are interrupted
@@ -304,10 +320,11 @@ class Search:
             private = Private.model_validate(consent | self.privates.get(party, {}))
             plan = self.banks_plan or self.plan if party == "bank" else self.plan
             goes_on = self.begun > 0 if resume is None else resume
-            roles[party] = role_of(plan, party, private, home, self.tables.get(party), resume=goes_on)
+            job = checked(plan, party, private, self.tables.get(party))
+            roles[party] = role_of(job, home, resume=goes_on)
         self.begun += 1
         fields, ledgers = fields_of(self.plan, parameters_of(self.plan)), self.root / f"ledgers-{self.begun}"
-        return simulate_roles(roles, fields=fields, seeds=self.seeds, guards=guards, folder=ledgers)
+        return simulate_roles(roles, fields=fields, seeds=self.seeds, guards=guards, timeout=600, folder=ledgers)
 
     def stop(self, party: str, after: int, kind: type = object) -> None:
         """Begin or go on, and stop a party when it has sent so many messages, all or those of a kind."""

@@ -29,8 +29,10 @@ def audited(run: Path, checker: str = "telco", opener: str = "bank", sample: int
     return audit.check(run / checker, request, audit_files.read_answer(run / "answer.npz"))
 
 
-@pytest.mark.parametrize("target", TASKS)
-@pytest.mark.parametrize("learner", ["gbdt", "xgb", "lgb", "rf"])
+@pytest.mark.parametrize(
+    ("learner", "target"),
+    [("gbdt", "buys"), ("gbdt", "group"), ("xgb", "amount"), ("lgb", "group"), ("rf", "buys"), ("rf", "amount")],
+)
 def test_an_honest_run_agrees(learning: Any, learner: str, target: str) -> None:
     learning.run(learning.plan(model={"learner": learner, "classes": TASKS[target]}), target=target)
     for checker, opener in (("telco", "bank"), ("railway", "bank"), ("bank", "telco"), ("bank", "railway")):
@@ -70,7 +72,7 @@ def test_what_was_encrypted_can_be_opened_too(learning: Any, settings: dict[str,
         assert audited(learning.root / "run", sample=sample).wrong == {}
 
 
-@pytest.mark.parametrize("method", [{}, {"name": "bagging", "bags": 3}, {"name": "two-step"}, {"name": "naive"}])
+@pytest.mark.parametrize("method", [{}, {"name": "two-step", "folds": 2}])
 def test_so_does_a_search(seeking: Any, method: dict[str, Any]) -> None:
     seeking.run(seeking.plan(method=method))
     for sample in (None, 3):
@@ -103,7 +105,6 @@ def powers_of_two(call: Any, y: Any, *rest: Any, part: bool) -> Any:
 
 
 HONEST = histogram._inputs
-NO_GRADIENTS = "what was sent are not the gradients that follow from the labels"
 
 
 @pytest.mark.parametrize("settings", [{}, {"count_rows": False}, {"hide_nodes": True}, PAILLIER], ids=str)
@@ -117,6 +118,5 @@ def test_powers_of_two_as_gradients_are_found(
     own = {key: value for key, value in settings.items() if key != "hide_nodes"}
     learning.run(learning.plan(parties=TWO, model=model, **own))
     verdict = audited(learning.root / "run", sample=1)
-    assert list(verdict.wrong.values()) == [
-        "what was sent are not the gradients that follow from the labels, or it was opened wrongly"
-    ]
+    (wrong,) = verdict.wrong.values()
+    assert "gradients" in wrong

@@ -44,6 +44,14 @@ def test_so_it_does_with_weights_that_one_party_knows(many: Any, settings: dict[
         assert verdict.wrong == {}
 
 
+def test_of_weights_hidden_from_two_what_can_be_opened_agrees(many: Any) -> None:
+    many.run(many.plan(model={"learner": "linear", "epochs": 1}), weight="counts")
+    for checker, opener in BOTH:
+        verdict = audit.trial(many.root / "run" / checker, many.root / "run" / opener, None)
+        assert verdict.wrong == {}
+        assert verdict.opened == verdict.of > 0
+
+
 def test_so_does_a_search(seeking: Any) -> None:
     seeking.run(seeking.plan(model={"learner": "linear", "insecure_batch": True, "epochs": 2}))
     for checker, opener in BOTH:
@@ -75,8 +83,8 @@ def test_other_columns_than_were_committed_to(many: Any, monkeypatch: pytest.Mon
             inputs = {what: {name: -values for name, values in arrays.items()} for what, arrays in inputs.items()}
         honest(team, inputs)
 
-    honest = fitting._exchange_commitments
-    monkeypatch.setattr(fitting, "_exchange_commitments", others)
+    honest = fitting.exchange_commitments
+    monkeypatch.setattr(fitting, "exchange_commitments", others)
     many.run(many.plan(parties=TWO, model={"learner": "linear", "epochs": 1}))
     verdict = audit.trial(many.root / "run" / "bank", many.root / "run" / "telco", None)
     assert set(verdict.wrong.values()) == {DEVIATES}

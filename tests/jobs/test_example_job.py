@@ -11,10 +11,12 @@ import pytest
 from unpooled.data import example
 from unpooled.data.sources import schema
 from unpooled.errors import PlanError
-from unpooled.jobs.example_job import ROLES, TARGET, example_job, write_job_files
+from unpooled.jobs.checks import check_fits
+from unpooled.jobs.example_job import example_job, write_job_files
 from unpooled.jobs.files import load_job, load_plan, load_private
 from unpooled.jobs.kinds import outline_of
-from unpooled.jobs.private import check_fits
+from unpooled.jobs.templates import ROLES
+from unpooled.jobs.train.kind import TARGET
 from unpooled.run.join import addresses_of
 
 
@@ -77,7 +79,7 @@ def test_the_file_for_one_machine_says_how_to_use_it(folder: Path) -> None:
 
 def test_the_job_without_addresses_is_for_one_machine_only(folder: Path) -> None:
     job = load_job(folder / "job.toml")
-    with pytest.raises(PlanError, match="neither shop nor telco has an address"):
+    with pytest.raises(PlanError, match=r"shop .*telco .*address"):
         addresses_of(job.plan, "shop", job.privates["shop"])
 
 
@@ -104,9 +106,9 @@ def test_to_predict_owners_have_what_they_learned(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "trained", "reason"),
     [
-        ("predict", None, "predict, and no other kind, takes the folder of a train job's run"),
-        ("train", Path("run"), "predict, and no other kind, takes the folder of a train job's run"),
-        ("learn", None, "there is no kind of job 'learn'"),
+        ("predict", None, "predict"),
+        ("train", Path("run"), "predict"),
+        ("learn", None, "'learn'"),
     ],
 )
 def test_a_job_that_cannot_be_is_refused(kind: str, trained: Path | None, reason: str) -> None:

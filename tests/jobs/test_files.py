@@ -141,56 +141,55 @@ def test_a_private_file_can_be_kept_from_others(tmp_path: Path) -> None:
 
 def test_a_shared_plan_with_private_sections_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "plan.toml", PLAN | {"private": PRIVATE})
-    with pytest.raises(PlanError, match=r"plan\.toml: private: a plan is shared with everybody"):
+    with pytest.raises(PlanError, match=r"plan\.toml: private: "):
         load_plan(path)
 
 
 @pytest.mark.parametrize("load", [load_plan, load_private, load_job])
 def test_files_that_cannot_be_read_are_named(load: Any, tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match=r"absent\.toml: there is no such file"):
+    with pytest.raises(PlanError, match=r"absent\.toml: "):
         load(tmp_path / "absent.toml")
-    with pytest.raises(PlanError, match=rf"{tmp_path.name}: cannot be read: "):
+    with pytest.raises(PlanError, match=rf"{tmp_path.name}: "):
         load(tmp_path)
     (tmp_path / "broken.toml").write_text("kind = check\n")
-    with pytest.raises(PlanError, match=r"broken\.toml: not TOML: .*line 1"):
+    with pytest.raises(PlanError, match=r"broken\.toml: .*TOML.*line 1"):
         load(tmp_path / "broken.toml")
     (tmp_path / "latin.toml").write_bytes(b'kind = "\xe4"\n')
-    with pytest.raises(PlanError, match=r"latin\.toml: cannot be read: .*utf-8"):
+    with pytest.raises(PlanError, match=r"latin\.toml: .*utf-8"):
         load(tmp_path / "latin.toml")
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("change", "key"),
     [
-        ({"colour": 1}, "colour: unknown key"),
-        ({"kind": "none"}, "kind: there is no such kind; there are: align, check, lookalike, predict, train"),
-        ({"parameters": {"depth": 1}}, "parameters.depth: unknown key"),
+        ({"colour": 1}, "colour"),
+        ({"kind": "none"}, "kind"),
+        ({"parameters": {"depth": 1}}, "parameters.depth"),
         (
             {"parties": PLAN["parties"] | {"bank": {"role": "active", "adress": "x"}}},
-            "parties.bank.adress: unknown key",
+            "parties.bank.adress",
         ),
-        ({"private": "none"}, "private: to run all parties here, each needs a [private.NAME] section; see also `join`"),
-        ({"private": {"shop": {}}}, "private.shop: there is no such party in the plan"),
-        ({"private": PRIVATE | {"bank": 3}}, "private.bank: must be a table"),
-        ({"private": PRIVATE | {"bank": {"sede": 3}}}, "private.bank.sede: unknown key"),
-        ({"private": PRIVATE | {"bank": {"table": {"id": "i", "file": "x"}}}}, "private.bank.table.file: unknown key"),
-        ({"private": PRIVATE | {"bank": {"prepare": {"x": 3}}}}, "private.bank.prepare.x: unknown key"),
-        ({"private": PRIVATE | {"bank": {"policy": {"x": 3}}}}, "private.bank.policy.x: unknown key"),
+        ({"private": "none"}, "private"),
+        ({"private": {"shop": {}}}, "private.shop"),
+        ({"private": PRIVATE | {"bank": 3}}, "private.bank"),
+        ({"private": PRIVATE | {"bank": {"sede": 3}}}, "private.bank.sede"),
+        ({"private": PRIVATE | {"bank": {"table": {"id": "i", "file": "x"}}}}, "private.bank.table.file"),
+        ({"private": PRIVATE | {"bank": {"prepare": {"x": 3}}}}, "private.bank.prepare.x"),
+        ({"private": PRIVATE | {"bank": {"policy": {"x": 3}}}}, "private.bank.policy.x"),
         (
             {"private": {"bank": PRIVATE["bank"]}},
-            "private.telco: telco needs a table section in its private file: path and id at least",
+            "private.telco: telco .*table",
         ),
         (
             {"private": PRIVATE | {"helper": PRIVATE["bank"]}},
-            "private.helper: helper is the coordinator, which must see no data: remove its table",
+            "private.helper",
         ),
     ],
 )
-def test_faults_in_a_job_name_file_and_key(change: dict[str, Any], reason: str, tmp_path: Path) -> None:
+def test_faults_in_a_job_name_file_and_key(change: dict[str, Any], key: str, tmp_path: Path) -> None:
     path = write(tmp_path, "job.toml", PLAN | {"private": PRIVATE} | change)
-    with pytest.raises(PlanError) as caught:
+    with pytest.raises(PlanError, match=f"^{path}: {key}\\b"):
         load_job(path)
-    assert str(caught.value) == f"{path}: {reason}"
 
 
 def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
@@ -203,7 +202,7 @@ def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_a_job_without_private_sections_is_sent_to_join(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match=r"private: .* see also `join`"):
+    with pytest.raises(PlanError, match=r"private: .*join"):
         load_job(write(tmp_path, "plan.toml", PLAN))
 
 

@@ -10,9 +10,11 @@ from pydantic import ValidationError
 
 from unpooled import control
 from unpooled.errors import PlanError, RefusedError
-from unpooled.jobs.kinds import check_policy, faults, outline_of
+from unpooled.jobs.checks import check_fits, check_policy
+from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.private import Policy, Private, check_fits
+from unpooled.jobs.private import Policy, Private
+from unpooled.settings import faults
 
 PLAN = Plan.model_validate(
     {
@@ -31,45 +33,45 @@ def refusal(content: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"),
+    ("content", "key"),
     [
-        ({"sede": 1}, "sede: unknown key"),
-        ({"seed": "1"}, "seed: must be a valid integer"),
-        ({"seed": True}, "seed: must be a valid integer"),
-        ({"seed": -1}, "seed: must be greater than or equal to 0"),
-        ({"certificates": 1}, "certificates: must be a path"),
-        ({"listen": "here"}, "listen: an address is HOST:PORT, for example bank.example.org:7433 or [::1]:7433"),
-        ({"table": "people.csv"}, "table: must be a table"),
-        ({"table": {"path": "people.csv"}}, "table.id: this key is missing"),
-        ({"table": {"id": "id"}}, "table: give either path or postgres"),
-        ({"table": TABLE | {"separator": ";"}}, "table.separator: unknown key"),
-        ({"table": TABLE | {"columns": "age"}}, "table.columns: must be a list"),
-        ({"table": TABLE | {"columns": ["age", 3]}}, "table.columns.1: must be a valid string"),
+        ({"sede": 1}, "sede"),
+        ({"seed": "1"}, "seed"),
+        ({"seed": True}, "seed"),
+        ({"seed": -1}, "seed"),
+        ({"certificates": 1}, "certificates"),
+        ({"listen": "here"}, "listen"),
+        ({"table": "people.csv"}, "table"),
+        ({"table": {"path": "people.csv"}}, "table.id"),
+        ({"table": {"id": "id"}}, "table"),
+        ({"table": TABLE | {"separator": ";"}}, "table.separator"),
+        ({"table": TABLE | {"columns": "age"}}, "table.columns"),
+        ({"table": TABLE | {"columns": ["age", 3]}}, "table.columns.1"),
         (
             {"table": TABLE | {"types": {"age": "integer"}}},
-            "table.types.age: must be 'number', 'category', 'date' or 'boolean', or must be a list",
+            "table.types.age",
         ),
-        ({"prepare": {"missing": "ignore"}}, "prepare.missing: must be 'impute', 'drop' or 'keep'"),
-        ({"prepare": {"scale": True}}, "prepare.scale: unknown key"),
+        ({"prepare": {"missing": "ignore"}}, "prepare.missing"),
+        ({"prepare": {"scale": True}}, "prepare.scale"),
         (
             {"prepare": {"limits": {"age": [120, 0]}}},
-            "prepare.limits.age: the lower limit must not be above the upper one",
+            "prepare.limits.age",
         ),
-        ({"policy": {"never_send": "RowCount"}}, "policy.never_send: must be a list"),
-        ({"policy": {"minimum_rows": 0}}, "policy.minimum_rows: must be greater than or equal to 1"),
-        ({"policy": {"maximum_sent_megabytes": 0}}, "policy.maximum_sent_megabytes: must be greater than 0"),
-        ({"policy": {"minimum_row": 5}}, "policy.minimum_row: unknown key"),
-        ({"policy": {"maximum_bits_per_row": -1}}, "policy.maximum_bits_per_row: must be greater than or equal to 0"),
-        ({"policy": {"maximum_splits": -1}}, "policy.maximum_splits: must be greater than or equal to 0"),
-        ({"policy": {"maximum_questions": -1}}, "policy.maximum_questions: must be greater than or equal to 0"),
-        ({"policy": {"maximum_thresholds": 1.5}}, "policy.maximum_thresholds: must be a valid integer"),
-        ({"target": 3}, "target: must be a valid string"),
-        ({"weight": ["w"]}, "weight: must be a valid string"),
-        ({"model": 3}, "model: must be a path"),
+        ({"policy": {"never_send": "RowCount"}}, "policy.never_send"),
+        ({"policy": {"minimum_rows": 0}}, "policy.minimum_rows"),
+        ({"policy": {"maximum_sent_megabytes": 0}}, "policy.maximum_sent_megabytes"),
+        ({"policy": {"minimum_row": 5}}, "policy.minimum_row"),
+        ({"policy": {"maximum_bits_per_row": -1}}, "policy.maximum_bits_per_row"),
+        ({"policy": {"maximum_splits": -1}}, "policy.maximum_splits"),
+        ({"policy": {"maximum_questions": -1}}, "policy.maximum_questions"),
+        ({"policy": {"maximum_thresholds": 1.5}}, "policy.maximum_thresholds"),
+        ({"target": 3}, "target"),
+        ({"weight": ["w"]}, "weight"),
+        ({"model": 3}, "model"),
     ],
 )
-def test_unknown_keys_and_wrong_types_are_refused_by_name(content: dict[str, Any], reason: str) -> None:
-    assert refusal(content) == reason
+def test_unknown_keys_and_wrong_types_are_refused_by_name(content: dict[str, Any], key: str) -> None:
+    assert refusal(content).startswith(f"{key}: ")
 
 
 def test_every_fault_has_its_line() -> None:
@@ -123,13 +125,13 @@ def test_what_does_not_fit_the_plan_is_refused() -> None:
     check_fits(PLAN, "bank", with_table)
     check_fits(PLAN, "bank", Private(), table_given=True)
     check_fits(PLAN, "helper", Private())
-    with pytest.raises(PlanError, match="shop is not in the plan; its parties are bank, telco, helper"):
+    with pytest.raises(PlanError, match=r"shop .*bank, telco, helper"):
         check_fits(PLAN, "shop", with_table)
-    with pytest.raises(PlanError, match="helper is the coordinator, which must see no data"):
+    with pytest.raises(PlanError, match=r"helper .*coordinator"):
         check_fits(PLAN, "helper", with_table)
-    with pytest.raises(PlanError, match="helper is the coordinator, which must see no data"):
+    with pytest.raises(PlanError, match=r"helper .*coordinator"):
         check_fits(PLAN, "helper", Private(), table_given=True)
-    with pytest.raises(PlanError, match="telco needs a table section"):
+    with pytest.raises(PlanError, match=r"telco .*table"):
         check_fits(PLAN, "telco", Private())
 
 
@@ -139,13 +141,13 @@ def test_what_is_to_be_learned_is_the_active_partys_business() -> None:
     check_fits(train, "bank", bank)
     check_fits(train, "telco", telco)
     check_fits(train, "helper", Private())
-    with pytest.raises(PlanError, match="bank: target: name the column to learn"):
+    with pytest.raises(PlanError, match="bank: target: "):
         check_fits(train, "bank", telco)
     for more in ({"target": "y"}, {"weight": "w"}):
         for plan in (PLAN, train, predict):
-            with pytest.raises(PlanError, match="telco: target and weight are columns of the active party, bank"):
+            with pytest.raises(PlanError, match=r"telco: target and weight .*bank"):
                 check_fits(plan, "telco", Private.model_validate({"table": TABLE} | more))
-    with pytest.raises(PlanError, match="bank: target and weight cannot be the same column"):
+    with pytest.raises(PlanError, match="bank: target and weight"):
         check_fits(train, "bank", Private.model_validate({"table": TABLE, "target": "y", "weight": "y"}))
 
 
@@ -154,7 +156,7 @@ def test_who_predicts_has_a_part_of_a_model() -> None:
     check_fits(predict, "helper", Private())
     for party in ("bank", "telco"):
         check_fits(predict, party, Private.model_validate({"table": TABLE, "model": "run"}))
-        with pytest.raises(PlanError, match=f"{party}: model: name the folder with this party's part of a model"):
+        with pytest.raises(PlanError, match=f"{party}: model: "):
             check_fits(predict, party, Private.model_validate({"table": TABLE}))
 
 
@@ -164,13 +166,13 @@ OWN = [exchange for exchange in outline_of(PLAN) if exchange.kind not in control
 @pytest.mark.parametrize("exchange", OWN, ids=lambda e: f"{e.sender}-{e.receiver}-{e.message.__name__}")
 def test_a_policy_can_refuse_everything_that_a_job_says(exchange: Any) -> None:
     policy = Policy(never_send=(exchange.kind,))
-    with pytest.raises(RefusedError, match=rf"{exchange.sender} never sends {exchange.kind} \(policy.never_send\)"):
+    with pytest.raises(RefusedError, match=rf"{exchange.sender} .*{exchange.kind} .*policy\.never_send"):
         check_policy(PLAN, exchange.sender, policy)
 
 
-@pytest.mark.parametrize("kind", ["RowCuont", "RowCount", "", "Goodbye", "Abort"])
+@pytest.mark.parametrize("kind", ["RowCuont", "rowcount", "", "Goodbye", "Abort"])
 def test_a_policy_about_no_kind_that_could_be_left_out_is_refused(kind: str) -> None:
-    with pytest.raises(PlanError, match=r"bank: policy.never_send: '.*' is no kind of message that could be left out"):
+    with pytest.raises(PlanError, match=rf"bank: policy\.never_send: '{kind}' "):
         check_policy(PLAN, "bank", Policy(never_send=(kind,)))
 
 
@@ -178,5 +180,5 @@ def test_a_policy_is_about_what_this_party_sends_itself() -> None:
     receives_only = Policy(never_send=("RowCount",))
     check_policy(PLAN, "bank", receives_only)
     check_policy(PLAN, "helper", receives_only)
-    with pytest.raises(RefusedError, match="telco never sends"):
+    with pytest.raises(RefusedError, match=r"telco .*RowCount"):
         check_policy(PLAN, "telco", receives_only)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from unpooled.jobs.checks import checked
 from unpooled.jobs.private import Private
-from unpooled.jobs.query_bounds import answers_of
+from unpooled.jobs.train.kind import TRAIN
 
 TWO = ("telco", "bank", "coordinator")
 
@@ -21,7 +22,7 @@ def telcos(learning: Any, **policy: Any) -> Private:
 @pytest.mark.parametrize("model", [{}, {"hide_nodes": True}, {"hide_bags": False}, {"learner": "lgb"}])
 def test_a_run_allows_no_more_bits_than_were_foretold(learning: Any, model: dict[str, Any]) -> None:
     plan = learning.plan(parties=TWO, model=model)
-    foretold = answers_of(plan, "telco", telcos(learning))
+    foretold = TRAIN.answers(checked(plan, "telco", telcos(learning)))
     assert foretold is not None
     found = learning.run(plan).results["telco"]
     assert found["common"] <= foretold.rows
@@ -29,14 +30,15 @@ def test_a_run_allows_no_more_bits_than_were_foretold(learning: Any, model: dict
     assert str(foretold).startswith(
         f"bank could learn at most {foretold.bits:,} bits about these {foretold.rows:,} rows"
     )
-    less = answers_of(plan, "telco", telcos(learning, maximum_bits_per_row=2.0))
+    less = TRAIN.answers(checked(plan, "telco", telcos(learning, maximum_bits_per_row=2.0)))
     assert less is not None
     assert less.bits == 2 * foretold.rows
 
 
 def test_others_have_nothing_to_answer(learning: Any) -> None:
     plan = learning.plan(parties=TWO)
-    assert answers_of(plan, "bank", Private(target="buys")) is None
+    bank = telcos(learning).model_copy(update={"target": "buys"})
+    assert TRAIN.answers(checked(plan, "bank", bank)) is None
     linear = learning.plan(parties=TWO, model={"learner": "linear"})
-    assert answers_of(linear, "telco", telcos(learning)) is None
-    assert answers_of(plan, "coordinator", Private()) is None
+    assert TRAIN.answers(checked(linear, "telco", telcos(learning))) is None
+    assert TRAIN.answers(checked(plan, "coordinator", Private())) is None

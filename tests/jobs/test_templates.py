@@ -11,16 +11,17 @@ from pydantic import BaseModel
 
 from unpooled.data.prepare import PrepareSettings
 from unpooled.data.sources import TableSettings
+from unpooled.jobs.checks import check_fits
 from unpooled.jobs.files import load_job, load_plan, load_private
-from unpooled.jobs.kinds import KINDS, outline_of, parameters_of
+from unpooled.jobs.kinds import KINDS, kind_named, outline_of, parameters_of
 from unpooled.jobs.plan import Party, Plan
-from unpooled.jobs.private import Consent, Policy, Private, check_fits
+from unpooled.jobs.private import Consent, Policy, Private
 from unpooled.jobs.templates import job_template, plan_template, private_template
 
 COMMENTED_OUT = re.compile(r"^# (\w+ = .+)$", re.MULTILINE)
 SECTIONS = {"Private": ("table", "prepare", "policy", "consent"), "Plan": ("parameters", "parties")}
 
-pytestmark = pytest.mark.parametrize("kind", KINDS)
+pytestmark = pytest.mark.parametrize("kind", [kind.name for kind in KINDS])
 
 
 def with_defaults_spelled_out(template: str) -> str:
@@ -76,7 +77,7 @@ def test_the_plans_commented_out_lines_are_the_defaults(kind: str) -> None:
     assert {"engine", "key_bits", "insecure", "timeout"} <= spelled_out.keys()
     plan = Plan.model_validate(tomllib.loads(template))
     again = Plan.model_validate(spelled_out)
-    fields = KINDS[kind].parameters.model_fields
+    fields = kind_named(kind).parameters.model_fields
     assert again.parameters.keys() == {name for name, field in fields.items() if field.default is not None}
     assert parameters_of(again) == parameters_of(plan)
     assert again.model_copy(update={"parameters": plan.parameters}) == plan
@@ -92,13 +93,13 @@ def test_the_private_files_commented_out_lines_are_the_defaults(kind: str) -> No
 def test_every_setting_of_a_plan_is_explained(kind: str) -> None:
     for template in (plan_template(kind), job_template(kind)):
         explained(template, Plan)
-        explained(template, KINDS[kind].parameters)
-        for field in KINDS[kind].parameters.model_fields.values():
+        explained(template, kind_named(kind).parameters)
+        for field in kind_named(kind).parameters.model_fields.values():
             if isinstance(field.default, BaseModel):
                 explained(template, type(field.default))
         for name, field in Party.model_fields.items():
             assert f"# {name}: {field.description}\n" in template
-        assert KINDS[kind].summary in template
+        assert kind_named(kind).summary in template
 
 
 @pytest.mark.parametrize("model", [Private, TableSettings, PrepareSettings, Policy, Consent])

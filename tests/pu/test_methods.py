@@ -272,15 +272,15 @@ def test_the_seed_settles_everything(settings: AnyMethod) -> None:
 
 
 @pytest.mark.parametrize("settings", METHODS, ids=repr)
-@pytest.mark.parametrize(("all_known", "message"), [(False, "none of the rows"), (True, "all rows are")])
-def test_there_must_be_known_and_unlabelled_rows(settings: AnyMethod, all_known: bool, message: str) -> None:
+@pytest.mark.parametrize("all_known", [False, True])
+def test_there_must_be_known_and_unlabelled_rows(settings: AnyMethod, all_known: bool) -> None:
     column, _ = made_up()
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match="positives"):
         rank(np.full(len(column), all_known), settings, means(column), SEED)
 
 
 @pytest.mark.parametrize("settings", FOLDED, ids=repr)
 def test_too_few_rows_for_the_folds(settings: AnyMethod) -> None:
     column, known = made_up(5, 2)
-    with pytest.raises(InputError, match="3 unlabelled rows cannot be divided into 4"):
+    with pytest.raises(InputError, match=r"3 .* 4"):
         rank(known, settings, means(column), SEED)

@@ -15,10 +15,10 @@ from unpooled.jobs.example_job import example_job
 from unpooled.jobs.files import write_toml
 from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.plan import Party, Plan, digest_of, fields_of
+from unpooled.jobs.run_files import RESULT
 from unpooled.ledger import Ledger, Way
-from unpooled.run.folder import LEDGER, PLAN, RESULT, STATUS
+from unpooled.run.folder import LEDGER, PLAN, STATUS
 from unpooled.run.simulate import simulate_job
-from unpooled.run.spawn import spawn
 from unpooled.wire import Disclosure, disclosure_of, kind_of
 
 SIZE = Disclosure("how many rows <b>this</b> party has", "the active party")
@@ -48,20 +48,20 @@ WriteRun = Callable[..., Path]
 @pytest.fixture(scope="session")
 def real_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example's check, with four real parties."""
-    folder = tmp_path_factory.mktemp("real") / "run"
-    tables = folder / "tables"
-    example.write(tables)
+    folder = tmp_path_factory.mktemp("real")
+    example.write(folder / "tables", rows=1_000)
     job = example_job("check")
     plan = job.plan.model_copy(update={"parameters": {"round_trips": 3, "megabytes": 1}})
-    spawn(plan, {name: private.at(tables) for name, private in job.privates.items()}, folder)
-    return folder
+    privates = {name: private.at(folder / "tables") for name, private in job.privates.items()}
+    simulate_job(plan, privates, folder=folder / "run")
+    return folder / "run"
 
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real model of the example's bank and telco: in `train` the run that made it, in `predict` one that used it."""
     folder = tmp_path_factory.mktemp("trained")
-    example.write(folder)
+    example.write(folder, rows=1_000)
     job = example_job("align")
     parties = {name: party for name, party in job.plan.parties.items() if name != "shop"}
     privates = {name: job.privates[name].at(folder) for name in parties}
@@ -79,12 +79,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trained_linear(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with a linear model."""
     folder = tmp_path_factory.mktemp("linear")
-    example.write(folder, rows=4_000)
+    example.write(folder, rows=2_000)
     job = example_job("align")
     parties = {name: party for name, party in job.plan.parties.items() if name != "shop"}
     privates = {name: job.privates[name].at(folder) for name in parties}
     privates["bank"] = privates["bank"].model_copy(update={"target": "mortgage"})
-    plan = Plan(kind="train", parameters={"model": {"learner": "linear", "epochs": 15}}, parties=parties)
+    plan = Plan(kind="train", parameters={"model": {"learner": "linear", "epochs": 5}}, parties=parties)
     simulate_job(plan, privates, folder=folder / "train")
     for name in ("telco", "bank"):
         privates[name] = privates[name].model_copy(update={"model": folder / "train" / name})

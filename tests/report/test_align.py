@@ -13,14 +13,17 @@ from xml.etree import ElementTree
 import pytest
 
 from unpooled.data import example
-from unpooled.jobs.example_job import ROLES, example_job
+from unpooled.jobs.align.funnel import Bar, Funnel, Tally, funnel_of
+from unpooled.jobs.align.job import Parameters
+from unpooled.jobs.align.section import AlignSection, alignment
+from unpooled.jobs.example_job import example_job
 from unpooled.jobs.files import write_toml
 from unpooled.jobs.plan import Plan
-from unpooled.report.align import AlignSection, align_section
-from unpooled.report.funnel import Bar, Funnel, Tally, funnel_of
+from unpooled.jobs.run_files import RESULT
+from unpooled.jobs.templates import ROLES
 from unpooled.report.gather import gather
 from unpooled.report.page import write_report
-from unpooled.run.folder import PLAN, RESULT, STATUS
+from unpooled.run.folder import PLAN, STATUS
 from unpooled.run.simulate import simulate_job
 
 LETTER_WIDTH, LETTER_HEIGHT = 12.5, 22
@@ -81,7 +84,8 @@ def write_run(
 
 
 def section_of(run: Path) -> AlignSection:
-    section = align_section(gather(run))
+    files = gather(run)
+    section = alignment(files, Parameters.model_validate(files.plan.parameters))
     assert section is not None
     return section
 
@@ -98,7 +102,7 @@ def words(element: ElementTree.Element) -> str:
 def shown(tree: ElementTree.Element) -> ElementTree.Element:
     """The section of the page that is about what was found."""
     headed = {words(section[0]): section for section in tree.iter("section") if len(section)}
-    return headed["What was found in common"]
+    return headed["People that all parties know"]
 
 
 def numbers_in_picture(tree: ElementTree.Element) -> list[int]:
@@ -267,7 +271,9 @@ def test_the_method_is_named(settings: dict[str, Any], method: str, tmp_path: Pa
 
 
 def test_a_run_without_results_says_so(tmp_path: Path) -> None:
-    run = write_run(tmp_path, SHOP | PAIR | HELPER, {name: {} for name in ("shop", "telco", "bank")})
+    run = write_run(tmp_path, SHOP | PAIR | HELPER)
+    for name in ("shop", "telco", "bank"):
+        (run / name / RESULT).unlink()
     status = json.loads((run / "helper" / STATUS).read_text())
     (run / "helper" / STATUS).write_text(json.dumps(status | {"state": "running"}))
     told = words(shown(parsed(write_report(run))))
@@ -279,8 +285,14 @@ def test_a_run_without_results_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", [{}, OWNER | {"common": -1}, OWNER | {"rows": "many"}, {"rows": 10}])
-def test_a_result_that_cannot_be_read_is_left_out(broken: dict[str, Any], tmp_path: Path) -> None:
+def test_a_result_that_cannot_be_read_is_named(broken: dict[str, Any], tmp_path: Path) -> None:
     run = write_run(tmp_path, SHOP | PAIR, {"telco": broken})
+    assert f"{run / 'telco' / RESULT}: " in words(parsed(write_report(run)))
+
+
+def test_a_party_without_a_result_is_left_out(tmp_path: Path) -> None:
+    run = write_run(tmp_path, SHOP | PAIR)
+    (run / "telco" / RESULT).unlink()
     section = section_of(run)
     assert section.results["telco"] is None
     assert section.funnel is not None
@@ -296,7 +308,7 @@ def test_rows_that_differ_are_told(tmp_path: Path) -> None:
 
 def test_a_plan_that_cannot_be_aligned_still_gives_a_page(tmp_path: Path) -> None:
     run = write_run(tmp_path, THREE)
-    assert align_section(gather(run)) is None
+    assert alignment(gather(run), Parameters()) is None
     assert words(next(parsed(write_report(run)).iter("h1"))).startswith("The align job")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,10 +11,11 @@ from cuts import Attempt, Cut, watching
 from fault_jobs import JOBS, plan_of, privates_of
 from faults import Bench, Fault
 from unpooled import atomic
+from unpooled.errors import PeerFailed, PeerLost, RefusedError
 from unpooled.ledger import read_ledger
 from unpooled.secure.query_count import Asked
 
-EVERY = 127
+EVERY = 251
 
 # A process that is killed does not close its files.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -51,9 +53,9 @@ def test_a_dead_party_does_nothing_more(bench: Bench) -> None:
     ledger = read_ledger(home / "ledger.jsonl")
     assert not ledger.closed
     assert "Abort" not in {entry.kind for entry in ledger.entries}
-    assert {str(error).partition(" (")[0] for party, error in attempt.errors.items() if party != "bank"} == {
-        "bank: the connection was lost"
-    }
+    others = [error for party, error in attempt.errors.items() if party != "bank"]
+    assert len(others) == 3
+    assert all(isinstance(error, PeerLost | PeerFailed) and error.origin == "bank" for error in others)
 
 
 # What a party answers
@@ -73,10 +75,10 @@ class KilledWhenItHasAnswered(Attempt):
             raise Cut
 
 
-def test_a_party_may_be_killed_ten_times(bench: Bench) -> None:
-    job, root = "lookalike, trees", bench.folder / "ten"
+def test_a_party_may_be_killed_again_and_again(bench: Bench) -> None:
+    job, root = "lookalike, trees", bench.folder / "again and again"
     root.mkdir()
-    for _ in range(10):
+    for _ in range(4):
         killed = KilledWhenItHasAnswered(
             plan_of(JOBS[job]), privates_of(JOBS[job], bench.folder / "tables", None), root
         )
@@ -103,7 +105,8 @@ def test_its_own_limit_holds_for_a_training_that_is_resumed(bench: Bench, spare:
     if spare:
         assert attempt.errors == {}
     else:
-        assert f"telco answers at most {limit} columns about the same" in str(attempt.errors["telco"])
+        assert isinstance(attempt.errors["telco"], RefusedError)
+        assert re.search(rf"telco .*\b{limit}\b", str(attempt.errors["telco"]))
 
 
 # It would be noticed
@@ -112,7 +115,7 @@ def test_its_own_limit_holds_for_a_training_that_is_resumed(bench: Bench, spare:
 def test_what_is_answered_and_not_counted_is_noticed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     fault = fault_at(bench, "lookalike, trees", "telco", "message sent", -12)
     monkeypatch.setattr(Asked, "_count_ahead", lambda *_: None)
-    assert any("telco has answered" in difference for difference in bench.try_one(fault).differences)
+    assert any("telco" in difference for difference in bench.try_one(fault).differences)
 
 
 def test_a_file_that_is_left_over_is_noticed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

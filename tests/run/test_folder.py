@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import stat
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def test_a_file_that_has_no_room_is_named(name: str, tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(tempfile, "mkstemp", full_for_one)
     with (
-        pytest.raises(InputError, match=rf"{name} cannot be written: No space left on device$"),
+        pytest.raises(InputError, match=rf"{name} .*No space left on device"),
         run_folder.status_kept(tmp_path, "bank", PLAN),
     ):
         run_folder.write_result(tmp_path, {})
@@ -122,7 +123,7 @@ def test_an_empty_folder_is_closed_to_others_and_one_that_is_in_use_is_refused(t
     (tmp_path / "closed").chmod(0o700)
     for name in ("empty", "closed", "new"):
         assert rights(run_folder.create(tmp_path / name)) == 0o700
-    with pytest.raises(InputError, match=r"used is open to others than its owner; type: chmod 700 .*used, or choose"):
+    with pytest.raises(InputError, match=r"chmod 700 .*used"):
         run_folder.create(tmp_path / "used")
     assert rights(tmp_path / "used") == 0o755
 
@@ -156,7 +157,7 @@ def test_what_is_not_there_or_no_json_reads_as_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["plan.toml", "ledger.jsonl"])
 def test_a_folder_that_holds_a_run_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("")
-    with pytest.raises(InputError, match="already holds a run; runs are never overwritten"):
+    with pytest.raises(InputError, match=str(tmp_path)):
         run_folder.create(tmp_path)
 
 
@@ -164,9 +165,9 @@ def test_a_folder_is_made_or_the_reason_told(tmp_path: Path) -> None:
     assert run_folder.create(tmp_path / "runs" / "first").is_dir()
     assert run_folder.create(tmp_path / "runs" / "first").is_dir()
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="file cannot be made: File exists"):
+    with pytest.raises(InputError, match=r"file .*File exists"):
         run_folder.create(tmp_path / "file")
-    with pytest.raises(InputError, match=r"file/run cannot be made: "):
+    with pytest.raises(InputError, match="file/run "):
         run_folder.create(tmp_path / "file" / "run")
 
 
@@ -186,7 +187,7 @@ def run_with_everything(root: Path) -> set[str]:
     work = {".working/certificates/bank/key.pem", "bank/.working/private.toml", "telco/.working/private.toml"}
     for name in keep | work:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text("{}")
+        (root / name).write_text('{"state": "finished"}' if name.endswith("status.json") else "{}")
     return keep
 
 
@@ -226,27 +227,55 @@ def test_purge_of_one_partys_folder_leaves_the_others(tmp_path: Path) -> None:
     assert (tmp_path / ".working").exists()
 
 
-def test_purge_takes_the_settings_of_a_party_that_ended_before_it_began(tmp_path: Path) -> None:
+@pytest.mark.parametrize("state", ["running", "failed", None])
+@pytest.mark.parametrize("within", ["", "telco"], ids=["a run", "a party"])
+def test_purge_leaves_what_an_unfinished_run_goes_on_from(tmp_path: Path, state: str | None, within: str) -> None:
+    keep = run_with_everything(tmp_path)
+    told = tmp_path / "telco" / run_folder.STATUS
+    told.write_text(json.dumps({"state": state}))
+    if state is None and not within:
+        told.unlink()  # it was killed before it wrote one
+        keep.remove("telco/status.json")
+    before = files_in(tmp_path)
+    with pytest.raises(InputError, match=r"telco.*--force"):
+        run_folder.purge(tmp_path / within)
+    assert files_in(tmp_path) == before
+    run_folder.purge(tmp_path / within, force=True)
+    assert not (tmp_path / "telco" / ".working").exists()
+    if not within:
+        assert files_in(tmp_path) == keep
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such locks")
+@pytest.mark.parametrize("force", [False, True])
+def test_purge_refuses_a_run_of_which_a_process_is_still_there(tmp_path: Path, force: bool) -> None:
     run_with_everything(tmp_path)
-    (tmp_path / "telco" / "status.json").unlink()
+    (tmp_path / "telco" / run_folder.LEDGER).unlink()
+    with run_folder.taken(tmp_path / "telco"):
+        before = files_in(tmp_path)
+        for folder in (tmp_path, tmp_path / "telco"):
+            with pytest.raises(InputError, match=f"{tmp_path / 'telco'}.*running"):
+                run_folder.purge(folder, force=force)
+        assert files_in(tmp_path) == before
+        run_folder.purge(tmp_path / "bank")
     run_folder.purge(tmp_path)
-    assert not (tmp_path / "telco" / "private.toml").exists()
+    assert not list(tmp_path.rglob(".working"))
 
 
 def test_purge_touches_nothing_that_is_not_a_run(tmp_path: Path) -> None:
     for name in ("plan.toml", "private.toml", "certificates/key.pem"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
-    with pytest.raises(InputError, match="is not a run's folder"):
+    with pytest.raises(InputError, match=r"plan.toml"):
         run_folder.purge(tmp_path)
-    with pytest.raises(InputError, match="is not a run's folder"):
+    with pytest.raises(InputError, match="absent"):
         run_folder.purge(tmp_path / "absent")
     assert files_in(tmp_path) == {"plan.toml", "private.toml", "certificates/key.pem"}
 
 
 def test_purge_of_a_folder_of_runs_is_refused(tmp_path: Path) -> None:
     run_with_everything(tmp_path / "first")
-    with pytest.raises(InputError, match="is not a run's folder"):
+    with pytest.raises(InputError, match=r"plan.toml"):
         run_folder.purge(tmp_path)
     assert (tmp_path / "first" / "certificates").exists()
 
@@ -256,14 +285,15 @@ def test_a_damaged_seed_is_named_and_not_shown(tmp_path: Path, content: str) -> 
     assert run_folder.kept_seed(tmp_path, 11, resume=False) == 11
     assert run_folder.kept_seed(tmp_path, 12, resume=True) == 11
     (tmp_path / ".working" / "seed").write_text(content)
-    with pytest.raises(InputError, match=r"seed: cannot be read, so the run cannot be resumed$") as raised:
+    with pytest.raises(InputError, match="seed: ") as raised:
         run_folder.kept_seed(tmp_path, 12, resume=True)
+    assert content[:3] not in str(raised.value).replace(str(tmp_path), "") or not content
     assert raised.value.__cause__ is None
     assert raised.value.__suppress_context__ or raised.value.__context__ is None
 
 
 def test_a_seed_that_cannot_be_kept_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"seed: cannot be written: No such file"):
+    with pytest.raises(InputError, match=r"seed: .*No such file"):
         run_folder.kept_seed(tmp_path / "gone", 11, resume=False)
 
 
@@ -276,6 +306,6 @@ def test_whoever_takes_a_folder_mends_its_ledger(tmp_path: Path) -> None:
     with run_folder.taken(tmp_path):
         assert path.read_bytes() == whole
         path.write_bytes(whole + b'{"at": 17')
-        with pytest.raises(InputError, match="another process takes part"), run_folder.taken(tmp_path):
+        with pytest.raises(InputError, match="running"), run_folder.taken(tmp_path):
             pass
         assert path.read_bytes() != whole, "it is another process's"

@@ -45,7 +45,7 @@ def run(root: Path, kind: str, *, processes: bool = False) -> Path:
     if not tables.exists():
         example.write(tables, rows=1000)
     job = example_job(kind, trained=run(root, "train") if kind == "predict" else None)
-    plan = job.plan.model_copy(update={"parameters": SMALL[kind]})
+    plan = job.plan.model_copy(update={"parameters": SMALL[kind], "timeout": 600.0})
     privates = {party: private.at(tables) for party, private in job.privates.items()}
     folder.mkdir(mode=0o755)
     if processes:

@@ -22,17 +22,17 @@ AGES = 1e9
 CHECK_THAT_TELLS = """
 from dataclasses import replace
 from unpooled.cli import main
-from unpooled.jobs.kinds import KINDS
+from unpooled.jobs import kinds
+from unpooled.jobs.check.kind import CHECK
 
 def role(session, work):
     if session.party != "coordinator":
         with session.scope("fit"), session.scope("tree", 3):
             for done in range(1001):
                 session.progress(done, 1000)
-    return KINDS_CHECK.role(session, work)
+    return CHECK.role(session, work)
 
-KINDS_CHECK = KINDS["check"]
-KINDS["check"] = replace(KINDS_CHECK, role=role)
+kinds.KINDS = (replace(CHECK, role=role),)
 main()
 """
 
@@ -105,7 +105,7 @@ def test_the_progress_of_real_processes_is_handed_over(tmp_path: Path, monkeypat
     """The parties are processes as always, but their check says how far it is; the coordinator's does not."""
     example.write(tmp_path / "tables", rows=1000)
     job = example_job("check")
-    plan = job.plan.model_copy(update={"parameters": {"round_trips": 1, "megabytes": 1}})
+    plan = job.plan.model_copy(update={"parameters": {"round_trips": 1, "megabytes": 1}, "timeout": 600.0})
     privates = {name: private.at(tmp_path / "tables") for name, private in job.privates.items()}
     start = subprocess.Popen
 

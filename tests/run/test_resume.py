@@ -1,4 +1,4 @@
-"""Real processes: each role is killed at a random moment, the run is resumed, and the list is the same."""
+"""Real processes: a party is killed at a random moment, the run is resumed, and the list is the same."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from unpooled.transport.certificates import make_trial
 
 ROLES = ("shop", "telco", "bank", "coordinator")
 CHECKPOINT = Path(".working") / "checkpoint"
+PATIENCE = 300.0
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +33,8 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     tables = tmp_path_factory.mktemp("tables")
     example.write(tables, rows=1000)
     made = example_job("lookalike")
-    parameters = {"method": {"iterations": 3, "bags": 2}, "model": {"trees": 12, "depth": 3}}
-    plan = made.plan.model_copy(update={"parameters": parameters, "timeout": 60.0})
+    parameters = {"method": {"iterations": 2, "bags": 2}, "model": {"trees": 4, "depth": 2}, "estimate": False}
+    plan = made.plan.model_copy(update={"parameters": parameters, "timeout": PATIENCE})
     return Job(plan, {name: private.at(tables) for name, private in made.privates.items()})
 
 
@@ -81,28 +82,28 @@ def tear(home: Path) -> None:
         os.truncate(path, path.stat().st_size - 30)
 
 
-def test_a_run_goes_on_whoever_was_killed_whenever(job: Job, undisturbed: Path, tmp_path: Path) -> None:
-    """Each role in turn, in a random order, at a random moment of what is left, as by a power cut."""
+def test_a_run_goes_on_after_the_active_party_was_killed(job: Job, undisturbed: Path, tmp_path: Path) -> None:
+    """At a random moment of what is left, as by a power cut; `test_faults` cuts off everybody everywhere."""
     rng, folder, whole = random.Random(5), tmp_path / "run", steps_of(undisturbed)
-    for number, party in enumerate(rng.sample(ROLES, len(ROLES))):
-        watch = killing(folder, party, rng.randrange(whole // 6))
-        with pytest.raises(JobFailed, match=f"{party}: its process was ended by SIGKILL"):
-            spawn_again(folder, watch) if number else spawn(job.plan, job.privates, folder, watch)
-        assert not (folder / "shop" / "reliable.csv").exists()
-        tear(folder / party)
-        with pytest.raises(LedgerError, match="unfinished: the run was cut short"):
-            read_ledger(folder / party / run_folder.LEDGER)
+    with pytest.raises(JobFailed, match=r"bank.* SIGKILL"):
+        spawn(job.plan, job.privates, folder, killing(folder, "bank", rng.randrange(whole // 6)))
+    assert not (folder / "shop" / "reliable.csv").exists()
+    tear(folder / "bank")
+    with pytest.raises(LedgerError):
+        read_ledger(folder / "bank" / run_folder.LEDGER)
+    with pytest.raises(InputError, match="--force"):
+        run_folder.purge(folder)
     results = spawn_again(folder)
     assert found(folder) == found(undisturbed)
     assert results["shop"]["listed"] == len(found(folder).splitlines()) - 1
     ledgers = [read_ledger(folder / name / run_folder.LEDGER) for name in ROLES]
     assert all(ledger.closed for ledger in ledgers)
-    assert {len(ledger.resumed) for ledger in ledgers} == {len(ROLES)}
+    assert {len(ledger.resumed) for ledger in ledgers} == {1}
     assert all(pair.differences == () for pair in reconcile_all(ledgers))
     assert list((folder / "bank" / CHECKPOINT / "groups").iterdir())
     run_folder.purge(folder)
     assert not list(folder.rglob(".working"))
-    with pytest.raises(InputError, match="the working files of shop are gone, so the run cannot be resumed"):
+    with pytest.raises(InputError, match="shop"):
         spawn_again(folder)
 
 
@@ -140,8 +141,8 @@ def test_each_party_resumes_its_own_folder(job: Job, undisturbed: Path, tmp_path
         assert joined["telco"].poll() is None, (homes["telco"] / run_folder.STATUS).read_text()
         time.sleep(0.01)
     joined["telco"].kill()
-    codes = {party: process.wait(60) for party, process in joined.items()}
+    codes = {party: process.wait(PATIENCE) for party, process in joined.items()}
     assert codes == {party: -signal.SIGKILL if party == "telco" else 3 for party in ROLES}
     resumed = {party: start("resume", home) for party, home in homes.items()}
-    assert {process.wait(60) for process in resumed.values()} == {0}
+    assert {process.wait(PATIENCE) for process in resumed.values()} == {0}
     assert (homes["shop"] / "reliable.csv").read_text() == found(undisturbed)

@@ -24,12 +24,12 @@ Make = Callable[..., Any]
 
 @pytest.mark.parametrize("engine", ["shares", "paillier"])
 def test_engines_that_protect_need_a_coordinator(engine: Any) -> None:
-    with pytest.raises(PlanError, match=f"{engine} needs a coordinator"):
+    with pytest.raises(PlanError, match=rf"{engine}.*coordinator"):
         open_engine(_Session(), Rules(engine), ALL, "bank", None)  # type: ignore[arg-type]
 
 
 def test_plain_refuses_a_network() -> None:
-    with pytest.raises(PlanError, match="plain protects nothing, so it does not run over a network"):
+    with pytest.raises(PlanError, match="plain"):
         open_engine(_Session(), Rules("plain"), ALL, "bank", None)  # type: ignore[arg-type]
 
 
@@ -73,9 +73,7 @@ def test_no_more_than_the_limit_is_answered(
     problem = made(call)
     multiply(replace(rules, questions=2 * asked), [[problem], [problem]])
     run = new_run()
-    text = (
-        f"{who} answers at most {2 * asked - 1} columns about the same 40 rows, and would have been asked {2 * asked}"
-    )
+    text = f"{who}.* {2 * asked - 1} .* 40 rows.* {2 * asked}"
     with pytest.raises(RefusedError, match=text):
         multiply(replace(rules, questions=2 * asked - 1), [[problem], [problem]], into=run)
     assert run.rounds(call.receiver) <= 1
@@ -95,7 +93,7 @@ def test_a_tenth_of_the_rows_is_answered_by_default(
     call = replace(DENSE, rows=rows, columns=1)
     unstated = replace(rules, questions=None)
     multiply(unstated, [[made(call)]] * most)
-    with pytest.raises(RefusedError, match=f"telco answers at most {most} columns about the same {rows} rows"):
+    with pytest.raises(RefusedError, match=rf"telco.* {most} .* {rows} rows"):
         multiply(unstated, [[made(call)]] * (most + 1))
 
 
@@ -103,7 +101,7 @@ def test_a_partys_own_limit_counts_where_it_is_lower(rules: Rules) -> None:
     engine = Engine(_Session(), replace(rules, questions=100), ALL, "bank", None, 3)  # type: ignore[arg-type]
     engine.session.party = "telco"  # type: ignore[misc]
     count_questions(engine, DENSE, 0)
-    with pytest.raises(RefusedError, match="telco answers at most 3 columns about the same 40 rows"):
+    with pytest.raises(RefusedError, match=r"telco.* 3 .* 40 rows"):
         count_questions(engine, DENSE, 0)
 
 
@@ -148,18 +146,18 @@ def test_no_more_bits_are_answered_than_a_learner_needs_or_a_party_likes() -> No
     count_bits(engine, "rows", 40, 10**9)  # no limit
     limit_bits(engine, "rows", 40, 10**9 + 5)
     count_bits(engine, "rows", 40, 5)
-    text = "bank answers at most 1000000005 bits about the same 40 rows, and would have answered 1000000006"
+    text = "bank.* 1000000005 bits.* 40 rows.* 1000000006"
     with pytest.raises(RefusedError, match=text):
         count_bits(engine, "rows", 40, 1)
     engine.most_bits_per_row = 2.5
     limit_bits(engine, "others", 40, 10**9)
     count_bits(engine, "others", 40, 100)
-    with pytest.raises(RefusedError, match="bank answers at most 100 bits about the same 40 rows"):
+    with pytest.raises(RefusedError, match=r"bank.* 100 bits.* 40 rows"):
         count_bits(engine, "others", 40, 1)
-    with pytest.raises(RefusedError, match="bank answers at most 75 bits about the same 30 rows"):
+    with pytest.raises(RefusedError, match=r"bank.* 75 bits.* 30 rows"):
         count_bits(engine, "a learner that reckons nothing", 30, 76)
     limit_bits(engine, "few", 40, 7)
-    with pytest.raises(RefusedError, match="bank answers at most 7 bits about the same 40 rows"):
+    with pytest.raises(RefusedError, match=r"bank.* 7 bits.* 40 rows"):
         count_bits(engine, "few", 40, 8)
 
 
@@ -168,7 +166,7 @@ def test_no_more_splits_are_opened_than_a_party_likes() -> None:
     count_splits(engine, "rows", 1000)
     engine.most_splits = 1002
     count_splits(engine, "rows", 2)
-    with pytest.raises(RefusedError, match="bank opens at most 1002 splits, and was asked for 1003"):
+    with pytest.raises(RefusedError, match=r"bank.* 1002 .* 1003"):
         count_splits(engine, "rows", 1)
 
 
@@ -176,5 +174,5 @@ def test_no_more_splits_are_opened_than_a_party_likes() -> None:
 def test_the_coordinator_holds_no_data_and_the_driver_does(rules: Rules, driver: str, coordinator: str) -> None:
     session = _Session()
     session.networked = False  # type: ignore[misc]
-    with pytest.raises(PlanError, match="the one who drives holds data, and the coordinator must not"):
+    with pytest.raises(PlanError, match="coordinator"):
         open_engine(session, rules, ALL, driver, coordinator)  # type: ignore[arg-type]

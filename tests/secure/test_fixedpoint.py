@@ -30,7 +30,7 @@ def test_ties_go_to_the_even_step() -> None:
 
 @pytest.mark.parametrize("value", [1.0001, -2.0, np.nan, np.inf, -np.inf])
 def test_what_does_not_fit_is_refused_without_showing_it(value: float) -> None:
-    with pytest.raises(InputError, match=r"bank: g: a value is not a number, or lies beyond 1$") as caught:
+    with pytest.raises(InputError, match=r"bank: g\b") as caught:
         FixedPoint(15, 1.0).encode(np.array([0.0, value]), "bank: g")
     assert "1.0001" not in str(caught.value)
 
@@ -39,9 +39,3 @@ def test_what_does_not_fit_is_refused_without_showing_it(value: float) -> None:
 def test_impossible_scales_are_refused(bits: int, largest: float) -> None:
     with pytest.raises(InputError, match="fixed point"):
         FixedPoint(bits, largest)
-
-
-def test_a_product_has_the_bits_of_both() -> None:
-    product = FixedPoint(10, 8.0).times(FixedPoint(15, 1.0))
-    assert product == FixedPoint(25, 8.0)
-    assert product.decode(np.array([2**25])).tolist() == [1.0]

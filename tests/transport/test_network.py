@@ -1,12 +1,10 @@
-"""Two parties over real TLS: who may talk, who dials, what a large message costs, what slowness causes."""
+"""Two parties over real TLS: who may talk, who dials, what is said of somebody else at an address."""
 
 import logging
 import re
 import shutil
 import socket
 import ssl
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,32 +13,17 @@ from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import numpy as np
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from unpooled.arrays import Bytes
-from unpooled.errors import CertificateError, PeerFailed, PeerLost, PeerSilent, PlanError, ProtocolError, UnpooledError
+from network_parties import ask, both, echo, free_address, identity, open_session
+from unpooled.errors import CertificateError, PeerLost, PeerSilent, PlanError, UnpooledError
 from unpooled.ledger import Ledger, read_ledger, reconcile
 from unpooled.session import Session
 from unpooled.transport import certificates, trust
-from unpooled.transport.link import CHUNK_BYTES, QUEUED_BYTES
-from unpooled.transport.mailbox import FREE_BYTES, ROOM_BYTES, SMALL_BYTES, Mailbox
+from unpooled.transport.link import CHUNK_BYTES
+from unpooled.transport.mailbox import FREE_BYTES, SMALL_BYTES, Mailbox
 from unpooled.transport.network import Addresses, NetworkTransport
-from unpooled.wire import message
-
-MEGABYTE = 2**20
-
-
-@message(discloses="nothing: a test")
-class Load:
-    content: Bytes
-
-
-@message(discloses="nothing: a test")
-class Answer:
-    length: int
-    total: int
 
 
 @pytest.fixture
@@ -49,82 +32,13 @@ def certs(tmp_path: Path) -> Path:
     return tmp_path / "certs"
 
 
-def identity(folder: Path, party: str) -> trust.Identity:
-    """What a folder holds, in order or not: `load_identity` would refuse most of what is tried here."""
-    key, certificate, authority = ((folder / n).read_bytes() for n in ("key.pem", "certificate.pem", "authority.pem"))
-    revoked = trust.read_revoked(folder / "revoked.pem", trust.read_authority(folder))
-    return trust.Identity(party, folder, key, certificate, authority, revoked)
+def test_messages_of_any_size_arrive_whole(certs: Path) -> None:
+    sizes = (0, 1, SMALL_BYTES, CHUNK_BYTES - 100, CHUNK_BYTES, 3 * CHUNK_BYTES + 1, FREE_BYTES)
 
+    def each(role: Callable[[int], Callable[[Session], int]]) -> Callable[[Session], list[int]]:
+        return lambda session: [role(size)(session) for size in sizes]
 
-def open_session(folder: Path, party: str, peer: str, addresses: Addresses, timeout: float) -> Session:
-    ledger = Ledger(folder.parent / f"{party}-{time.monotonic_ns()}.jsonl", party, "plan")
-    transport = NetworkTransport(identity(folder, party), Mailbox(party, (peer,), ledger), addresses, timeout)
-    session = Session(transport, ledger, seed=1, timeout=timeout)
-    try:
-        session.open()
-    except UnpooledError as error:
-        session.abort(error)
-        raise
-    session.agreed()
-    return session
-
-
-def free_address(host: str = "127.0.0.1") -> str:
-    with socket.create_server((host, 0)) as listener:
-        return f"{host}:{listener.getsockname()[1]}"
-
-
-def both(
-    acceptor: Callable[[Session], object],
-    dialler: Callable[[Session], object],
-    certs: Path,
-    timeout: float = 20,
-    names: tuple[str, str] = ("bank", "telco"),
-) -> list[object]:
-    """Run an accepting and a dialling party; each one's result, or the error that ended it."""
-    address = free_address()
-
-    def run(party: str, peer: str, addresses: Addresses, role: Callable[[Session], object]) -> object:
-        try:
-            session = open_session(certs / party, party, peer, addresses, timeout)
-        except UnpooledError as error:
-            return error
-        try:
-            result = role(session)
-            session.finish()
-        except UnpooledError as error:
-            session.abort(error)
-            return error
-        return result
-
-    first, second = names
-    with ThreadPoolExecutor(2) as pool:
-        runs = [
-            pool.submit(run, first, second, Addresses(address, {}), acceptor),
-            pool.submit(run, second, first, Addresses(None, {first: address}), dialler),
-        ]
-        return [r.result() for r in runs]
-
-
-def echo(session: Session) -> int:
-    load = session.recv(session.peers[0], Load)
-    session.send(session.peers[0], Answer(len(load.content), int(load.content.sum())))
-    return len(load.content)
-
-
-def ask(size: int) -> Callable[[Session], int]:
-    def role(session: Session) -> int:
-        session.send(session.peers[0], Load(np.ones(size, np.uint8)))
-        answer = session.recv(session.peers[0], Answer)
-        assert answer.length == answer.total
-        return answer.total
-
-    return role
-
-
-@pytest.mark.parametrize("size", [0, 1, SMALL_BYTES, CHUNK_BYTES - 100, CHUNK_BYTES, 3 * CHUNK_BYTES + 1, FREE_BYTES])
-def test_messages_of_any_size_arrive_whole(certs: Path, size: int) -> None:
-    assert both(echo, ask(size), certs) == [size, size]
+    assert both(each(lambda _: echo), each(ask), certs) == [list(sizes)] * 2
 
 
 def test_either_side_may_dial(certs: Path) -> None:
@@ -172,56 +86,50 @@ def impersonate(certs: Path, party: str) -> None:
 SPOIL = {"expired": expire, "another authority": swap_authority, "revoked": revoke, "another party's": impersonate}
 
 
-@pytest.mark.parametrize(
-    ("fault", "dialler_says", "acceptor_says"),
-    [
-        ("expired", "refused telco's certificate: it has expired", "its certificate has expired"),
-        (
-            "another authority",
-            "refused telco's certificate: it is not signed by the authority that is trusted there",
-            "its certificate is not signed by the authority that bank trusts",
-        ),
-        ("revoked", "bank refused the connection: telco's certificate", "telco's certificate"),
-        ("another party's", "shop is not a party that bank waits for", "shop is not a party that bank waits for"),
-    ],
-)
-def test_a_bad_dialler_is_refused_with_a_line_on_both_sides(
-    certs: Path, caplog: pytest.LogCaptureFixture, fault: str, dialler_says: str, acceptor_says: str
-) -> None:
-    SPOIL[fault](certs, "telco")
+def with_faults(certs: Path, spoiled: str) -> dict[str, list[object]]:
+    """How the bank and the telco end for each fault of the certificate of one of them; all at once: they wait."""
+
+    def end(fault: str) -> list[object]:
+        folder = certs.parent / fault
+        shutil.copytree(certs, folder)
+        SPOIL[fault](folder, spoiled)
+        return both(echo, ask(1), folder, timeout=8)
+
+    with ThreadPoolExecutor(len(SPOIL)) as pool:
+        return dict(zip(SPOIL, pool.map(end, SPOIL), strict=True))
+
+
+def test_a_bad_dialler_is_refused_with_a_line_on_both_sides(certs: Path, caplog: pytest.LogCaptureFixture) -> None:
+    named = {
+        "expired": ("telco.*expired", "expired"),
+        "another authority": ("telco.*authority", "authority.*bank"),
+        "revoked": ("bank.*telco's certificate", "telco's certificate"),
+        "another party's": ("shop.*bank", "shop.*bank"),
+    }
     with caplog.at_level(logging.WARNING, "unpooled.transport"):
-        accepting, dialling = both(echo, ask(1), certs, timeout=4)
-    assert isinstance(dialling, CertificateError)
-    assert dialler_says in str(dialling)
-    assert isinstance(accepting, PeerLost)
-    assert "waited 4 s for telco to connect" in str(accepting)
-    assert acceptor_says in str(accepting)
-    assert acceptor_says in caplog.text
-    assert "bank refused" in caplog.text
+        ends = with_faults(certs, "telco")
+    for fault, (dialler_says, acceptor_says) in named.items():
+        accepting, dialling = ends[fault]
+        assert isinstance(dialling, CertificateError), fault
+        assert re.search(dialler_says, str(dialling))
+        assert isinstance(accepting, PeerLost), fault
+        assert re.search(f"8 s.*telco.*{acceptor_says}", str(accepting))
+        assert re.search(f"bank.*{acceptor_says}", caplog.text)
 
 
-@pytest.mark.parametrize(
-    ("fault", "dialler_says", "acceptor_says"),
-    [
-        ("expired", "shown by bank at .* has expired", "it refused bank's certificate: it has expired"),
-        (
-            "another authority",
-            "is not signed by the authority that telco trusts",
-            "it refused bank's certificate: it is not signed by the authority",
-        ),
-        ("revoked", r"bank's certificate \(serial .*\) was revoked on", "it refused bank: bank's certificate"),
-        ("another party's", "bank was expected, but the certificate", "it refused bank: bank was expected"),
-    ],
-)
-def test_a_bad_acceptor_is_refused_with_a_line_on_both_sides(
-    certs: Path, fault: str, dialler_says: str, acceptor_says: str
-) -> None:
-    SPOIL[fault](certs, "bank")
-    accepting, dialling = both(echo, ask(1), certs, timeout=4)
-    assert isinstance(dialling, CertificateError)
-    assert re.search(dialler_says, str(dialling))
-    assert isinstance(accepting, PeerLost)
-    assert acceptor_says in str(accepting)
+def test_a_bad_acceptor_is_refused_with_a_line_on_both_sides(certs: Path) -> None:
+    named = {
+        "expired": ("bank at .*expired", "bank.*expired"),
+        "another authority": ("authority.*telco", "bank.*authority"),
+        "revoked": (r"bank's certificate \(serial .*\).*revoked", "bank's certificate"),
+        "another party's": ("bank.*certificate", "bank"),
+    }
+    for fault, (accepting, dialling) in with_faults(certs, "bank").items():
+        dialler_says, acceptor_says = named[fault]
+        assert isinstance(dialling, CertificateError), fault
+        assert re.search(dialler_says, str(dialling))
+        assert isinstance(accepting, PeerLost), fault
+        assert re.search(acceptor_says, str(accepting))
 
 
 def client_context(certs: Path, party: str | None) -> ssl.SSLContext:
@@ -234,7 +142,7 @@ def client_context(certs: Path, party: str | None) -> ssl.SSLContext:
     return context
 
 
-def refused_by_the_bank(certs: Path, call: Callable[[tuple[str, int]], object], timeout: float = 3) -> str:
+def refused_by_the_bank(certs: Path, call: Callable[[tuple[str, int]], object], timeout: float = 6) -> str:
     """What the bank says at the end when nobody but this caller came."""
     address = free_address()
     host, _, port = address.rpartition(":")
@@ -250,7 +158,7 @@ def refused_by_the_bank(certs: Path, call: Callable[[tuple[str, int]], object], 
 
     with ThreadPoolExecutor(1) as pool:
         calling = pool.submit(at_last)
-        with pytest.raises(PeerLost, match=f"bank waited {timeout:g} s for telco to connect") as caught:
+        with pytest.raises(PeerLost, match=rf"bank.*{timeout:g} s.*telco") as caught:
             open_session(certs / "bank", "bank", "telco", Addresses(address, {}), timeout=timeout)
         calling.result()
     return str(caught.value)
@@ -266,8 +174,8 @@ def test_a_caller_without_a_certificate_is_refused(certs: Path, caplog: pytest.L
             connection.recv(1)
 
     with caplog.at_level(logging.WARNING, "unpooled.transport"):
-        assert "its certificate is missing" in refused_by_the_bank(certs, call)
-    assert "bank refused 1 connection(s): its certificate is missing" in caplog.text
+        assert "missing" in refused_by_the_bank(certs, call)
+    assert re.search("bank.* 1 .*missing", caplog.text)
 
 
 def test_a_caller_that_knows_no_newer_tls_is_refused(certs: Path) -> None:
@@ -277,7 +185,7 @@ def test_a_caller_that_knows_no_newer_tls_is_refused(certs: Path) -> None:
         with socket.create_connection(address) as plain, pytest.raises(ssl.SSLError):
             context.wrap_socket(plain)
 
-    assert "its TLS handshake failed: UNSUPPORTED_PROTOCOL" in refused_by_the_bank(certs, call)
+    assert "UNSUPPORTED_PROTOCOL" in refused_by_the_bank(certs, call)
 
 
 def test_a_plain_connection_gets_nothing(certs: Path) -> None:
@@ -288,7 +196,7 @@ def test_a_plain_connection_gets_nothing(certs: Path) -> None:
             with suppress(ConnectionResetError):  # hung up on before all was read
                 assert connection.recv(1) == b""
 
-    assert "it did not speak TLS" in refused_by_the_bank(certs, call)
+    assert "TLS" in refused_by_the_bank(certs, call)
 
 
 def test_a_second_connection_under_a_name_is_refused(certs: Path) -> None:
@@ -296,8 +204,8 @@ def test_a_second_connection_under_a_name_is_refused(certs: Path) -> None:
     seen: list[object] = []
 
     def second(session: Session) -> int:
-        with pytest.raises(CertificateError, match="telco is connected already"):
-            open_session(certs / "telco", "telco", "bank", Addresses(None, {"bank": session_address[0]}), 5)
+        with pytest.raises(CertificateError, match="telco"):
+            open_session(certs / "telco", "telco", "bank", Addresses(None, {"bank": session_address[0]}), 60)
         seen.append("refused")
         return ask(1)(session)
 
@@ -305,13 +213,13 @@ def test_a_second_connection_under_a_name_is_refused(certs: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
 
         def accept() -> object:
-            session = open_session(certs / "bank", "bank", "telco", Addresses(address, {}), 10)
+            session = open_session(certs / "bank", "bank", "telco", Addresses(address, {}), 60)
             result = echo(session)
             session.finish()
             return result
 
         accepting = pool.submit(accept)
-        session = open_session(certs / "telco", "telco", "bank", Addresses(None, {"bank": address}), 10)
+        session = open_session(certs / "telco", "telco", "bank", Addresses(None, {"bank": address}), 60)
         assert second(session) == 1
         session.finish()
         assert accepting.result() == 1
@@ -321,102 +229,8 @@ def test_a_second_connection_under_a_name_is_refused(certs: Path) -> None:
 def test_an_address_in_use_is_said_so(certs: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         addresses = Addresses(f"127.0.0.1:{taken.getsockname()[1]}", {})
-        with pytest.raises(PlanError, match=r"bank cannot listen on .*: is it in use"):
+        with pytest.raises(PlanError, match=rf"bank.*{addresses.listen}"):
             open_session(certs / "bank", "bank", "telco", addresses, 2)
-
-
-# large and slow
-
-
-def test_a_slow_reader_makes_the_sender_wait(certs: Path) -> None:
-    sent: list[float] = []
-    senders: list[Session] = []
-
-    def pour(session: Session) -> int:
-        senders.append(session)
-        for _ in range(60):
-            session.send("bank", Load(np.ones(4 * MEGABYTE, np.uint8)))
-            sent.append(time.monotonic())
-        return len(sent)
-
-    def waits() -> bool:
-        return bool(senders) and senders[0]._transport._links["bank"]._unsent > QUEUED_BYTES  # type: ignore[attr-defined]
-
-    def sip(session: Session) -> int:
-        deadline = time.monotonic() + 120
-        while not waits() or session._transport.mailbox._queued["telco"] < ROOM_BYTES:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        time.sleep(0.5)
-        before = len(sent)
-        for _ in range(60):
-            session.recv("telco", Load)
-        return before
-
-    before, total = both(sip, pour, certs, timeout=120)
-    assert total == 60
-    limit = (ROOM_BYTES + QUEUED_BYTES) // (4 * MEGABYTE)
-    assert isinstance(before, int)
-    assert limit // 2 <= before <= limit + 12, (
-        "what the reader has not taken is bounded, the network's own buffers aside"
-    )
-
-
-def test_two_parties_that_send_much_to_each_other_first_do_not_wait_in_a_circle(certs: Path) -> None:
-    size = 40 * MEGABYTE  # more than is free, and more than the system's buffers hold
-
-    def swap(session: Session) -> int:
-        session.send(session.peers[0], Load(np.ones(size, np.uint8)))
-        return len(session.recv(session.peers[0], Load, at_most=size).content)
-
-    assert both(swap, swap, certs) == [size, size]
-
-
-def test_a_message_that_is_larger_than_allowed_is_refused_and_its_sender_named(certs: Path) -> None:
-    def take(session: Session) -> None:
-        session.recv("telco", Load)
-
-    def pour(session: Session) -> None:
-        session.send("bank", Load(np.ones(40 * MEGABYTE, np.uint8)))
-        session.recv("bank", Answer)
-
-    error, told = both(take, pour, certs)
-    assert isinstance(error, ProtocolError)
-    assert re.search(r"telco sent \S*Load \(scope ''\) with \d+ bytes, at most 16842752 are allowed here", str(error))
-    assert isinstance(told, PeerFailed)
-    assert told.origin == "bank"
-
-
-def test_a_sender_gives_up_on_a_reader_that_takes_nothing(certs: Path) -> None:
-    gave_up = threading.Event()
-
-    def pour(session: Session) -> None:
-        try:
-            for _ in range(100):
-                session.send("bank", Load(np.ones(4 * MEGABYTE, np.uint8)))
-        finally:
-            gave_up.set()
-
-    def sleep(session: Session) -> None:
-        assert gave_up.wait(120)
-
-    _, error = both(sleep, pour, certs, timeout=3)
-    assert isinstance(error, PeerSilent)
-    assert "telco waited 3 s for bank to take a message" in str(error)
-
-
-def test_a_gigabyte_takes_a_gigabyte_and_little_more(certs: Path) -> None:
-    address = free_address()
-    script = str(Path(__file__).parent / "gigabyte_party.py")
-    processes = {
-        party: subprocess.Popen([sys.executable, script, str(certs), party, address], stdout=subprocess.PIPE, text=True)
-        for party in ("bank", "telco")
-    }
-    for party, process in processes.items():
-        output, _ = process.communicate(timeout=120)
-        length, growth = map(int, output.split())
-        assert length == 2**30
-        assert growth < 2**30 + 128 * MEGABYTE, f"{party} needed {growth / MEGABYTE:.0f} MB for a message of 1024 MB"
 
 
 @contextmanager
@@ -461,7 +275,7 @@ def shake_hands(certs: Path, then: bytes | None = None) -> Callable[[socket.sock
     return act
 
 
-def dial(certs: Path, address: str, timeout: float = 1.5) -> UnpooledError:
+def dial(certs: Path, address: str, timeout: float = 3) -> UnpooledError:
     """What the telco says about somebody at the bank's address."""
     began = time.monotonic()
     with pytest.raises(UnpooledError) as caught:
@@ -476,27 +290,27 @@ def test_an_acceptor_that_does_not_answer_is_silent(certs: Path) -> None:
         with acceptor(certs, shake_hands(certs, said)) as address:
             error = dial(certs, address)
         assert isinstance(error, PeerSilent)
-        assert "bank accepted the connection of telco, but does not answer" in str(error)
+        assert error.origin == "bank"
 
 
 def test_an_acceptor_of_another_version_says_so(certs: Path) -> None:
     with acceptor(certs, shake_hands(certs, b"\2\0\0")) as address:
         error = dial(certs, address)
-    assert "bank refused the connection: it speaks version 2 of the link protocol" in str(error)
+    assert re.search("bank.*version 2", str(error))
 
 
 def test_what_an_acceptor_says_is_shown_as_one_line(certs: Path) -> None:
     with acceptor(certs, shake_hands(certs, b"\1\6\0go\x1b\nno")) as address:
         error = dial(certs, address)
-    assert str(error) == "bank refused the connection: go  no"
+    assert str(error).endswith(": go  no")
 
 
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (lambda connection: None, "but not with TLS: no word from it"),
-        (lambda connection: connection.sendall(b"220 mail ready\r\n"), "but not with TLS 1.3"),
-        (lambda connection: connection.close(), "but not with TLS"),
+        (lambda connection: None, "TLS"),
+        (lambda connection: connection.sendall(b"220 mail ready\r\n"), "TLS 1.3"),
+        (lambda connection: connection.close(), "TLS"),
     ],
 )
 def test_something_else_at_the_address_is_said_so(
@@ -505,7 +319,7 @@ def test_something_else_at_the_address_is_said_so(
     with acceptor(certs, act) as address:
         error = dial(certs, address)
     assert isinstance(error, PeerLost)
-    assert f"bank at {address} could not be reached: something answers at {address}" in str(error)
+    assert f"bank at {address}" in str(error)
     assert words in str(error)
 
 
@@ -513,9 +327,9 @@ def test_nobody_at_the_address_is_said_so(certs: Path) -> None:
     address = free_address()
     error = dial(certs, address, timeout=0.5)
     assert isinstance(error, PeerLost)
-    assert f"nobody listens at {address}; has bank started, and is the address right?" in str(error)
+    assert re.search(f"bank.*{address}", str(error))
     for host in ("no-such-host.invalid", "a..b"):
-        assert f"{host}:443 cannot be reached" in str(dial(certs, f"{host}:443", timeout=0.5))
+        assert f"{host}:443" in str(dial(certs, f"{host}:443", timeout=0.5))
 
 
 def test_own_files_that_are_gone_are_said_so(certs: Path) -> None:
@@ -524,7 +338,7 @@ def test_own_files_that_are_gone_are_said_so(certs: Path) -> None:
     addresses = Addresses(None, {"bank": free_address()})
     with (
         closing(Ledger(certs / "ledger.jsonl", "telco", "plan")) as ledger,
-        pytest.raises(CertificateError, match=r"telco's own key and certificate in .* became unreadable"),
+        pytest.raises(CertificateError, match=r"telco's own"),
     ):
         NetworkTransport(telco, Mailbox("telco", ("bank",), ledger), addresses, 1).open()
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from unpooled.vertical.trees.parameters import (
     questions_of,
 )
 from unpooled.vertical.trees.predictor import help_predict, scores
+from unpooled.wire import Header, encode, read_header
 
 ACTIVE, COORDINATOR = "bank", "coordinator"
 
@@ -204,8 +206,62 @@ def together(
     roles |= dict.fromkeys(own or {}, instead)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOKY_MAX_CPU_COUNT", "1")  # so little is not worth worker processes
-        run.ledgers = simulate_roles(roles, seeds=seeds, timeout=60).ledgers
+        run.ledgers = simulate_roles(roles, seeds=seeds, timeout=240).ledgers
     return run
+
+
+class _Recorded:
+    """A transport and its mailbox: it hands out what a party received in a run, and drops what is sent."""
+
+    networked = False
+
+    def __init__(self, run: Run, party: str, tamper: Tamper) -> None:
+        self.mailbox, self.party = self, party
+        self.peers = tuple(owner for owner in (*run.team, COORDINATOR) if owner != party)
+        self._received, self._tamper, self._tampered = list(run.received[party]), tamper, False
+
+    def check(self, *doing: str) -> None:
+        """Nobody fails here."""
+
+    def send(self, peer: str, frame: Any) -> None:
+        """Nobody listens."""
+
+    def take(self, peer: str, awaited: str, timeout: float, halfway: Any, judge: Callable[..., None]) -> Header:
+        assert not self._tampered, "the changed message was accepted"
+        place = next(place for place, (sender, _) in enumerate(self._received) if sender == peer)
+        _, message = self._received.pop(place)
+        changed = self._tamper(peer, message)
+        self._tampered = changed is not message
+        frame = encode(changed, "").joined()
+        judge(read_header(frame), len(frame))
+        return read_header(frame)
+
+
+def replay(run: Run, party: str, tamper: Tamper) -> None:
+    """One party's part in the training of a finished run again, with what it received there, until `tamper` changes it.
+
+    What is changed must be refused before anything else is received. The engine must be `plain`: others draw numbers.
+    """
+    nothing: Any = SimpleNamespace(record=lambda *_: None)
+    transport: Any = _Recorded(run, party, tamper)
+    session = Session(transport, nothing, seed=0, timeout=240)
+    engine = open_engine(session, run.engines[party].rules, tuple(run.team), ACTIVE, COORDINATOR)
+    members, columns = Team(ACTIVE, tuple(run.team), engine, "digest"), run.scene.columns(run.team[party])
+    name = bytes.fromhex(run.model.part.name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting.secrets, "token_bytes", lambda size: (2 * name)[:size])
+        if party == ACTIVE:
+            fit(members, run.parameters, columns, run.targets)
+        else:
+            help_fit(members, run.parameters, columns, models=len(run.targets))
+
+
+def refuses(run: Run, party: str, cases: Mapping[str, Tamper], error: type[Exception], names: str) -> None:
+    """A party refuses each of these changes, with an error of this class that names what this expression matches."""
+    for case, tamper in cases.items():
+        print(case)  # the last one that is shown is the one that failed
+        with pytest.raises(error, match=names):
+            replay(run, party, tamper)
 
 
 def _watch(session: Session, run: Run, tamper: Tamper | None) -> None:
@@ -325,6 +381,7 @@ def _fixture(function: Callable[..., Any]) -> Any:
 
 _scene, _parameters_for, _together = _fixture(scene), _fixture(parameters_for), _fixture(together)
 _pooled_order, _grown, _as_pooled = _fixture(pooled_order), _fixture(grown), _fixture(as_pooled)
+_refuses = _fixture(refuses)
 _splits_of, _digest_without_extensions = _fixture(splits_of), _fixture(digest_without_extensions)
 
 

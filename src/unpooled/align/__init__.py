@@ -1,1 +1,1 @@
-"""Finding the samples that parties have in common, without showing any other: private set intersection."""
+"""Private set intersection: the ids that parties have in common, without showing any others."""

@@ -1,13 +1,13 @@
 """Two parties compare ids by blind RSA signatures; only the asker learns which are in common.
 
-1. openings: sizes, limits, the exchange's name; the signer signs as many values as were announced and no more
-2. the signer makes a fresh key and sends its public half, with a proof that blinding with it hides
+1. openings: sizes, limits, the exchange's name; the signer signs only as many values as were announced
+2. the signer makes a fresh key and sends its public half, with a proof that blinding with it hides ids
 3. the signer sends the tags of its own ids, in a secret order; a tag is a hash of the id's signature
 4. the asker sends its ids, hashed and blinded; the signer signs them blindly
-5. the asker verifies the signatures, takes the blinding off, and compares tags
+5. the asker verifies the signatures, removes the blinding, and compares tags
 
 The asker learns which of its ids the signer has, and how many the signer has; the signer learns how many ids the asker
-has. Slower than Diffie-Hellman by about the ratio of their keys' arithmetic; it is the method of the seed paper.
+has. This is the VFPU paper's method; it is slower than Diffie-Hellman.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from unpooled.workers import in_order
 
 CHUNK = 256
 WINDOW = 32
-"""How many chunks the asker sends before it has the first one back: what the signer may take ahead."""
+"""How many chunks the asker sends before the first one is answered."""
 
 
 @message(discloses="nothing: a public key made for this exchange")
@@ -69,7 +69,7 @@ def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange, 
     factors: deque[Bytes] = deque()
     blind_ids = sending(session, peer, BlindedIds, exchange.name, _values(blinding, factors), total)
     with session.scope("blind"):
-        for _, _ in zip(range(WINDOW), blind_ids, strict=False):  # 4, as far as it may be sent ahead
+        for _, _ in zip(range(WINDOW), blind_ids, strict=False):  # 4, the chunks that may be sent ahead
             pass
     with session.scope("tags"):
         tags = list(receiving(session, peer, SignedTags, exchange.name, exchange.ids[peer], TAG_BYTES, CHUNK))  # 3
@@ -88,7 +88,7 @@ def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange, 
 
 
 def answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange, bits: int) -> Ints:
-    """The signer's part; returns the order in which it sent its tags, for positions that it may be told."""
+    """The signer's part; returns the order in which it sent its tags, to interpret positions later."""
     order, total = secret_order(len(keys)), exchange.ids[peer]
     private = rsa.make_key(bits)
     with session.scope("key"):
@@ -109,13 +109,13 @@ def _receive_key(session: Session, peer: str, exchange: Exchange, bits: int) -> 
     with session.scope("key"):
         key = session.recv(peer, SigningKey)
     if key.exchange != exchange.name:
-        raise ProtocolError(f"{peer} sent SigningKey that belongs to another exchange")
+        raise ProtocolError(f"invalid SigningKey from {peer}: it belongs to another exchange")
     rsa.check_key(key.modulus, key.proof, exchange.name, bits, peer)
     return key.modulus
 
 
 def _values(blinding: Iterator[tuple[Bytes, Bytes]], factors: deque[Bytes]) -> Iterator[Bytes]:
-    """The blinded values; what takes the blinding off again is kept aside."""
+    """The blinded values; the inverses that remove the blinding go to `factors`."""
     for values, inverses in blinding:
         factors.append(inverses)
         yield values

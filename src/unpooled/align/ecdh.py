@@ -1,14 +1,15 @@
 """Two parties compare ids by elliptic-curve Diffie-Hellman; only the asker learns which are in common.
 
-With secrets a and c, and H(id) a point, in numbered steps that are the same in both roles:
+With secrets a and c, and H(id) a point, in steps that have the same numbers in both roles:
 
 1. openings: sizes, limits, the exchange's name
 2. each sends its ids in a secret order as c·H(id) or a·H(id)
-3. the answerer raises the asker's points by a and returns them in the order they came; the asker raises the answerer's
+3. the answerer multiplies the asker's points by a and returns them in the same order; the asker multiplies
+   the answerer's points by c
 4. the asker compares a·c·H(id) of both lists
 
 The asker learns which of its ids the answerer has, and how many the answerer has; the answerer learns how many ids the
-asker has. Neither can try out an id that it does not hold, after step 2.
+asker has. After step 2 neither can test an id that it does not hold.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class RaisedIds:
 
 @dataclass(frozen=True)
 class Matches:
-    """What an asker learns: rows of its own and positions in the answerer's list, pair by pair, in the tags' order."""
+    """What an asker learns: pairs of its own row and a position in the answerer's list, in the tags' order."""
 
     mine: Ints
     theirs: Ints
@@ -64,7 +65,7 @@ def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange) 
 
 
 def answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange) -> Ints:
-    """The answerer's part; returns the order in which it sent its ids, for positions that it may be told."""
+    """The answerer's part; returns the order in which it sent its ids, to interpret positions later."""
     secret, order = new_secret(), secret_order(len(keys))
     theirs = _swap(session, peer, secret, [keys[row] for row in order], exchange)  # 2
     with session.scope("raise"):  # 3

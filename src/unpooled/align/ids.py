@@ -1,7 +1,7 @@
-"""Ids made comparable, and what can be said of them without showing one.
+"""Comparable ids, and what can be said about ids without showing one.
 
-Two parties write the same id the same way or not at all: a table's ids are NFC and without white space around them
-already; here case may be ignored, and the columns of a composite id become one key.
+A table's ids are already NFC and without white space around them; here case may be ignored, and the columns of a
+composite id become one key.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _LONGEST = 10**6
 
 
 def keys_of(table: Table, *, ignore_case: bool = False) -> list[bytes]:
-    """One key per row: equal exactly if the ids are. Two rows with the same key are an error that names them."""
+    """One key per row, equal exactly if the ids are equal. Two rows with the same key are an error that names them."""
     columns = [table.frame[name].to_list() for name in table.id]
     if ignore_case:
         columns = [[_without_case(cell) for cell in column] for column in columns]
     encoded = [[_prefixed(cell.encode()) for cell in column] for column in columns]
     keys = encoded[0] if len(encoded) == 1 else [b"".join(parts) for parts in zip(*encoded, strict=True)]
     if len(set(keys)) < len(keys):
-        reason = "rows have the same id once case is ignored (rows are counted after cleaning)"
+        reason = "rows have the same id if case is ignored (rows are counted after cleaning)"
         raise fault(table.party, table.origin, reason, ", ".join(table.id), _repeated(keys))
     return keys
 
@@ -35,7 +35,7 @@ def _without_case(cell: str) -> str:
 
 
 def _prefixed(part: bytes) -> bytes:
-    """With its length before it, so that no two lists of parts give the same key."""
+    """The part preceded by its length, so that different lists of parts give different keys."""
     return len(part).to_bytes(4, "little") + part
 
 
@@ -83,7 +83,7 @@ def _share(ids: Sequence[str], has_it: Callable[[str], bool]) -> int:
 
 
 def hint(mine: IdLooks, theirs: IdLooks, me: str, them: str, *, ignore_case: bool) -> str:
-    """Why two parties' ids may not match, in words; it tells looks, never an id."""
+    """Why two parties' ids may not match, as text without any id."""
     differences = []
     if mine.digits != theirs.digits:
         differences.append(f"{_few(mine.digits)} of {me}'s ids are whole numbers, {_few(theirs.digits)} of {them}'s")

@@ -1,4 +1,4 @@
-"""Long lists on their way: cut into chunks, sent while the next are computed, put together and checked on arrival."""
+"""Long lists in chunks: sent while the next are computed, checked and joined on arrival."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 class Chunk(Protocol):
-    """What the messages that carry a piece of a list have in common: a row of bytes for each value."""
+    """A message that carries a piece of a list: a row of bytes for each value."""
 
     @property
     def exchange(self) -> bytes: ...
@@ -42,7 +42,7 @@ def sending(
     pieces: Iterable[Bytes],
     total: int,
 ) -> Iterator[int]:
-    """Send a list of `total` values piece by piece as the pieces become ready; each step says how many are sent."""
+    """Send a list of `total` values piece by piece as pieces become ready; yields how many were sent."""
     start = 0
     for piece in pieces:
         session.send(peer, kind(exchange, start, piece))
@@ -54,25 +54,22 @@ def sending(
 def receiving(
     session: Session, peer: str, kind: type[Any], exchange: bytes, total: int, width: int, size: int
 ) -> Iterator[Bytes]:
-    """A peer's list of `total` values in pieces of `size`; one that is not the next of this exchange is refused."""
-    start = 0
+    """Receive a list of `total` values in pieces of `size`; any but the next piece of this exchange is refused."""
+    start, wrong = 0, f"invalid {kind.__name__} from {peer}"
     while start < total:
         rows = min(size, total - start)
         piece: Chunk = session.recv(peer, kind)
         values = piece.values
         if piece.exchange != exchange:
-            raise ProtocolError(
-                f"{peer} sent {kind.__name__} that belongs to another exchange (scope '{session.where}')"
-            )
+            raise ProtocolError(f"{wrong}: it belongs to another exchange (scope '{session.where}')")
         if piece.start != start:
             raise ProtocolError(
-                f"{peer} sent {kind.__name__} from position {_short(piece.start)}, expected {start} "
-                f"(scope '{session.where}'): it was sent twice, lost or put in another order"
+                f"{wrong}: it starts at position {_short(piece.start)}, expected {start} (scope '{session.where}'); a "
+                "piece was repeated, lost or reordered"
             )
         if values.shape != (rows, width):
             raise ProtocolError(
-                f"{peer} sent {kind.__name__} of the wrong shape: {values.shape}, expected {rows} rows of "
-                f"{width} bytes (scope '{session.where}')"
+                f"{wrong}: its shape is {values.shape}, expected {rows} rows of {width} bytes (scope '{session.where}')"
             )
         start += len(values)
         session.progress(start, total)
@@ -80,7 +77,7 @@ def receiving(
 
 
 def counted(session: Session, pieces: Iterable[Bytes], total: int) -> Iterator[Bytes]:
-    """The pieces of a list of `total` values as they come, with word of how far it is."""
+    """The pieces of a list of `total` values as they come, reporting progress."""
     done = 0
     for piece in pieces:
         done += len(piece)
@@ -89,12 +86,12 @@ def counted(session: Session, pieces: Iterable[Bytes], total: int) -> Iterator[B
 
 
 def _short(number: int) -> str:
-    """A peer's number, fit to be shown: Python refuses to write very long ones."""
+    """A peer's number as text: Python refuses to write very long ones."""
     return str(number) if abs(number) < 2**63 else "out of range"
 
 
 def by_turns(left: Iterable[T], right: Iterable[R]) -> tuple[list[T], list[R]]:
-    """One step here, one step there, until both are done: two sides that send and receive so keep little waiting."""
+    """Alternate between two iterators until both are done, so that sending and receiving keep pace."""
     pairs = list(zip_longest(left, right))
     return [one for one, _ in pairs if one is not None], [other for _, other in pairs if other is not None]
 
@@ -105,12 +102,12 @@ def joined(pieces: Sequence[Bytes], width: int) -> Bytes:
 
 
 def secret_order(count: int) -> Ints:
-    """A random order that nobody can guess: positions sorted by 64 bits each from the system."""
+    """A random order that nobody can guess: positions sorted by 64 random bits each from the system."""
     return np.argsort(np.frombuffer(os.urandom(8 * count), np.uint64), kind="stable").astype(np.int64)
 
 
 def common_positions(lists: Sequence[Bytes], owners: Sequence[str]) -> list[Ints]:
-    """Where in each list the values stand that are in all of them, in the values' own order.
+    """The positions in each list of the values that are in all lists, in the order of the values.
 
     >>> a, b = (np.array([[3, 1], [1, 2], [2, 5]], np.uint8), np.array([[1, 2], [9, 9], [3, 1]], np.uint8))
     >>> [positions.tolist() for positions in common_positions([a, b], ["bank", "telco"])]
@@ -122,7 +119,7 @@ def common_positions(lists: Sequence[Bytes], owners: Sequence[str]) -> list[Ints
     ranked = [column[order] for column, order in zip(tags, orders, strict=True)]
     for owner, column in zip(owners, ranked, strict=True):
         if (column[1:] == column[:-1]).any():
-            raise ProtocolError(f"{owner}'s list holds a value twice, but its ids are all different")
+            raise ProtocolError(f"invalid list of {owner}: it holds a value twice")
     common = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), ranked)
     return [
         order[np.searchsorted(column, common)].astype(np.int64) for column, order in zip(ranked, orders, strict=True)
@@ -130,8 +127,8 @@ def common_positions(lists: Sequence[Bytes], owners: Sequence[str]) -> list[Ints
 
 
 def checked_positions(positions: Ints, total: int, sender: str) -> Ints:
-    """Positions as a peer sent them: each within the list, none twice."""
+    """Positions that a peer sent, if each is within the list and none is repeated."""
     in_range = positions.ndim == 1 and (positions.size == 0 or (positions.min() >= 0 and positions.max() < total))
     if not in_range or len(np.unique(positions)) < len(positions):
-        raise ProtocolError(f"{sender} sent positions that are not those of {total} different ids")
+        raise ProtocolError(f"invalid positions from {sender}: repeated, or outside the list of {total} ids")
     return positions

@@ -1,7 +1,7 @@
-"""How an alignment opens: everybody says how many ids it brings, and what it insists on, before anything is computed.
+"""How an alignment opens: each party says how many ids it brings, and its limits, before anything is computed.
 
-From the openings comes the exchange's name, a digest that nobody could choose alone. It is hashed together with every
-id and stands in every later message, so that nothing said in another exchange, or another run, has a place in this one.
+The openings determine the exchange's name, a digest that nobody can choose alone. It is hashed with every id and is
+part of every later message, so that nothing from another exchange or another run is accepted in this one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST = 2**40
 
 @dataclass(frozen=True)
 class Limits:
-    """What a party insists on: how many ids others bring at least and at most, and how many must be in common."""
+    """A party's limits: the fewest and most ids of others, and the fewest ids in common."""
 
     peer_ids: int = 1
     overlap: int = 1
@@ -48,7 +48,7 @@ class TooFew:
 
 @dataclass(frozen=True)
 class Exchange:
-    """An alignment that has begun: its name, how many ids each party brings, how many must be in common."""
+    """An alignment that has begun: its name, how many ids each party brings, the fewest ids in common."""
 
     name: bytes
     ids: Mapping[str, int]
@@ -58,7 +58,7 @@ class Exchange:
 def open_exchange(
     session: Session, purpose: str, parties: Sequence[str], ids: int, columns: int, limits: Limits, keyless: str = ""
 ) -> Exchange:
-    """Exchange openings among `parties`, listed alike by all; the `keyless` one of them has no ids."""
+    """Exchange openings among `parties`, in the same order at all of them; the `keyless` one has no ids."""
     mine = Opening(session.secret.randbytes(_NONCE_BYTES), ids, columns, limits.overlap)
     openings = {session.party: mine}
     with session.scope("opening"):
@@ -83,7 +83,9 @@ def _check(me: str, openings: Mapping[str, Opening], owners: Mapping[str, Openin
     for party, opening in openings.items():
         counts = (opening.ids, opening.columns, opening.overlap)
         if len(opening.nonce) != _NONCE_BYTES or not all(0 <= count < _MOST for count in counts):
-            raise ProtocolError(f"{party} sent an Opening that makes no sense")
+            raise ProtocolError(
+                f"invalid Opening from {party}: a number is out of range, or the nonce has the wrong length"
+            )
     for party, opening in owners.items():
         for other, theirs in owners.items():
             if opening.columns != theirs.columns:
@@ -102,7 +104,7 @@ def _check(me: str, openings: Mapping[str, Opening], owners: Mapping[str, Openin
 
 
 def tell_too_few(session: Session, owners: Collection[str]) -> None:
-    """Tell the owners of the compared lists that too few ids are in common; nobody is told which."""
+    """Tell the owners of the compared lists that too few ids are in common, without telling which."""
     for party in owners:
         if party != session.party:
             session.send(party, TooFew())
@@ -113,7 +115,7 @@ def end_with_hint(
 ) -> NoReturn:
     """End an alignment in which too few ids are in common: the active party is told what the others' ids look like.
 
-    It fails with a hint in its error, and that error is what all others end with.
+    It fails with a hint in its error, and all others end with that error.
     """
     with session.scope("why so few"):
         if session.party != active:
@@ -130,4 +132,4 @@ def end_with_hint(
 def wait_for_the_end(session: Session, active: str) -> NoReturn:
     """Wait until the active party ends the conversation with its error."""
     session.recv(active, TooFew)
-    raise ProtocolError(f"{active} went on although too few ids are in common")
+    raise ProtocolError(f"{active} continued although too few ids are in common")

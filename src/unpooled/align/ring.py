@@ -1,13 +1,13 @@
-"""Several parties find what all of them have, in a ring: every list is raised by every party, a keyless one compares.
+"""Several parties find their common ids in a ring: every party multiplies every list, a party without a key compares.
 
 1. openings: sizes, limits, the exchange's name; the coordinator takes part without ids
-2. each member hashes its ids to points, in a secret order, raises them by its own secret and sends them to the next
-   member; whoever receives a list raises it and sends it on; the one before its owner sends it to the coordinator
-3. the coordinator, which has no secret and so cannot try out an id, compares the lists and tells each owner at which
-   positions of its list the common ids stand, in the order of the raised points
+2. each member hashes its ids to points, in a secret order, multiplies them by its secret and sends them to the next
+   member, which multiplies and forwards them; the member before the owner sends the list to the coordinator
+3. the coordinator, which has no secret and so cannot test an id, compares the lists and tells each owner the
+   positions of the common ids in its list, in the order of the points
 
 The coordinator learns the lists' sizes and the sizes of all their intersections, no ids. A member learns which of its
-own ids are common to all, and everybody's sizes; nobody learns what just two have in common.
+own ids are common to all, and the sizes of all lists; nobody learns which ids only some members have in common.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Tags:
 
 @dataclass(frozen=True)
 class Common:
-    """What a party is told: its rows that are common to all, in the common order, and a salt for their digest."""
+    """A party's rows that are common to all, in the common order, and a salt for their digest."""
 
     rows: Ints
     salt: bytes
@@ -90,7 +90,7 @@ def member(
 
 
 def compare(session: Session, ring: Sequence[str], exchange: Exchange) -> int | None:
-    """The coordinator's part: say to each owner which of its ids are common, or that there are too few (None)."""
+    """The coordinator's part: tell each owner which of its ids are common; None if there are too few."""
     with session.scope("raise", len(ring)):  # 2
         lists = zip_longest(
             *(
@@ -114,15 +114,17 @@ def compare(session: Session, ring: Sequence[str], exchange: Exchange) -> int | 
 
 
 def told_common(session: Session, teller: str, exchange: Exchange, order: Ints) -> Common | None:
-    """The rows of this party that it is told are common to all, in the common order; None if there are too few."""
+    """Receive which rows of this party are common to all, in the common order; None if there are too few."""
     told = session.recv(teller, CommonRows, TooFew, at_most=order.nbytes)
     if isinstance(told, TooFew):
         return None
     if told.exchange != exchange.name:
-        raise ProtocolError(f"{teller} sent CommonRows that belong to another exchange")
+        raise ProtocolError(f"invalid CommonRows from {teller}: they belong to another exchange")
     if len(told.salt) != SALT_BYTES:
-        raise ProtocolError(f"{teller} sent CommonRows with a salt of {len(told.salt)} bytes, expected {SALT_BYTES}")
+        raise ProtocolError(
+            f"invalid CommonRows from {teller}: a salt of {len(told.salt)} bytes, expected {SALT_BYTES}"
+        )
     positions = checked_positions(told.positions, len(order), teller)
     if len(positions) < exchange.overlap:
-        raise ProtocolError(f"{teller} sent CommonRows although fewer than {exchange.overlap} ids are in common")
+        raise ProtocolError(f"invalid CommonRows from {teller}: fewer than {exchange.overlap} ids")
     return Common(order[positions], told.salt)

@@ -1,7 +1,7 @@
-"""The group ristretto255 (RFC 9496), through libsodium: ids become points, points are raised by a secret.
+"""The group ristretto255 (RFC 9496), from libsodium: ids are hashed to points, points are multiplied by a secret.
 
-The group has prime order and one encoding per element: a point gives away nothing of the id behind it but the element
-itself, and neither a twist nor a small subgroup is there to leak a bit.
+The group has prime order and one encoding per element, so that neither a twist nor a small subgroup leaks anything
+about an id.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ POINT_BYTES = 32
 _IDENTITY = bytes(POINT_BYTES)
 _DOMAIN = b"unpooled align ristretto255 v1"
 _TOO_MANY_BITS = 0x80
-"""In the last byte: numbers have 255 bits, and the library takes a point with the 256th set for the one without."""
+"""In the last byte: numbers have 255 bits, but the library ignores the 256th and would accept a second encoding."""
 
 
 @cache
 def sodium() -> Any:
-    """The library, loaded when it is first needed: it is copied into the temporary folder, and loaded from there."""
+    """The library, loaded when first needed; rbcl copies it into the temporary folder and loads it from there."""
     try:
         import rbcl
         from rbcl._sodium import lib_path
     except OSError as error:
         raise InputError(
             f"libsodium cannot be loaded from the temporary folder {tempfile.gettempdir()} ({error}): set TMPDIR to a "
-            "folder with room that is not mounted noexec"
+            "folder with free space that is not mounted noexec"
         ) from error
     with suppress(OSError):
-        Path(lib_path).unlink()  # otherwise the copy would stay
+        Path(lib_path).unlink()  # otherwise the copy would remain
     return rbcl
 
 
@@ -49,7 +49,7 @@ def new_secret() -> bytes:
 
 
 def hashed_and_raised(secret: bytes, exchange: bytes, keys: Sequence[bytes]) -> Bytes:
-    """Each key hashed to a point of the group, and raised by the secret."""
+    """Each key hashed to a point of the group and multiplied by the secret."""
     prefix, rbcl = hashlib.sha512(_DOMAIN + exchange), sodium()
     points = []
     for key in keys:
@@ -61,7 +61,7 @@ def hashed_and_raised(secret: bytes, exchange: bytes, keys: Sequence[bytes]) -> 
 
 
 def raised(secret: bytes, sender: str, points: Bytes) -> Bytes:
-    """Each point raised by the secret; bytes that are no point, and the identity, are refused."""
+    """Each point multiplied by the secret; invalid points, and the identity, are refused."""
     data, rbcl = points.tobytes(), sodium()
     made = []
     for start in range(0, len(data), POINT_BYTES):
@@ -75,7 +75,7 @@ def raised(secret: bytes, sender: str, points: Bytes) -> Bytes:
 
 
 def checked(sender: str, points: Bytes) -> Bytes:
-    """Points that are only compared; bytes that are no point, and the identity, are refused all the same."""
+    """Points that are only compared; invalid points, and the identity, are refused too."""
     data, rbcl = points.tobytes(), sodium()
     for start in range(0, len(data), POINT_BYTES):
         point = data[start : start + POINT_BYTES]
@@ -86,7 +86,9 @@ def checked(sender: str, points: Bytes) -> Bytes:
 
 def _no_point(sender: str, start: int) -> ProtocolError:
     place = start // POINT_BYTES + 1
-    return ProtocolError(f"{sender} sent, {place} values into a chunk, no point of the group or the identity")
+    return ProtocolError(
+        f"invalid point from {sender}: value {place} of a chunk is not in the group, or is the identity"
+    )
 
 
 def _rows(points: list[bytes]) -> Bytes:

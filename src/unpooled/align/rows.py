@@ -1,7 +1,7 @@
-"""The two steps of an alignment: the rows that all owners of columns share, and which of these the seeker has too.
+"""The two steps of an alignment: the rows that all owners have, and which of these the seeker has too.
 
-After the first step every owner holds the same ids in the same order, one that comes from random tags and not from the
-ids. They make sure of it without showing the rows' digest (`same`): positions that somebody told may be wrong.
+After the first step every owner holds the same ids in the same order, which comes from random tags and not from the
+ids. They verify that without showing the rows' digest (`same`): positions from another party may be wrong.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Places:
-    """Who does what: the active and passive parties own columns, the seeker positives, the coordinator nothing."""
+    """The parties by role: active and passive parties own columns, the seeker positives, the coordinator nothing."""
 
     active: str
     passive: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Places:
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """A party's rows that all owners share, in the order all have them in, and the digest that shows it."""
+    """A party's rows that all owners have, in the common order, and their digest."""
 
     rows: Ints
     digest: str
@@ -84,7 +84,7 @@ class Enough:
 
 
 def find_common(session: Session, places: Places, table: Table, method: Method, limits: Limits) -> Aligned:
-    """Step 1 at an owner of columns: its rows that all owners share."""
+    """Step 1 at an owner: its rows that all owners have."""
     keys = keys_of(table, ignore_case=method.ignore_case)
     with session.scope("common"):
         if not places.passive:
@@ -101,7 +101,7 @@ def find_common(session: Session, places: Places, table: Table, method: Method, 
 
 
 def help_find_common(session: Session, places: Places, method: Method, limits: Limits) -> int | None:
-    """Step 1 at the coordinator, who compares what it cannot read; how many rows are common, if it sees that."""
+    """Step 1 at the coordinator, which compares hidden ids; returns how many rows are common, if it knows."""
     if not places.passive or method.psi != "ecdh":
         return None
     with session.scope("common"):
@@ -117,7 +117,7 @@ def label(
 ) -> NDArray[np.int8]:
     """Step 2 at the active party: 1 for each aligned row whose id the seeker has, -1 for the others."""
     if places.seeker is None:
-        raise ValueError("without a seeker there is nothing to label by")
+        raise ValueError("labels need a seeker")
     chosen = table.take(aligned.rows)
     keys = keys_of(chosen, ignore_case=method.ignore_case)
     parties = (places.active, places.seeker)
@@ -136,7 +136,7 @@ def label(
 
 
 def help_label(session: Session, places: Places, table: Table, method: Method, limits: Limits) -> int:
-    """Step 2 at the seeker, who answers blindly; returns how many rows the active party asked about."""
+    """Step 2 at the seeker, which answers without seeing ids; returns how many rows the active party asked about."""
     keys = keys_of(table, ignore_case=method.ignore_case)
     parties = (places.active, session.party)
     with session.scope("common"):
@@ -153,12 +153,11 @@ def help_label(session: Session, places: Places, table: Table, method: Method, l
 
 
 def _check_asked(me: str, active: str, asked: int, counts: Mapping[str, int]) -> None:
-    """The active party asks about the common rows, of which the passive parties know how many there are."""
+    """The active party must ask about as many ids as the passive parties say are common."""
     for party, count in counts.items():
         if asked != count:
             raise RefusedError(
-                f"{active} asks {me} about another number of ids than, by {party}'s word, the owners of columns have "
-                f"in common: {me} does not answer"
+                f"{active} asks {me} about a different number of ids than {party} says are in common; {me} refuses"
             )
 
 
@@ -208,7 +207,7 @@ def _by_pairs(
 
 
 def _in_all(matches: Mapping[str, Matches]) -> tuple[Ints, dict[str, Ints]]:
-    """The asker's rows that all have, in the order of the first other's tags, and where they stand in each list."""
+    """The asker's rows that all have, in the order of the first peer's tags, and their positions in each list."""
     first = next(iter(matches.values())).mine
     everywhere = reduce(np.intersect1d, (match.mine for match in matches.values()))
     rows = first[np.isin(first, everywhere)]

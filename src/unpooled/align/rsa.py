@@ -1,8 +1,8 @@
 """The arithmetic of blind RSA signatures (De Cristofaro and Tsudik 2010), on lists, for worker processes.
 
-A signature of an id is H(id)^d mod n; with the signature hashed once more it is the id's tag. Who does not hold d needs
-the signer for every id; and the signer, who sees H(id)·r^e for a random r, sees a uniformly random number, since it has
-proved that every number is an e-th power.
+A signature of an id is H(id)^d mod n; a hash of the signature is the id's tag. A party without d needs the signer for
+every id. The signer sees H(id)·r^e for a random r, which is uniformly random, since it has proved that every number is
+an e-th power.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SMALL_FACTORS = gmpy2.primorial(2**16)
 
 @dataclass(frozen=True)
 class PrivateKey:
-    """What signing with the Chinese remainder theorem takes."""
+    """The numbers for signing with the Chinese remainder theorem."""
 
     n: int
     p: int = field(repr=False)
@@ -43,32 +43,32 @@ class PrivateKey:
 
 
 def make_key(bits: int) -> PrivateKey:
-    """A fresh key."""
+    """Make a new key."""
     made = rsa.generate_private_key(EXPONENT, bits).private_numbers()
     return PrivateKey(made.p * made.q, made.p, made.q, made.dmp1, made.dmq1, made.iqmp)
 
 
 def proof_of(private: PrivateKey, exchange: bytes) -> Bytes:
-    """Shows that every number has a root: the e-th roots of a few that nobody chose."""
+    """A proof that every number has an e-th root: the roots of a few that nobody chose."""
     roots = _powers(private, _challenges(private.n, exchange))
     return _rows([_bytes(root, width_of(private.n)) for root in roots])
 
 
 def check_key(n: int, proof: Bytes, exchange: bytes, bits: int, sender: str) -> None:
-    """Refuse a modulus that is not what the plan says, or that no honest signer would have made.
+    """Refuse a modulus of the wrong size, or that no honest signer would have made.
 
     Were 65537 a divisor of p - 1, powers of it would miss most numbers, and blinding would not hide them: then a number
     that nobody chose has a root with a chance of 1 in 65537, and all eight of them with one of 1 in 2^128.
     """
     if n < 0 or n.bit_length() != bits:
-        raise ProtocolError(f"{sender} sent a key that does not have the {bits} bits that the plan says")
+        raise ProtocolError(f"invalid key from {sender}: it does not have the plan's {bits} bits")
     if gmpy2.gcd(n, _SMALL_FACTORS) != 1 or gmpy2.is_prime(n) or gmpy2.is_power(n):
-        raise ProtocolError(f"{sender} sent a key that is not the product of two large primes")
+        raise ProtocolError(f"invalid key from {sender}: it is not the product of two large primes")
     if proof.shape != (_ROOTS, width_of(n)):
-        raise ProtocolError(f"{sender} sent a key with a proof of the wrong size")
+        raise ProtocolError(f"invalid key from {sender}: its proof has the wrong size")
     challenges = _challenges(n, exchange)
     if any(gmpy2.powmod(root, EXPONENT, n) != x for root, x in zip(_numbers(proof), challenges, strict=True)):
-        raise ProtocolError(f"{sender} sent a key without a proof that it blinds")
+        raise ProtocolError(f"invalid key from {sender}: its proof is wrong, so blinding might not hide ids")
 
 
 def _challenges(n: int, exchange: bytes) -> list[mpz]:
@@ -77,7 +77,7 @@ def _challenges(n: int, exchange: bytes) -> list[mpz]:
 
 
 def width_of(n: int) -> int:
-    """How many bytes a value takes."""
+    """The bytes of a value."""
     return (n.bit_length() + 7) // 8
 
 
@@ -87,7 +87,7 @@ def hashed(n: int, exchange: bytes, key: bytes) -> mpz:
 
 
 def _below(n: int, data: bytes) -> mpz:
-    """Data hashed to a number below n; 128 bits more than n has make it as good as uniform."""
+    """Data hashed to a number below n; 128 bits more than n make it practically uniform."""
     length = (n.bit_length() + _SPARE_BITS + 7) // 8
     return mpz(int.from_bytes(hashlib.shake_256(data).digest(length), "big")) % n
 
@@ -104,7 +104,7 @@ def signed(private: PrivateKey, sender: str, values: Bytes) -> Bytes:
     if gmpy2.gcd(_product(numbers, n), n) != 1 or not all(1 < value < n - 1 for value in numbers):
         wrong = [not 1 < value < n - 1 or gmpy2.gcd(value, n) != 1 for value in numbers]
         place = wrong.index(True) + 1
-        raise ProtocolError(f"{sender} sent, {place} values into a chunk, one that no honest party sends")
+        raise ProtocolError(f"invalid BlindedIds from {sender}: value {place} of a chunk is out of range")
     return _rows([_bytes(signature, values.shape[1]) for signature in _powers(private, numbers)])
 
 
@@ -117,13 +117,13 @@ def blinded(n: int, exchange: bytes, keys: Sequence[bytes]) -> tuple[Bytes, Byte
         for key, factor in zip(keys, factors, strict=True)
     ]
     if gmpy2.gcd(_product(values, modulus), modulus) != 1:
-        raise ProtocolError("the signer's key has a small factor, so that blinding does not hide every id")
+        raise ProtocolError("invalid key: it has a small factor, so blinding does not hide every id")
     inverses = _inverses(factors, modulus)
     return _rows([_bytes(value, width) for value in values]), _rows([_bytes(inverse, width) for inverse in inverses])
 
 
 def _inverses(factors: Sequence[mpz], n: mpz) -> list[mpz]:
-    """1/x mod n of each; the product of all is inverted, and taken apart again, since inverting takes long."""
+    """1/x mod n of each; only the product of all is inverted, since inverting is slow."""
     before = list(accumulate(factors, lambda a, b: a * b % n, initial=mpz(1)))
     rest = gmpy2.invert(before[-1], n)
     inverses = []
@@ -143,7 +143,7 @@ def unblinded(n: int, exchange: bytes, signer: str, work: tuple[Sequence[bytes],
     ):
         value = signature * inverse % modulus
         if gmpy2.powmod(value, EXPONENT, modulus) != hashed(n, exchange, key):
-            raise ProtocolError(f"{signer} sent, {number} values into a chunk, a signature that is not right")
+            raise ProtocolError(f"invalid Signatures from {signer}: value {number} of a chunk is not a valid signature")
         tags.append(_tag(n, exchange, value))
     return _rows(tags)
 
@@ -151,7 +151,7 @@ def unblinded(n: int, exchange: bytes, signer: str, work: tuple[Sequence[bytes],
 def _powers(private: PrivateKey, values: Sequence[mpz]) -> list[mpz]:
     """value^d mod n, in time that does not depend on d.
 
-    Checked all together before any leaves, since a signature of which one half came out wrong gives the key away.
+    All are checked together before any is sent, since a signature with one wrong half reveals the key.
     """
     n, p, q, d_p, d_q, q_inverse = map(mpz, astuple(private))
     signatures = []
@@ -160,7 +160,7 @@ def _powers(private: PrivateKey, values: Sequence[mpz]) -> list[mpz]:
         from_q = gmpy2.powmod_sec(value % q, d_q, q)
         signatures.append(from_q + (from_p - from_q) * q_inverse % p * q)
     if gmpy2.powmod(_product(signatures, n), EXPONENT, n) != _product(values, n):
-        raise ArithmeticError("a signature came out wrong: this machine makes errors")
+        raise ArithmeticError("a signature is wrong: this machine makes arithmetic errors")
     return signatures
 
 

@@ -1,16 +1,16 @@
-"""Whether owners hold the same rows in the same order, found out so that nobody learns more than yes or no.
+"""Whether owners hold the same rows in the same order, without anybody learning more than yes or no.
 
-A digest of ids can be tried out: who knows all ids of a list but one hashes candidates until the digest comes out. And
-which of its rows are common an owner is told by others, who may tell a row that is not: the active party or the
-coordinator by its positions, a member of the ring or an answerer by the order of the points it raises. So no digest
-leaves. Each two owners use it as the password of a key exchange (SPEKE, Jablon 1996), in numbered steps:
+Ids can be tested on a digest: whoever knows all ids of a list but one hashes candidates until the digest matches. And
+other parties tell an owner which of its rows are common, and may name a row that is not: the active party or the
+coordinator by its positions, a member of the ring or an answerer by the order of its points. So no digest is sent.
+Each two owners use it as the password of a key exchange (SPEKE, Jablon 1996), in numbered steps:
 
-1. each hashes its digest to a point of the group, raises it by a fresh secret and sends it: a random point
-2. each raises what arrived: both have the same point exactly if the digests are the same
-3. who comes first among the owners (the active party, before all) proves with a hash that it has that point; the other
+1. each hashes its digest to a point of the group, multiplies it by a fresh secret and sends it: a random point
+2. each multiplies what arrived: both have the same point exactly if the digests are the same
+3. the first of the two owners (the active party comes before all) proves with a hash that it has that point; the other
    answers with its own proof only if this one is right, and otherwise ends with an error
 
-Who deviates can try one list of ids at each other owner, the one that it put into step 1.
+A deviating party can test one list of ids at each other owner, the one that it used in step 1.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SameRows:
 
 @dataclass(frozen=True)
 class _Shared:
-    """What a pair of owners has after step 2; `parties` and `points` are those of the first owner, then the second."""
+    """What two owners have after step 2; `parties` and `points` are in the order first owner, second owner."""
 
     parties: tuple[str, str]
     points: tuple[bytes, bytes]
@@ -82,7 +82,7 @@ def _exchange(session: Session, before: Sequence[str], behind: Sequence[str], di
     for peer, secret in secrets.items():
         theirs = session.recv(peer, HiddenDigest).point
         if len(theirs) != POINT_BYTES:
-            raise ProtocolError(f"{peer} sent HiddenDigest of {len(theirs)} bytes, expected {POINT_BYTES}")
+            raise ProtocolError(f"invalid HiddenDigest from {peer}: {len(theirs)} bytes, expected {POINT_BYTES}")
         key = raised(secret, peer, np.frombuffer(theirs, np.uint8).reshape(1, -1)).tobytes()
         if peer in before:
             shared[peer] = _Shared((peer, session.party), (theirs, mine[peer]), key)

@@ -70,7 +70,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command; what goes wrong is said in a line, without a traceback, and told by the exit code."""
+    """Run the command; an error is one line without a traceback, and an exit code."""
     try:
         app()
     except (UnpooledError, OSError) as error:
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def exit_code(error: UnpooledError | OSError) -> int:
-    """The exit code that tells an error's sort."""
+    """The exit code of an error."""
     if isinstance(error, PlanError):
         return 2
     return 3 if isinstance(error, PeerError) else 1

@@ -32,7 +32,7 @@ def audit_run(
     """One step of an audit in a party's folder; all of it, at every party, in the folder of a whole run."""
     if not (run / STATUS).exists():
         if of or request or answer:
-            raise InputError(f"{run}: is not a party's folder; to ask, open or check, give that of one party")
+            raise InputError(f"{run}: is not a party's folder; --of, --open and --answer take the folder of one party")
         _show(
             [audit.trial(*pair, sample) for pair in permutations(parties_in(run), 2) if audit.has_sent(*pair)], as_json
         )
@@ -44,12 +44,12 @@ def audit_run(
         path = audit.request_path(run, of)
         asked = audit.ask(run, of, sample)
         write_request(path, asked)
-        typer.echo(f"{len(asked.products)} products to be opened: send {path} to {of}, who answers with")
+        typer.echo(f"{len(asked.products)} products to be opened: send {path} to {of}, which answers with")
         typer.echo(f"  unpooled ledger RUN --audit --open {path.name}")
-        typer.echo("Check its answer, or have it checked by somebody who may see it, with")
+        typer.echo("Check the answer, or have somebody check it who may see it, with")
         typer.echo(f"  unpooled ledger {run} --audit --answer FILE")
     else:
-        raise InputError("name whom to check with --of PARTY; or give a request to --open, or an --answer")
+        raise InputError("--audit: name a party with --of, a request with --open, or an answer with --answer")
 
 
 def _open(run: Path, request: Path, *, yes: bool) -> None:
@@ -58,16 +58,16 @@ def _open(run: Path, request: Path, *, yes: bool) -> None:
     answered = audit.answer(run, asked)
     typer.echo(str(answered))
     if not yes:
-        raise InputError("nothing was opened: agree to that with --yes")
+        raise InputError("nothing was written: agree to this disclosure with --yes")
     path = audit.answer_path(run, asked)
     write_answer(path, answered)
-    typer.echo(f"opened: send {path} to whoever checks it")
+    typer.echo(f"answered: send {path} to whoever checks it")
 
 
 def _show(verdicts: list[Verdict], as_json: bool) -> None:
     """The verdicts; exit code 1 if anything deviates."""
     if not verdicts:
-        raise InputError("there is nothing to audit: no party of this run was sent anything that could be opened")
+        raise InputError("there is nothing to audit: the parties of this run kept no evidence")
     if as_json:
         typer.echo(json.dumps([asdict(verdict) for verdict in verdicts], indent=2, ensure_ascii=False))
     else:

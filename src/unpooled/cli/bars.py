@@ -1,7 +1,4 @@
-"""What is shown while a job runs: on a terminal a bar for each party that has said how far it is, and log lines above.
-
-Without a terminal, a plain line for each party now and then.
-"""
+"""Progress while a job runs: on a terminal a bar for each party, with log lines above; else a line now and then."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console, Group
+from rich.filesize import decimal
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Drawing
@@ -24,12 +22,12 @@ _LINE_SECONDS = 15.0
 """How often a party has a line where there is no terminal."""
 
 _SURE_SECONDS, _SURE_SHARE = 3.0, 0.02
-"""What must have passed, in time and work, before it is said how long the rest takes."""
+"""How much time and work must have passed before the remaining time is estimated."""
 
 
 @contextmanager
 def bars(console: Console, quiet: bool, title: str | None = None) -> Iterator[Watch]:
-    """Draw what is handed over until the block ends, below the title; without a terminal say it in lines."""
+    """Show the progress that is handed over until the block ends."""
     if quiet:
         yield lambda _: None
         return
@@ -54,7 +52,7 @@ def bars(console: Console, quiet: bool, title: str | None = None) -> Iterator[Wa
 
 
 def _drawn_in(drawing: Drawing) -> Watch:
-    """Whoever hands over progress has it drawn."""
+    """Draws progress as bars."""
     tasks: dict[str, TaskID] = {}
     rests: dict[str, _Rest] = {}
 
@@ -67,7 +65,7 @@ def _drawn_in(drawing: Drawing) -> Watch:
                 completed=progress.done,
                 total=progress.total,
                 step=_in_words(progress.where, progress.step),
-                sent=_megabytes(progress.sent),
+                sent=decimal(progress.sent, precision=0),
                 left=rests.setdefault(party, _Rest()).after(progress, drawing.get_time()),
             )
 
@@ -75,7 +73,7 @@ def _drawn_in(drawing: Drawing) -> Watch:
 
 
 def _lines(console: Console, get_time: Callable[[], float] = time.monotonic) -> Watch:
-    """A line for each party now and then, the first one when it has been at work for a while."""
+    """Prints progress as lines, the first one after a while."""
     began = get_time()
     last: dict[str, float] = {}
     rests: dict[str, _Rest] = {}
@@ -87,7 +85,7 @@ def _lines(console: Console, get_time: Callable[[], float] = time.monotonic) -> 
             if now - last.get(party, began) >= _LINE_SECONDS:
                 last[party] = now
                 step = f"{_in_words(progress.where, progress.step)}, {progress.done} of {progress.total}"
-                said = [step, f"{_megabytes(progress.sent)} sent", *filter(None, [left])]
+                said = [step, f"{decimal(progress.sent, precision=0)} sent", *filter(None, [left])]
                 console.out(f"{party}: {', '.join(said)}", highlight=False)
 
     return watch
@@ -95,7 +93,7 @@ def _lines(console: Console, get_time: Callable[[], float] = time.monotonic) -> 
 
 @dataclass
 class _Rest:
-    """How long a party's step will still take, by the time that it has taken."""
+    """Estimates the remaining time of a party's step."""
 
     step: str = ""
     began: float = 0.0
@@ -122,18 +120,8 @@ def _duration(seconds: float) -> str:
     return f"{int(seconds) + 1} s"
 
 
-def _megabytes(sent: int) -> str:
-    """Bytes as they are read.
-
-    >>> _megabytes(25_000), _megabytes(123_456_789), _megabytes(5_000_000_000)
-    ('0.0 MB', '123 MB', '5.0 GB')
-    """
-    number, unit = (sent / 1e9, "GB") if sent >= 1e9 else (sent / 1e6, "MB")
-    return f"{number:.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
-
-
 def _in_words(where: str, step: str) -> str:
-    """A scope as it is read, within a step that goes without saying.
+    """A scope as it is shown, without the step that contains it.
 
     >>> _in_words("align/raise", "align/raise"), _in_words("find/iteration 2 of 5, trees of 10 bags", "find")
     ('align, raise', 'iteration 2 of 5, trees of 10 bags')

@@ -13,7 +13,7 @@ from unpooled.transport import certificates, trust
 
 certs_app = typer.Typer(
     no_args_is_help=True,
-    help="Make and check the keys and certificates that parties recognise each other by.",
+    help="Make and check the keys and certificates with which parties prove who they are.",
     epilog="Each party: request, then check. The authority: authority once, then sign, revoke and refresh. "
     "On one machine, to try things out: trial.",
 )
@@ -30,7 +30,7 @@ def authority(
 ) -> None:
     """Make an authority, which signs the parties' requests."""
     certificate = certificates.make_authority(folder, name, days)
-    typer.echo(f"The authority is in {folder}. Keep {folder / certificates.AUTHORITY_KEY_FILE} to yourself.")
+    typer.echo(f"The authority is in {folder}. Keep {folder / certificates.AUTHORITY_KEY_FILE} secret.")
     typer.echo(f"Its fingerprint, for the parties to compare: {certificates.fingerprint(certificate)}")
     typer.echo("Next: sign the requests that the parties send, with `unpooled certs sign`.")
 
@@ -42,7 +42,7 @@ def request(
 ) -> None:
     """Make a party's key and its request for a certificate."""
     made = certificates.make_request(folder, party)
-    typer.echo(f"Send {folder / certificates.REQUEST_FILE} to the authority. Never send {trust.KEY_FILE} to anybody.")
+    typer.echo(f"Send {folder / certificates.REQUEST_FILE} to the authority. Keep {trust.KEY_FILE} secret.")
     typer.echo(f"The request's fingerprint, to tell the authority by telephone: {certificates.fingerprint(made)}")
     typer.echo(f"Next: put the files that come back into {folder}, then run `unpooled certs check {folder}`.")
 
@@ -57,7 +57,7 @@ def sign(
     """Sign a party's request."""
     certificate = certificates.sign(authority, request_file, out, days)
     party = trust.name_in(certificate)
-    typer.echo(f"Signed: {party} is {party} until {trust.moment(certificate.not_valid_after_utc)}.")
+    typer.echo(f"Signed: the certificate of {party} is valid until {trust.moment(certificate.not_valid_after_utc)}.")
     typer.echo(f"The request's fingerprint: {certificates.fingerprint(certificate)}")
     typer.echo(f"Next: compare it with {party} by telephone, then send the files in {out} back.")
 
@@ -67,14 +67,14 @@ def revoke(
     certificate: Annotated[Path, typer.Argument(help="The certificate; the authority has a copy in issued/.")],
     authority: AuthorityFolder,
 ) -> None:
-    """Revoke a certificate, say because its key was lost or seen by others."""
+    """Revoke a certificate, for example because its key was lost or stolen."""
     certificates.revoke(authority, certificate)
     _send_to_all(authority)
 
 
 @certs_app.command()
 def refresh(authority: AuthorityFolder) -> None:
-    """Date the revocation list anew, before it is too old to be relied on."""
+    """Renew the revocation list before it expires."""
     certificates.refresh_revoked(authority)
     _send_to_all(authority)
 
@@ -85,7 +85,7 @@ def _send_to_all(authority: Path) -> None:
 
 @certs_app.command()
 def check(folder: Annotated[Path, typer.Argument(help="A party's folder.")], as_json: Json = False) -> None:
-    """Say whether a party's folder is in order, or what is wrong with it."""
+    """Check a party's folder, and say what is wrong with it."""
     certificate = trust.read_certificate(folder / trust.CERTIFICATE_FILE)
     identity = trust.load_identity(folder, trust.name_in(certificate))
     end, revoked = certificate.not_valid_after_utc, identity.revoked
@@ -97,10 +97,10 @@ def check(folder: Annotated[Path, typer.Argument(help="A party's folder.")], as_
         found = {"party": identity.party, "until": end.isoformat(), "authority": fingerprint, "revoked": listed}
         typer.echo(json.dumps(found))
         return
-    typer.echo(f"All is well: {identity.party} until {trust.moment(end)}.")
+    typer.echo(f"Valid: {identity.party}, until {trust.moment(end)}.")
     typer.echo(f"The authority's fingerprint: {fingerprint}")
     if revoked is None:
-        typer.echo(f"There is no {trust.REVOKED_FILE}: revoked certificates would not be noticed.")
+        typer.echo(f"There is no {trust.REVOKED_FILE}: revoked certificates cannot be detected.")
     else:
         typer.echo(f"Revoked certificates: {len(revoked)}, as of {trust.moment(revoked.last_update_utc)}.")
 
@@ -111,7 +111,7 @@ def trial(
     folder: Annotated[Path, typer.Option("--dir", help="A new folder for all of them.", metavar="FOLDER")],
     days: Days = certificates.TRIAL_DAYS,
 ) -> None:
-    """Make everything at once, for a trial on one machine."""
+    """Make all keys and certificates at once, for a trial on one machine."""
     certificates.make_trial(folder, parties, days)
     typer.echo(f"Each party has its own folder in {folder}, ready for use for {days} days.")
-    typer.echo("For trials only: whoever made these could pass for any of the parties.")
+    typer.echo("For trials only: whoever made these can pose as any of the parties.")

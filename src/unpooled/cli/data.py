@@ -15,6 +15,7 @@ from rich.table import Table
 from unpooled.cli.options import Json, Quiet
 from unpooled.data import datasets, example, publisher
 from unpooled.errors import InputError
+from unpooled.jobs.align.kind import ALIGN
 from unpooled.jobs.example_job import example_job, write_job_files
 
 datasets_app = typer.Typer(help="The public data sets bank, credit and census.", no_args_is_help=True)
@@ -33,24 +34,26 @@ class Found:
 
 
 def example_command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write; made if it is not there.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write; created if missing.")],
     rows: Annotated[
-        int, typer.Option(help=f"People in the population, {example.SMALLEST:,} to {example.LARGEST:,}.")
+        int, typer.Option(help=f"Number of people, {example.SMALLEST:,} to {example.LARGEST:,}.")
     ] = example.ROWS,
     seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = example.SEED,
-    kind: Annotated[str, typer.Option(metavar="KIND", help="The kind of job to write files for.")] = "align",
+    kind: Annotated[str, typer.Option(metavar="KIND", help="The kind of job to write files for.")] = ALIGN.name,
     model: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="For predict: the folder of the train job's run.")
+        Path | None,
+        typer.Option(metavar="RUN", help="For a kind that uses a model: the folder of the run that trained it."),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write made-up tables of a shop, a telephone company and a bank.
+    """Write made-up tables of a shop, a telephone company and a bank, with the files of a job.
 
-    The shop knows some of its buyers, the other two hold columns of people who may buy.
+    The shop knows some of its buyers; the other two hold data on people who may buy. truth.csv says who would buy, to
+    evaluate results; no party reads it.
 
-    truth.csv says who would buy, to judge a result by; no party reads it. The job files are ready for
-    `unpooled run DIR/job.toml`, which finds the people that they have in common. With `--kind train` the telephone
-    company and the bank learn how often people pay by card, and with `--kind predict` they use what they learned.
+    Start the job with `unpooled run DIR/job.toml`. It finds the people whom the parties have in common. With
+    `--kind train` the telephone company and the bank learn how often people pay by card, and with `--kind predict` they
+    use that model.
     """
     example_job(kind, model)  # before anything is written
     _say_written([*example.write(folder, rows, seed), *write_job_files(folder, kind, model)], quiet)
@@ -69,7 +72,7 @@ def fetch_command(
 ) -> None:
     """Download data sets from the UCI Machine Learning Repository into your cache, and check them.
 
-    They are published under CC BY 4.0. Reading credit takes an install with the extra "datasets".
+    They are published under CC BY 4.0. Reading credit needs the extra "datasets".
     """
     columns = (SpinnerColumn(), TextColumn("{task.description}"), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, disable=quiet) as bars:
@@ -77,12 +80,12 @@ def fetch_command(
         written = publisher.fetch(tasks, datasets.cache_folder(), lambda name, size: bars.advance(tasks[name], size))
     _say_written(written, quiet)
     if datasets.folder() != datasets.cache_folder() and not quiet:
-        typer.echo(f"{datasets.FOLDER_VARIABLE} is set, so these copies are not used until you unset it.")
+        typer.echo(f"{datasets.FOLDER_VARIABLE} is set, so these copies are not used while it is set.")
 
 
 @datasets_app.command("list")
 def list_command(as_json: Json = False) -> None:
-    """Show where the data sets are looked for, and check those that are there."""
+    """Show where the data sets are expected, and verify those that are there."""
     found = [
         Found(name, part, expected.file, expected.rows, expected.positives, _problem(name, part))
         for name, parts in datasets.PUBLISHED.items()

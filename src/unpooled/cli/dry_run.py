@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from unpooled.jobs.kinds import outline_of
+from unpooled.jobs.kinds import kind_named, outline_of
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.preflight import Rehearsal
-from unpooled.jobs.private import Private
-from unpooled.jobs.query_bounds import answers_of
+from unpooled.jobs.preflight import Preflight
+from unpooled.jobs.work import CheckedJob
 
 
 def show_dry_run(
-    plan: Plan, rehearsals: Sequence[Rehearsal], privates: Mapping[str, Private], *, as_json: bool
+    plan: Plan, preflights: Sequence[Preflight], parties: Sequence[CheckedJob[Any]], *, as_json: bool
 ) -> None:
-    """Show what was found at the parties whose settings are here, all that the job will say, and what that may tell."""
+    """Show what was found at the parties, all messages of the job, and the most that they can tell."""
     exchanges = outline_of(plan)
-    found = {party: answers_of(plan, party, private) for party, private in privates.items()}
+    found = {job.party: kind_named(plan.kind).answers(job) for job in parties}
     answers = {party: answered for party, answered in found.items() if answered}
     if as_json:
         most = {party: vars(answered) for party, answered in answers.items()}
-        content = {"parties": [vars(r) for r in rehearsals], "exchanges": [_plain(e) for e in exchanges]}
+        content = {"parties": [vars(each) for each in preflights], "exchanges": [_plain(e) for e in exchanges]}
         typer.echo(json.dumps(content | {"answers": most}))
         return
     console = Console(markup=False, emoji=False, highlight=False)
-    console.print(_parties(plan, rehearsals))
+    console.print(_parties(plan, preflights))
     console.print(_exchanges(exchanges))
     for party, answered in answers.items():
         console.print(f"{party}: {answered}.")
     frames, size = sum(e.frames or 0 for e in exchanges), sum(e.bytes or 0 for e in exchanges)
     more = "" if all(e.frames or e.only_if for e in exchanges) else ", and more that grows with the tables"
     console.print(
-        f"In all about {frames} messages and {size / 1e6:.1f} MB{more}. Nothing was started, nothing left this machine."
+        f"About {frames} messages and {size / 1e6:.1f} MB{more}. Nothing was started, nothing left this machine."
     )
 
 
@@ -46,16 +46,16 @@ def _plain(exchange: Exchange) -> dict[str, object]:
     return plain | {"discloses": exchange.disclosure.what, "to": exchange.disclosure.to}
 
 
-def _parties(plan: Plan, rehearsals: Sequence[Rehearsal]) -> Table:
-    table = Table("party", "role", "table", "columns", "certificates", title="In place")
-    for found in rehearsals:
+def _parties(plan: Plan, preflights: Sequence[Preflight]) -> Table:
+    table = Table("party", "role", "table", "columns", "certificates", title="Parties")
+    for found in preflights:
         columns = ", ".join(f"{name} ({kind})" for name, kind in found.columns.items())
         table.add_row(found.party, plan.parties[found.party].role, found.origin, columns, found.certificates)
     return table
 
 
 def _exchanges(exchanges: list[Exchange]) -> Table:
-    table = Table("from", "to", "message", "times", "MB", "discloses", title="What will be said")
+    table = Table("from", "to", "message", "times", "MB", "discloses", title="Messages")
     for e in exchanges:
         times = e.only_if or ("by rows" if e.frames is None else str(e.frames))
         size = "" if e.only_if else "by rows" if e.bytes is None else f"{e.bytes / 1e6:.3f}"

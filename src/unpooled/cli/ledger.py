@@ -1,4 +1,4 @@
-"""`unpooled ledger`: what left each party and what arrived, and whether the parties' ledgers agree."""
+"""`unpooled ledger`: what each party sent and received, and whether the parties' ledgers agree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from unpooled.run.folder import LEDGER, PLAN, STATUS
 
 @dataclass(frozen=True)
 class Finding:
-    """The ledgers that hold, what is wrong with the others, how they compare, and whose are not there.
+    """The ledgers that are intact, what is wrong with the others, how they compare, and whose are missing.
 
     `missing` are the parties of a whole run without a ledger in its folder. `uncompared` are peers that ledgers mention
     and whose own may well be elsewhere.
@@ -44,35 +44,35 @@ def ledger_command(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUN...", help=f"A run's folder, a party's folder in it, or a {LEDGER}; several if apart."
+            metavar="RUN...", help=f"The folder of a run or of a party, or a {LEDGER}; several to compare them."
         ),
     ],
     audit: Annotated[
-        bool, typer.Option("--audit", help="Check instead what parties put in: gradients, labels, columns.")
+        bool, typer.Option("--audit", help="Audit the inputs of parties instead: gradients, labels, columns.")
     ] = False,
     of: Annotated[
-        str | None, typer.Option("--of", metavar="PARTY", help="Ask this party to open what it put in.")
+        str | None, typer.Option("--of", metavar="PARTY", help="Write a request to this party to open its inputs.")
     ] = None,
     sample: Annotated[
         int | None,
-        typer.Option("--sample", metavar="N", min=1, help="Of so many products, drawn at random; without it, all."),
+        typer.Option("--sample", metavar="N", min=1, help="Ask for this many products, drawn at random. Default: all."),
     ] = None,
     request: Annotated[
-        Path | None, typer.Option("--open", metavar="REQUEST", help="Open what a party asks for, if you agree.")
+        Path | None, typer.Option("--open", metavar="REQUEST", help="Answer a request, if you agree to it.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Agree to what opening discloses.")] = False,
-    answer: Annotated[Path | None, typer.Option("--answer", metavar="FILE", help="Check what was opened.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Agree to what the answer discloses.")] = False,
+    answer: Annotated[Path | None, typer.Option("--answer", metavar="FILE", help="Check an answer.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what left each party, to whom, how often, how many bytes, and what it discloses.
+    """Show what each party sent: to whom, how often, how many bytes, and what it discloses.
 
-    Checks that no ledger was tampered with, and compares the ledgers of every two parties.
+    Verifies each ledger, and compares the ledgers of every two parties.
 
-    With --audit: check that what parties put into products is what the learner prescribes. Where all parties are on one
-    machine it is done in one go; else the checker asks with --of, the other party opens with --open, and the checker,
-    or somebody who was given its folder, checks with --answer.
+    With --audit: check that the inputs of parties are what the learner prescribes. With all parties on one machine this
+    takes one step. Otherwise the checker writes a request with --of, the other party answers it with --open, and the
+    checker, or somebody who was given its folder, checks the answer with --answer.
 
-    Exit code 1: a ledger is broken, a run's folder lacks one, two of them differ, or something deviates in an audit.
+    Exit code 1: a ledger is damaged or missing, two ledgers differ, or an audit found a deviation.
     """
     if audit:
         if len(runs) != 1:
@@ -97,7 +97,7 @@ def _find(runs: list[Path]) -> Finding:
 
 
 def _read_all(runs: list[Path]) -> tuple[list[Record], list[str]]:
-    """The ledgers that hold, and for each of the others what is wrong with it."""
+    """The ledgers that are intact, and for each of the others what is wrong with it."""
     records: dict[str, Record] = {}
     broken = []
     for path in dict.fromkeys(path for run in runs for path in _ledgers_in(run)):
@@ -134,10 +134,12 @@ def _without_ledger(run: Path) -> list[str]:
 def _show(finding: Finding) -> None:
     console = Console(markup=False, highlight=False, soft_wrap=True)
     for record in finding.records:
-        console.print(f"{record.party}: {'closed in order' if record.closed else 'not closed: the run did not end'}")
+        console.print(
+            f"{record.party}: {'closed in order' if record.closed else 'not closed: the run did not end properly'}"
+        )
         console.print(_table(record), soft_wrap=False)
     for problem in finding.broken:
-        console.print(f"broken: {problem}")
+        console.print(f"damaged: {problem}")
     for party in finding.missing:
         console.print(f"missing: the ledger of {party}, which is in the run's plan")
     for pair in finding.pairs:
@@ -148,7 +150,7 @@ def _show(finding: Finding) -> None:
         if count > DIFFERENCES_SHOWN:
             console.print(f"  and {count - DIFFERENCES_SHOWN} more; --json shows them all")
     if finding.uncompared:
-        console.print(f"not compared, for want of a ledger that holds: {', '.join(finding.uncompared)}")
+        console.print(f"not compared, because their ledgers are not here: {', '.join(finding.uncompared)}")
         console.print("To compare your ledger with a peer's: unpooled ledger MINE THEIRS")
 
 
@@ -167,15 +169,8 @@ def _as_json(finding: Finding) -> dict[str, Any]:
                 "plan": record.plan,
                 "closed": record.closed,
                 "messages": [
-                    {
-                        "way": line.way,
-                        "peer": line.peer,
-                        "kind": line.kind,
-                        "frames": line.frames,
-                        "bytes": line.bytes,
-                        "discloses": line.disclosure.what,
-                        "to": line.disclosure.to,
-                    }
+                    {name: value for name, value in vars(line).items() if name != "disclosure"}
+                    | {"discloses": line.disclosure.what, "to": line.disclosure.to}
                     for line in summarise(record)
                 ],
             }

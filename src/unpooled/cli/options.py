@@ -6,5 +6,5 @@ from typing import Annotated
 
 import typer
 
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of words.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]

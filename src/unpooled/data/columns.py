@@ -1,7 +1,7 @@
-"""What a column holds: its kind, declared by the party or inferred, and how raw cells become cells of that kind.
+"""Column types, declared by the party or inferred, and how raw cells become cells of that type.
 
 ============================  ==============================================  ======================
-kind                          cells that have it                              kept as
+type                          cells that have it                              kept as
 ============================  ==============================================  ======================
 ``"number"``                  3, -0.5, 1e6                                    float
 ``"category"``                any text                                        text
@@ -10,8 +10,8 @@ kind                          cells that have it                              ke
 ``("low", "middle", "high")``  one of these texts: an ordered category         position in the list
 ============================  ==============================================  ======================
 
-A Parquet file, a PostgreSQL table and a data frame know their types, and these are kept: text there is a category.
-A CSV file knows only text, so the whole column is looked at, without its missing cells:
+A Parquet file, a PostgreSQL table and a data frame have types, and these are kept: text there is a category. A CSV file
+has only text, so the type is inferred from the whole column, without its missing cells:
 
 1. every cell is a number, and none has a leading zero such as ``007`` (that is a code): a number;
 2. every cell is a date written YYYY-MM-DD: a date;
@@ -52,12 +52,12 @@ Kind = Literal["number", "category", "date", "boolean"] | Levels
 
 
 def kind_name(kind: Kind) -> str:
-    """A kind in a word or two, for people."""
+    """The name of a column type, for people."""
     return kind if isinstance(kind, str) else "ordered category"
 
 
 def infer(cells: pl.Series, untyped: bool) -> Kind | None:
-    """The kind of a column by the rules above, or None if there is none for it; `untyped`: text may be anything."""
+    """The type of a column by the rules above, or None if there is none for it; `untyped`: the source has only text."""
     dtype = cells.dtype
     if dtype == pl.String and untyped:
         return _infer_text(cells.drop_nulls())
@@ -87,7 +87,7 @@ def without_missing(cells: pl.Series, missing: Sequence[str]) -> pl.Series:
 
 
 def typed(cells: pl.Series, kind: Kind) -> pl.Series:
-    """The column as cells of that kind; a cell that is not of the kind becomes null."""
+    """The column as cells of that type; a cell that is not of the type becomes null."""
     if isinstance(kind, tuple):
         return as_text(cells).cast(pl.Enum(kind), strict=False)
     if kind == "category":
@@ -104,7 +104,7 @@ def typed(cells: pl.Series, kind: Kind) -> pl.Series:
 
 
 def as_text(cells: pl.Series) -> pl.Series:
-    """The column as text; whole numbers are written without a decimal point, so that 3 and 3.0 are one category."""
+    """The column as text; whole numbers have no decimal point, so that 3 and 3.0 are one category."""
     if not cells.dtype.is_float():
         return cells.cast(pl.String)
     whole = cells.cast(pl.Int64, strict=False)
@@ -116,7 +116,7 @@ def _nothing(cells: pl.Series, dtype: pl.DataType) -> pl.Series:
 
 
 def what_is_wrong(kind: Kind) -> str:
-    """Why a cell that `typed` refused is not of the kind."""
+    """Why `typed` refused a cell."""
     if isinstance(kind, tuple):
         return f"not one of the levels {', '.join(kind)}"
     return {"number": "not a number", "date": "not a date written YYYY-MM-DD", "boolean": "neither true nor false"}[
@@ -125,7 +125,7 @@ def what_is_wrong(kind: Kind) -> str:
 
 
 def unfit_ids(cells: pl.Series) -> tuple[str, list[int]] | None:
-    """Why some ids are not taken, and in which rows: they end in lists that people open and in pages that they read.
+    """Why some ids are refused, and in which rows: people will open lists and pages with them.
 
     >>> unfit_ids(pl.Series(["007", "ann\\u202e", "Émile"]))
     ('an id holds a control or format character, which nobody sees', [2])
@@ -140,7 +140,7 @@ def unfit_ids(cells: pl.Series) -> tuple[str, list[int]] | None:
 
 
 def fault(party: str, origin: str, reason: str, column: str | None = None, rows: Sequence[int] = ()) -> InputError:
-    """An error that says where the fault is; rows are counted from 1, the first one after the header.
+    """An error that names the place; rows are counted from 1, the first one after the header.
 
     >>> str(fault("clinic", "people.csv", "not a number", "age", [3, 9]))
     "clinic: people.csv: column 'age': rows 3 and 9: not a number"
@@ -154,7 +154,7 @@ def fault(party: str, origin: str, reason: str, column: str | None = None, rows:
 
 
 def rows_named(rows: Sequence[int]) -> str:
-    """The first few row numbers in words.
+    """The first few row numbers as text.
 
     >>> rows_named([4])
     'row 4'

@@ -1,4 +1,4 @@
-"""Three public data sets, checked against what their publisher put out, and cut into the tables of several parties.
+"""Three public data sets, checked against the published files, and divided into the tables of several parties.
 
 `bank` (Bank Marketing), `credit` (Default of Credit Card Clients) and `census` (Adult) come from the UCI Machine
 Learning Repository under CC BY 4.0. They are read from the folder that UNPOOLED_DATA names, else from the user's cache.
@@ -29,7 +29,7 @@ Split = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Published:
-    """One file as it must be: the sha256 is that of the text inside the gzip, the columns include the target."""
+    """One file as published: the sha256 is of the text inside the gzip, the columns include the target."""
 
     file: str
     sha256: str
@@ -85,12 +85,12 @@ PUBLISHED: dict[str, dict[str, Published]] = {
     },
 }
 
-ROW_NUMBER = "ID"  # credit has this column; it is no feature
+ROW_NUMBER = "ID"  # a column of credit that is not a feature
 
 # Cells with this text are missing.
 MISSING: dict[str, tuple[str, ...]] = {"bank": ("unknown",), "credit": (), "census": ("?",)}
 
-# Whole numbers that are codes of categories.
+# Whole numbers that are category codes.
 TYPES: dict[str, dict[str, str]] = {
     "bank": {},
     "credit": {"SEX": "category", "EDUCATION": "category", "MARRIAGE": "category"},
@@ -139,7 +139,7 @@ THREE_WAY: dict[str, Split] = {
 
 @dataclass(frozen=True)
 class Dataset:
-    """One data set: `frame` has an `id` made from the row order and the columns as in the file, without the target."""
+    """One data set: `frame` has an `id` made from the row number, and the columns of the file without the target."""
 
     name: str
     frame: pl.DataFrame
@@ -148,9 +148,9 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Tables of a look-alike search: the seeker's is a list of ids; the truths say `id` and `positive` for every row.
+    """Tables of a look-alike search: the seeker's is a list of ids; the truths have `id` and `positive` for every row.
 
-    The test tables hold rows that nobody trains on; they may be empty, and the seeker has none.
+    The test tables hold rows that are not trained on; they may be empty, and the seeker has none.
     """
 
     name: str
@@ -167,18 +167,18 @@ def cache_folder() -> Path:
 
 
 def folder() -> Path:
-    """Where the data sets are looked for: UNPOOLED_DATA where it is set, and nowhere else then; the cache otherwise."""
+    """The folder of the data sets: UNPOOLED_DATA if it is set, otherwise the cache."""
     named = os.environ.get(FOLDER_VARIABLE)
     return Path(named) if named else cache_folder()
 
 
 def published(name: str, part: str = "train") -> Published:
-    """What is known of a data set's file; an unknown name or part is an error that lists the known ones."""
+    """The published facts about a data set's file; an unknown name or part is an error that lists the known ones."""
     parts = PUBLISHED.get(name)
     if parts is None:
-        raise InputError(f"there is no data set {name!r}; there are {', '.join(PUBLISHED)}")
+        raise InputError(f"unknown data set {name!r}; known are {', '.join(PUBLISHED)}")
     if part not in parts:
-        raise InputError(f"{name}: there is no part {part!r}; there is {', '.join(parts)}")
+        raise InputError(f"{name}: unknown part {part!r}; known are {', '.join(parts)}")
     return parts[part]
 
 
@@ -188,7 +188,7 @@ def load(name: str, part: str = "train") -> Dataset:
     path = folder() / expected.file
     if not path.is_file():
         raise InputError(
-            f"{name}: {path} is not there; run `unpooled datasets fetch {name}` to fill the cache, "
+            f"{name}: {path} is missing; run `unpooled datasets fetch {name}` to fill the cache, "
             f"or set {FOLDER_VARIABLE} to a folder that has {expected.file}"
         )
     try:
@@ -204,11 +204,11 @@ def load(name: str, part: str = "train") -> Dataset:
 
 
 def check(text: bytes, expected: Published, source: str) -> pl.DataFrame:
-    """Parse the text of a data set and compare rows, columns, positives and sha256 with what was published."""
+    """Parse the text of a data set and compare rows, columns, positives and sha256 with the published ones."""
     try:
         table = pl.read_csv(io.BytesIO(text), infer_schema_length=None)
     except pl.exceptions.PolarsError as problem:
-        raise InputError(f"{source}: this is not the published table, nor any table") from problem
+        raise InputError(f"{source}: this is not a table, so not the published one") from problem
     if expected.target not in table.columns:
         raise InputError(f"{source}: the column {expected.target!r} is missing")
     compared = {
@@ -232,16 +232,16 @@ def scenario(
     without: Collection[str] = (),
     seed: int = 7,
 ) -> Scenario:
-    """Deal a data set out to a seeker and the parties of `split`, each with an `id` column and its own columns.
+    """Divide a data set among a seeker and the parties of `split`, each with an `id` column and its own columns.
 
-    A random `known_share` of the training positives stays with the seeker. Bank and credit hold out the rows outside
+    The seeker knows a random `known_share` of the training positives. Bank and credit hold out the rows outside
     `train_share`; census always holds out its own test file, and a smaller `train_share` only leaves rows unused.
     """
     for what, share in {"known_share": known_share, "train_share": train_share}.items():
         if not 0 < share <= 1:
             raise InputError(f"{name}: {what} must be above 0 and at most 1, but is {share}")
     if seed < 0:
-        raise InputError(f"{name}: the seed must not be negative, but is {seed}")
+        raise InputError(f"{name}: the random seed must not be negative, but is {seed}")
     data = load(name)
     split = _checked(name, SPLIT[name] if split is None else split, data.frame.columns[1:], without)
     rng = np.random.default_rng(seed)
@@ -251,7 +251,7 @@ def scenario(
     test = load(name, "test") if "test" in PUBLISHED[name] else _rows(data, np.sort(order[cut:]))
     positives = np.flatnonzero(train.label)
     if not len(positives):
-        raise InputError(f"{name}: no positive is among the {cut:,} training rows; train_share is too small")
+        raise InputError(f"{name}: there are no positives among the {cut:,} training rows; increase train_share")
     known = rng.choice(positives, max(1, round(known_share * len(positives))), replace=False)
     return Scenario(
         name=name,
@@ -267,7 +267,7 @@ def _is_positive(table: pl.DataFrame, expected: Published) -> pl.Series:
 
 
 def _checked(name: str, split: Split, columns: Sequence[str], without: Collection[str]) -> Split:
-    """Return the split less the columns in `without`; each other column must be with exactly one party."""
+    """Return the split without the columns in `without`; every other column must be at exactly one party."""
     placed = [column for held in split.values() for column in held]
     problems = {
         "unknown": sorted({*placed, *without} - set(columns)),

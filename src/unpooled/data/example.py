@@ -1,7 +1,7 @@
 """A made-up population of people who may be customers of a shop, a telephone company and a bank.
 
-Three hidden traits of every person (wealth, online, curious) shape the columns of telco and bank and decide who would
-buy from the shop. The shop knows some of its true buyers, telco and bank each know most people, `truth` knows them all.
+Three hidden traits of every person (wealth, online, curious) determine the columns of telco and bank, and who would buy
+from the shop. The shop knows some of its buyers, telco and bank each know most people, and `truth` has all of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KNOWN_TO_SHOP = 0.3  # of the buyers
 MEMBERS = {"telco": 0.9, "bank": 0.85}  # of all people
 REPEATED = 0.01  # of a table's rows
 
-# What a reader of the files could not tell from the cells alone: codes that are categories, and the order of levels.
+# Column types that cannot be inferred from the cells: codes that are categories, and the order of levels.
 TYPES: dict[str, dict[str, str | list[str]]] = {
     "shop": {"last_purchase": "date"},
     "telco": {"region": "category", "since": "date", "satisfaction": ["low", "middle", "high"]},
@@ -59,11 +59,11 @@ class _People:
 
 
 def population(rows: int = ROWS, seed: int = SEED) -> Example:
-    """Make up `rows` people and what shop, telco and bank know of them; the same seed gives the same people."""
+    """Make up `rows` people and what each company knows about them; the same random seed gives the same people."""
     if not SMALLEST <= rows <= LARGEST:
         raise InputError(f"example: rows must be between {SMALLEST:,} and {LARGEST:,}, not {rows:,}")
     if seed < 0:
-        raise InputError(f"example: the seed must not be negative, but is {seed}")
+        raise InputError(f"example: the random seed must not be negative, but is {seed}")
     rng = np.random.Generator(np.random.PCG64(seed))
     people = _people(rng, rows)
     everything = {"telco": _telco(rng, people), "bank": _bank(rng, people)}
@@ -73,7 +73,7 @@ def population(rows: int = ROWS, seed: int = SEED) -> Example:
 
 
 def write(folder: Path, rows: int = ROWS, seed: int = SEED) -> list[Path]:
-    """Write shop.csv, telco.csv, bank.csv and truth.csv into `folder`, which is made if need be."""
+    """Write shop.csv, telco.csv, bank.csv and truth.csv into `folder`, which is created if needed."""
     example = population(rows, seed)
     written = []
     try:
@@ -91,7 +91,7 @@ def write(folder: Path, rows: int = ROWS, seed: int = SEED) -> list[Path]:
 def _people(rng: np.random.Generator, rows: int) -> _People:
     numbers = pl.Series("id", rng.choice(10_000_000, rows, replace=False))
     wealth, online, curious = (rng.standard_normal(rows) for _ in range(3))
-    # The product is what neither party can see alone.
+    # Neither party alone can see the product.
     score = wealth + online + 0.7 * wealth * online + 0.6 * curious + 0.5 * rng.standard_normal(rows)
     buys = np.zeros(rows, dtype=np.bool_)
     buys[np.argsort(-score, kind="stable")[: round(BUYERS * rows)]] = True
@@ -163,14 +163,14 @@ def _bank(rng: np.random.Generator, people: _People) -> pl.DataFrame:
 
 
 def _members(rng: np.random.Generator, table: pl.DataFrame, share: float) -> pl.DataFrame:
-    """Keep a random part of the people, repeat a few rows whole, and shuffle."""
+    """Keep a random fraction of the people, repeat a few rows, and shuffle."""
     kept: Rows = rng.permutation(table.height)[: round(share * table.height)]
     repeated = kept[: round(REPEATED * len(kept))]
     return table[rng.permutation(np.concatenate([kept, repeated]))]
 
 
 def _levels(value: Floats, names: list[str], shares: list[float]) -> pl.Series:
-    """Cut a number into named levels, the lowest first, that hold about the given shares of the rows."""
+    """Cut a number into named levels, the lowest first, that hold about the given fractions of the rows."""
     bounds = np.quantile(value, np.cumsum(shares[:-1]))
     return pl.Series(names).gather(np.searchsorted(bounds, value))
 
@@ -180,5 +180,5 @@ def _dates(days_ago: Rows) -> pl.Series:
 
 
 def _gaps(rng: np.random.Generator, values: pl.Series | NDArray[Any], share: float) -> pl.Series:
-    """Leave a random share of the cells empty."""
+    """Leave a random fraction of the cells empty."""
     return pl.Series(values).set(pl.Series(rng.random(len(values)) < share), None)

@@ -1,6 +1,6 @@
-"""From a party's table to the matrix its learner sees, in two steps.
+"""From a party's table to the matrix that its learner gets, in two steps.
 
-`clean` looks at single rows: ids, duplicates, impossible values, rows with missing values. `fit` learns from the
+`clean` works on single rows: ids, duplicates, impossible values, rows with missing values. `fit` learns from the
 training rows what `transform` then does to any rows:
 
 - numbers: missing cells become the median; then minus the mean, divided by the standard deviation;
@@ -12,10 +12,10 @@ training rows what `transform` then does to any rows:
   level has 0 in all columns of its category;
 - categories with `categories = "in order"`: one column, the level's rank from 0 in the order of names, rare levels
   together as the last one, then as numbers. An unseen level counts as rare, or without rare ones as a missing cell.
-  It is meant for trees, which can part any neighbours.
+  It is meant for trees, which can split between any neighbours.
 
-A column that is constant in the training rows says nothing, becomes 0 where it is standardised, and is reported. A
-column without any value in the training rows is left out and reported.
+A column that is constant in the training rows is reported, and becomes 0 if it is standardised. A column without any
+value in the training rows is left out and reported.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class PrepareSettings(BaseModel):
     )
     standardise: StrictBool = Field(True, description="shift and scale numbers to mean 0 and variance 1")
     rare: float = Field(
-        0.01, ge=0, lt=1, description="levels of a category with less than this share of the rows are pooled"
+        0.01, ge=0, lt=1, description="levels of a category with less than this fraction of the rows are pooled"
     )
     categories: Literal["one-hot", "in order"] = Field(
         "one-hot",
@@ -83,7 +83,7 @@ class PrepareSettings(BaseModel):
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What `clean` found and did; columns without a find are not listed, `impossible` has row numbers of the source."""
+    """What `clean` found and did, only for columns with a finding; `impossible` has row numbers of the source."""
 
     rows_read: int
     duplicates_removed: int
@@ -116,9 +116,9 @@ class CategoryColumn(BaseModel):
     def _consistent(self) -> Self:
         known = self.levels + self.pooled
         if len(set(known)) < len(known):
-            raise ValueError("a level is there twice")
+            raise ValueError("a level is repeated")
         if not known or OTHER in self.levels:
-            raise ValueError(f"there must be levels, and {OTHER} is none, but stands for pooled ones")
+            raise ValueError(f"levels are missing, or include {OTHER}, which is reserved for pooled levels")
         if self.missing_becomes is not None and self.missing_becomes not in known:
             raise ValueError("missing_becomes is not one of the levels")
         return self
@@ -137,7 +137,7 @@ class RankedCategory(CategoryColumn):
 
 
 class Preparation(BaseModel):
-    """What was learned from the training rows: all that `transform` needs, and a JSON file that a person can read."""
+    """What `fit` learned from the training rows and `transform` needs; saved as readable JSON."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -151,7 +151,7 @@ class Preparation(BaseModel):
 
     @property
     def kinds(self) -> dict[str, Kind]:
-        """The columns that `transform` needs, for reading new rows: see `TableSettings.like`."""
+        """The types of the columns that `transform` needs."""
         texts = [*self.ranked, *self.categories]
         return {name: c.kind for name, c in self.numbers.items()} | dict.fromkeys(texts, "category")
 
@@ -164,7 +164,7 @@ class Preparation(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Rows as a learner sees them, with their ids; `unseen` counts cells whose level was not there in training."""
+    """Rows as a learner gets them, with their ids; `unseen` counts cells with a level that training did not have."""
 
     ids: pl.DataFrame
     matrix: NDArray[np.float64]
@@ -173,7 +173,7 @@ class Prepared:
 
 
 def clean(table: Table, settings: PrepareSettings) -> tuple[Table, Cleaning]:
-    """Check ids and values, remove rows that are there twice and, if so set, rows with missing values."""
+    """Check ids and values, remove repeated rows and, if set, rows with missing values."""
     check_limits(settings, table.kinds, table.party, table.origin)
     _check_ids_present(table)
     rows = table.frame.with_row_index(_ROW, offset=1)
@@ -183,7 +183,7 @@ def clean(table: Table, settings: PrepareSettings) -> tuple[Table, Cleaning]:
     missing = {name: possible[name].null_count() for name in table.kinds if possible[name].has_nulls()}
     kept = possible.drop_nulls() if settings.missing == "drop" else possible
     if kept.is_empty():
-        reason = "every row has a missing value, so none is left" if rows.height else "there are no rows"
+        reason = "every row has a missing value, so no rows are left" if rows.height else "there are no rows"
         raise fault(table.party, table.origin, reason)
     cleaning = Cleaning(
         rows_read=rows.height,
@@ -196,12 +196,12 @@ def clean(table: Table, settings: PrepareSettings) -> tuple[Table, Cleaning]:
 
 
 def check_limits(settings: PrepareSettings, kinds: Mapping[str, Kind], party: str, origin: str) -> None:
-    """Refuse limits of a column that is not there or holds no numbers."""
+    """Refuse limits of a column that does not exist or is not of type number."""
     for name in settings.limits:
         if name not in kinds:
             raise fault(party, origin, "prepare.limits names it, but it is not among the columns that are read", name)
         if kinds[name] != "number":
-            reason = f"prepare.limits names it, but its kind is {kind_name(kinds[name])}, not number"
+            reason = f"prepare.limits names it, but its type is {kind_name(kinds[name])}, not number"
             raise fault(party, origin, reason, name)
 
 
@@ -209,7 +209,7 @@ def _check_ids_present(table: Table) -> None:
     for name in table.id:
         absent = table.frame[name].is_null().arg_true() + 1
         if len(absent):
-            reason = "the id is blank, or a text that stands for a missing value"
+            reason = "the id is blank, or a text for a missing value"
             raise fault(table.party, table.origin, reason, name, absent.to_list())
 
 
@@ -266,7 +266,7 @@ def fit(table: Table, settings: PrepareSettings, training_rows: NDArray[np.integ
 
 
 def _as_floats(cells: pl.Series, kind: Kind) -> NDArray[np.float64]:
-    """A column that is no category as floats, missing cells as not-a-number."""
+    """A column that is not a category as floats, with NaN for missing cells."""
     physical = cells.to_physical() if kind == "date" or isinstance(kind, tuple) else cells
     return physical.cast(pl.Float64).fill_null(np.nan).to_numpy()
 
@@ -287,7 +287,7 @@ def _centre_and_scale(present: NDArray[np.float64], settings: PrepareSettings) -
     if not settings.standardise:
         return 0.0, 1.0
     if present.min() == present.max():
-        return float(present[0]), 1.0  # exactly, where the mean may be a rounding error away
+        return float(present[0]), 1.0  # exactly; the mean may have a rounding error
     return float(present.mean()), float(present.std()) or 1.0
 
 
@@ -316,12 +316,12 @@ def _fit_ranks(training: Table, name: str, category: CategoryColumn, settings: P
 
 
 def transform(preparation: Preparation, table: Table) -> Prepared:
-    """Turn a cleaned table's rows into a matrix; it needs the columns of the training table, with the same kinds."""
+    """Turn a cleaned table's rows into a matrix; it needs the columns of the training table, with the same types."""
     for name, kind in preparation.kinds.items():
         if name not in table.kinds:
             raise fault(table.party, table.origin, "the column was there in training and is missing now", name)
         if table.kinds[name] != kind:
-            reason = f"its kind was {kind} in training and is {table.kinds[name]} now; declare it"
+            reason = f"its type was {kind} in training and is {table.kinds[name]} now; declare it in types"
             raise fault(table.party, table.origin, reason, name)
     blocks = [np.empty((table.frame.height, 0))]
     for name, number in preparation.numbers.items():
@@ -359,7 +359,7 @@ def _ranks(cells: pl.Series, category: CategoryColumn) -> tuple[NDArray[np.float
 
 
 def _with_rare_pooled(cells: pl.Series, category: CategoryColumn) -> tuple[pl.Series, int]:
-    """Missing cells filled, rare and unseen levels together where there were rare ones, and how many were unseen."""
+    """Fill missing cells and pool rare and unseen levels if there were rare ones; also how many cells were unseen."""
     if category.missing_becomes is not None:
         cells = cells.fill_null(category.missing_becomes)
     unseen = int((~cells.is_in([*category.levels, *category.pooled])).sum())
@@ -370,7 +370,7 @@ def _with_rare_pooled(cells: pl.Series, category: CategoryColumn) -> tuple[pl.Se
 
 
 def save(preparation: Preparation, path: Path) -> None:
-    """Write the preparation as JSON, for its owner alone, since it tells of the data; numbers come back exactly."""
+    """Write the preparation as JSON for the owner only, since it reveals facts about the data; numbers are exact."""
     atomic.write_text(path, preparation.model_dump_json(indent=2) + "\n")
 
 

@@ -1,7 +1,7 @@
 """Fetch the three data sets from their publisher, the UCI Machine Learning Repository, and convert them.
 
-Only the container changes (separator, quoting, spreadsheet, padding, a header line), never a cell. The original is
-checked by its sha256 before it is read, and the converted text by everything that is known of it before it is kept.
+Only the format changes (separator, quoting, spreadsheet, padding, a header line), never a cell. The original is checked
+by its sha256 before it is read, and the converted text against all published facts before it is kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from unpooled.atomic import write_bytes
 from unpooled.data.datasets import PUBLISHED, check, published
 from unpooled.errors import InputError
 
-SIZE_LIMIT = 32 * 2**20  # the largest original has 6 MB; whatever grows beyond this is not what we asked for
+SIZE_LIMIT = 32 * 2**20  # the largest original has 6 MB
 CHUNK = 2**16
 TIMEOUT_SECONDS = 30
 
@@ -35,7 +35,7 @@ Advance = Callable[[str, int], None]
 
 
 def open_https(url: str) -> IO[bytes]:
-    """Open an address with a timeout; being led away from https is an error."""
+    """Open an address with a timeout; a redirect away from https is an error."""
     response: http.client.HTTPResponse = urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS)  # noqa: S310 (checked next)
     if not response.url.startswith("https://"):
         response.close()
@@ -54,7 +54,7 @@ def _credit_text(original: bytes) -> bytes:
         sheet = pl.read_excel(io.BytesIO(original), engine="calamine", read_options={"header_row": 1})
     except ModuleNotFoundError as problem:
         raise InputError(
-            "credit: reading the publisher's .xls file takes `pip install unpooled[datasets]`"
+            "credit: reading the publisher's .xls file needs `pip install unpooled[datasets]`"
         ) from problem
     return sheet.cast(pl.Int64).write_csv().encode()
 
@@ -120,10 +120,10 @@ ORIGINALS: dict[str, dict[str, Original]] = {
 
 
 def fetch(names: Iterable[str], folder: Path, advance: Advance, open_url: OpenUrl = open_https) -> list[Path]:
-    """Download, check and convert data sets into `folder`; `advance` is told the bytes that arrived for a name."""
+    """Download, check and convert data sets into `folder`; `advance` is called with the name and the bytes received."""
     names = list(names)
     for name in names:
-        published(name)  # a misspelt name is better found before the first download
+        published(name)  # find a misspelt name before the first download
     written = []
     for name in names:
         archive = download(URLS[name], partial(advance, name), open_url)
@@ -136,7 +136,7 @@ def fetch(names: Iterable[str], folder: Path, advance: Advance, open_url: OpenUr
 
 
 def download(url: str, advance: Callable[[int], None], open_url: OpenUrl) -> bytes:
-    """Read an address into memory, up to the size limit."""
+    """Download an address into memory, up to the size limit."""
     received = bytearray()
     try:
         with open_url(url) as response:
@@ -151,7 +151,7 @@ def download(url: str, advance: Callable[[int], None], open_url: OpenUrl) -> byt
 
 
 def convert(archive: bytes, original: Original, source: str) -> bytes:
-    """Take the original out of the publisher's zip, check it, and return its text in our form."""
+    """Extract the original from the publisher's zip, check it, and return its text in our format."""
     content = archive
     for name in original.inside:
         source = f"{source} > {name}"
@@ -168,7 +168,7 @@ def _unzip(archive: bytes, name: str, source: str) -> bytes:
             content = member.read(SIZE_LIMIT + 1)
     except KeyError as problem:
         raise InputError(f"{source}: the zip has no such file") from problem
-    # RuntimeError: a password or an unknown way of packing
+    # RuntimeError: a password or an unknown compression
     except (zipfile.BadZipFile, EOFError, RuntimeError, zlib.error) as problem:
         raise InputError(f"{source}: the zip cannot be read: {problem}") from problem
     if len(content) > SIZE_LIMIT:

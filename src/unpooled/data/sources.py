@@ -1,6 +1,6 @@
-"""Where a party's table comes from: a CSV file (also gzipped), a Parquet file, or a PostgreSQL table or query.
+"""Sources of a party's table: a CSV file (also gzipped), a Parquet file, or a PostgreSQL table or query.
 
-Only the columns that are named are read. Rows are counted from 1 in the order of the source, in a CSV file from the
+Only the named columns are read. Rows are counted from 1 in the order of the source, in a CSV file from the
 first one after the header. A PostgreSQL table has no order of its own: its rows are counted in the order of their ids
 (as text, by character code).
 """
@@ -11,7 +11,7 @@ import csv
 import gzip
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, LiteralString, Self
 
@@ -31,7 +31,7 @@ _SECONDS_TO_CONNECT = 10  # psycopg itself would wait for two minutes
 _FILE_ENDINGS = (".csv", ".csv.gz", ".parquet")
 _PASSWORD = re.compile(r"password\s*=|^\w+://[^@]*:[^@]*@", re.IGNORECASE)
 
-# What the server is asked to turn a column into, by its PostgreSQL type; every other type becomes text.
+# How the server casts a column, by its PostgreSQL type; every other type becomes text.
 _Cast = tuple[LiteralString, type[pl.DataType]]
 _AS_TEXT: _Cast = ("{}::text", pl.String)
 _CASTS: dict[str, _Cast] = {
@@ -63,7 +63,7 @@ class TableSettings(BaseModel):
     columns: tuple[str, ...] | None = Field(None, description="the columns to use; without it all besides the id")
     types: dict[str, Kind] = Field(
         {},
-        description="what a column holds where that should not be inferred: number, category, date, boolean, "
+        description="column types that should not be inferred: number, category, date, boolean, "
         "or a list of levels from low to high",
     )
     missing: tuple[str, ...] = Field(MISSING_TEXTS, description="the texts that stand for a missing value")
@@ -95,19 +95,15 @@ class TableSettings(BaseModel):
 
     @property
     def origin(self) -> str:
-        """What errors call the table."""
+        """The name of the table in errors."""
         if self.path is not None:
             return str(self.path)
         return f"PostgreSQL table {self.table}" if self.table is not None else "PostgreSQL query"
 
     @property
     def is_csv(self) -> bool:
-        """Whether the source is a CSV file, which knows only text."""
+        """Whether the source is a CSV file, which has only text."""
         return self.path is not None and self.path.suffix.lower() != ".parquet"
-
-    def like(self, kinds: Mapping[str, Kind]) -> Self:
-        """Settings that read exactly these columns as these kinds: for new rows of a table seen before."""
-        return self.model_copy(update={"columns": tuple(kinds), "types": dict(kinds)})
 
 
 def load(settings: TableSettings, party: str) -> Table:
@@ -116,7 +112,7 @@ def load(settings: TableSettings, party: str) -> Table:
 
 
 def schema(settings: TableSettings, party: str) -> dict[str, Kind]:
-    """The columns and their kinds, judged by the first rows alone: a later row may still change an inferred kind."""
+    """The columns and their types, judged by the first rows only: a later row may still change an inferred type."""
     return _table(read(settings, party, first=ROWS_FOR_A_LOOK), settings, party).kinds
 
 
@@ -140,7 +136,7 @@ def read(settings: TableSettings, party: str, first: int | None = None) -> pl.Da
 
 
 def _wanted(settings: TableSettings, party: str, available: Sequence[str]) -> list[str]:
-    """The columns to read, ids first; each must be there, once."""
+    """The columns to read, ids first; each must exist exactly once."""
     features = settings.columns if settings.columns is not None else [c for c in available if c not in settings.id]
     wanted = [*settings.id, *features]
     for name in wanted:
@@ -166,13 +162,13 @@ def _read_file(path: Path, settings: TableSettings, party: str, first: int | Non
     except OSError as error:
         raise fault(party, settings.origin, f"cannot be read: {error}") from None
     except pl.exceptions.PolarsError:
-        # The text of the error is not passed on: it may quote cells.
+        # The text of the error is not shown: it may quote cells.
         reason = _csv_reason(path) if is_csv else "not a Parquet file, or a broken one"
         raise fault(party, settings.origin, reason) from None
 
 
 def _csv_reason(path: Path) -> str:
-    """Find out why a file is no proper CSV, with the row where that helps."""
+    """Find out why a file is not valid CSV, with the row where that helps."""
     opened = gzip.open if path.suffix.lower() == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8", newline="") as lines:
@@ -205,8 +201,8 @@ def _read_postgres(settings: TableSettings, party: str, first: int | None) -> pl
             "set default_transaction_read_only to on; set local timezone to 'UTC'; set local datestyle to 'ISO'"
         )
         source = _postgres_source(settings)
-        # Prepared, as the cursor below declares its own: the server takes one statement only, so that none can follow
-        # the party's query that ends the read-only transaction.
+        # Prepared, as the cursor below declares its own: the server then accepts one statement only, so that no second
+        # one can end the read-only transaction.
         look = connection.execute(sql.SQL("select * from {} limit 0").format(source), prepare=True)
         columns = look.description or []
         types = {column.name: connection.adapters.types.get(column.type_code) for column in columns}
@@ -244,7 +240,7 @@ def _postgres_source(settings: TableSettings) -> sql.Composable:
 
 
 def _postgres_reason(error: psycopg.Error) -> str:
-    """The words of an error about connections, names or permissions; those of others may quote cells or secrets."""
+    """The text of an error about connections, names or permissions; other texts may quote cells or secrets."""
     import psycopg
 
     if error.sqlstate is None and isinstance(error, psycopg.OperationalError):

@@ -1,8 +1,8 @@
-"""A party's table in memory: ids as text, every other column of a known kind.
+"""A party's table in memory: ids as text, every other column of a known type.
 
 An id keeps its leading zeros, has one way to write each letter (Unicode NFC) and loses white space around it. One that
-is very long, or holds characters that nobody sees, is refused. A blank id, and one of the texts that stand for a
-missing value, is null: `prepare.clean` refuses it.
+is very long, or holds invisible characters, is refused. A blank id, or one of the texts for a missing value, is null:
+`prepare.clean` refuses it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from unpooled.data.columns import MISSING_TEXTS, Kind, fault, infer, typed, unfi
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of one party; `origin` is what errors call the table, `kinds` has the columns besides the ids, in order."""
+    """Rows of one party; `origin` is the table's name in errors, `kinds` the types of the columns besides the ids."""
 
     party: str
     origin: str
@@ -65,7 +65,7 @@ def table_from_raw(
     missing: Sequence[str],
     untyped: bool,
 ) -> Table:
-    """Give every column its declared or inferred kind; `untyped` says that the source knows only text."""
+    """Give every column its declared or inferred type; `untyped`: the source has only text."""
     features = [name for name in raw.columns if name not in ids]
     for name in types:
         if name not in features:
@@ -87,7 +87,7 @@ def table_from_raw(
 
 
 def _id_text(cells: pl.Series, party: str, origin: str, missing: Sequence[str]) -> pl.Series:
-    """An id must have one exact text, which a fraction (how pandas keeps whole numbers beside missing ones) has not."""
+    """Ids as text; floats, as which pandas keeps whole numbers beside missing ones, have no exact text."""
     if cells.dtype.is_integer() or cells.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Date, pl.Null):
         texts = without_missing(cells.cast(pl.String).str.normalize("NFC"), ["", *missing])
         if unfit := unfit_ids(texts):
@@ -97,7 +97,7 @@ def _id_text(cells: pl.Series, party: str, origin: str, missing: Sequence[str]) 
 
 
 def _from_pandas(frame: Any, party: str, origin: str) -> pl.DataFrame:
-    """Cell by cell, because the quick way needs pyarrow, which is no dependency."""
+    """Cell by cell, because the fast way needs pyarrow, which is not a dependency."""
     columns = []
     for name in frame.columns:
         cells = frame[name].astype(object)

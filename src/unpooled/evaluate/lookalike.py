@@ -1,4 +1,4 @@
-"""How good a list of look-alikes was, told from what became of people.
+"""How good a look-alike list was, once outcomes are known.
 
 >>> listed = [("1",), ("2",), ("3",), ("4",)]
 >>> outcomes = Outcomes(positive={("1",), ("2",), ("7",)}, known={(str(number),) for number in range(1, 11)})
@@ -19,9 +19,9 @@ Group = TypeVar("Group", bound=Hashable)
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Who turned out positive, and of whom that is known; with None, all who are not positive are taken for negative.
+    """Who turned out positive, and whose outcome is known; with None, all others are taken as negative.
 
-    With None nothing can be said of everybody, for nobody has said who that is.
+    With None nothing can be said about everyone, since it is not known who that is.
     """
 
     positive: AbstractSet[Id]
@@ -29,16 +29,16 @@ class Outcomes:
 
     @property
     def share(self) -> float | None:
-        """The share of positives among everybody known."""
+        """The fraction of positives among everyone whose outcome is known."""
         return len(self.positive) / len(self.known) if self.known else None
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some of a list: how many rows, of how many the outcome is known, and how many of these are positive.
+    """A part of a list: its rows, how many have a known outcome, and how many of these are positive.
 
-    Precision is their share among those known; recall their share among all positives; lift is precision over the share
-    of positives among everybody known. Each is None where it has no value.
+    Precision is positives over known; recall is positives over all positives; lift is precision over the fraction of
+    positives among everyone known. Each is None if undefined.
     """
 
     rows: int
@@ -53,8 +53,8 @@ class Part:
 class Evaluation:
     """The whole list, its tiers, and the rows of each iteration, 0 for those that were never promoted.
 
-    `positives` and `everybody` are how many the outcomes have; `everybody` and `share` are None if these have positives
-    alone.
+    `positives` and `everybody` count the outcomes; `everybody` and `share`, the fraction of positives, are None if only
+    positives are known.
     """
 
     positives: int
@@ -66,7 +66,7 @@ class Evaluation:
 
 
 def evaluate(ids: Sequence[Id], tiers: Sequence[str], iterations: Sequence[int], outcomes: Outcomes) -> Evaluation:
-    """Compare a list, of which every row has a tier and an iteration, with outcomes."""
+    """Compare a list, with a tier and an iteration for each row, with outcomes."""
     return Evaluation(
         positives=len(outcomes.positive),
         everybody=None if outcomes.known is None else len(outcomes.known),

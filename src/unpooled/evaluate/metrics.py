@@ -1,8 +1,8 @@
-"""How good predictions are: of two classes, of several, and of numbers.
+"""Metrics for classification with two or more classes, and for regression.
 
-Every row counts with its weight w, or with 1 where no weights are given; a row of weight 0 is as good as absent. Truth
-of two classes is 0 or 1, of several a class's number from 0. Where a metric has no value, say for want of a second
-class, asking for it is an error (`Undefined`), and the summaries leave it out.
+Every row counts with its weight w, or with 1 if no weights are given; a row of weight 0 is ignored. The truth of two
+classes is 0 or 1, of several the number of the class from 0. A metric that is undefined, for example because there is
+only one class, raises `Undefined`, and the summaries leave it out.
 
 >>> truth, chances = np.array([0, 0, 1, 1]), np.array([0.1, 0.6, 0.6, 0.9])
 >>> auc(truth, chances)
@@ -31,14 +31,14 @@ _NEAR_ONE = 1e-6
 
 
 class Undefined(InputError):
-    """A metric has no value for these rows."""
+    """A metric is undefined for these rows."""
 
 
 # Two classes, from scores
 
 
 def auc(truth: Values, scores: Values, weights: Floats | None = None) -> float:
-    """The chance that a row of class 1 has a higher score than one of class 0, equal scores counting half.
+    """The probability that a row of class 1 has a higher score than one of class 0, equal scores counting half.
 
     As a formula, Σ w w' (1[s > s'] + ½ 1[s = s']) / Σ w w' over all pairs of a row of class 1 and one (') of class 0.
     """
@@ -50,7 +50,7 @@ def auc(truth: Values, scores: Values, weights: Floats | None = None) -> float:
 
 
 def average_precision(truth: Values, scores: Values, weights: Floats | None = None) -> float:
-    """Σ (R_k - R_(k-1)) P_k: precision P at each distinct score, going down, times what recall R gains there."""
+    """Σ (R_k - R_(k-1)) P_k: precision P at each distinct score, descending, times the gain of recall R there."""
     hits, false_alarms = _steps("average precision", truth, scores, weights)
     if hits[-1] == 0.0:
         raise Undefined("average precision: no row is of class 1")
@@ -60,7 +60,7 @@ def average_precision(truth: Values, scores: Values, weights: Floats | None = No
 def roc_curve(
     truth: Values, scores: Values, weights: Floats | None = None, *, curve_points: int = 200
 ) -> tuple[Floats, Floats]:
-    """For each distinct score s, going down: the shares of class 0 and of class 1 with a score of at least s.
+    """For each distinct score s, descending: the fractions of class 0 and of class 1 with a score of at least s.
 
     The curve begins at (0, 0) and is thinned to at most `curve_points` of its points.
     """
@@ -73,7 +73,7 @@ def roc_curve(
 def precision_recall_curve(
     truth: Values, scores: Values, weights: Floats | None = None, *, curve_points: int = 200
 ) -> tuple[Floats, Floats]:
-    """For each distinct score s, going down: recall and precision when scores of at least s are taken for class 1.
+    """For each distinct score s, descending: recall and precision if scores of at least s are predicted as class 1.
 
     The curve is thinned to at most `curve_points` of its points.
     """
@@ -87,19 +87,19 @@ def precision_recall_curve(
 
 
 def accuracy(truth: Values, predictions: Values, weights: Floats | None = None) -> float:
-    """The share of rows whose class is predicted rightly, Σ w 1[p = t] / Σ w."""
+    """The fraction of rows whose class is predicted correctly, Σ w 1[p = t] / Σ w."""
     truth, predictions, weights = _rows("accuracy", truth, predictions, weights)
     return float(np.sum(weights * (truth == predictions)) / np.sum(weights))
 
 
 def precision(truth: Values, predictions: Values, weights: Floats | None = None) -> float:
-    """The share of class 1 among rows predicted as such, TP / (TP + FP)."""
+    """The fraction of class 1 among rows predicted as class 1, TP / (TP + FP)."""
     hits, false_alarms, _ = _counts("precision", truth, predictions, weights)
     return _share("precision", hits, hits + false_alarms, "no row is predicted as class 1")
 
 
 def recall(truth: Values, predictions: Values, weights: Floats | None = None) -> float:
-    """The share of class 1 that is predicted as such, TP / (TP + FN)."""
+    """The fraction of class 1 that is predicted as class 1, TP / (TP + FN)."""
     hits, _, misses = _counts("recall", truth, predictions, weights)
     return _share("recall", hits, hits + misses, "no row is of class 1")
 
@@ -108,14 +108,14 @@ def f1(truth: Values, predictions: Values, weights: Floats | None = None) -> flo
     """The harmonic mean of precision and recall, 2 TP / (2 TP + FP + FN)."""
     hits, false_alarms, misses = _counts("f1", truth, predictions, weights)
     total = 2.0 * hits + false_alarms + misses
-    return _share("f1", 2.0 * hits, total, "no row is of class 1, nor predicted as such")
+    return _share("f1", 2.0 * hits, total, "no row is of class 1 or predicted as class 1")
 
 
 # Classes, from probabilities
 
 
 def log_loss(truth: Values, probabilities: Floats, weights: Floats | None = None) -> float:
-    """-Σ w log p / Σ w, with p the probability that was given to the true class, at least 2^-52.
+    """-Σ w log p / Σ w, with p the predicted probability of the true class, at least 2^-52.
 
     Probabilities are those of class 1, one a row, or those of all classes, rows × classes.
     """
@@ -157,7 +157,7 @@ def mae(truth: Floats, predictions: Floats, weights: Floats | None = None) -> fl
 
 
 def r2(truth: Floats, predictions: Floats, weights: Floats | None = None) -> float:
-    """The share of the variance that is explained, 1 - Σ w (t - p)² / Σ w (t - mean of t)²."""
+    """The fraction of the variance that is explained, 1 - Σ w (t - p)² / Σ w (t - mean of t)²."""
     truth, predictions, weights = _numbers("r2", truth, predictions, weights)
     mean = np.sum(weights * truth) / np.sum(weights)
     spread = np.sum(weights * (truth - mean) ** 2)
@@ -170,9 +170,9 @@ def r2(truth: Floats, predictions: Floats, weights: Floats | None = None) -> flo
 
 
 def summary_of_classes(truth: Values, probabilities: Floats, weights: Floats | None = None) -> dict[str, float]:
-    """What can be said of predicted probabilities, which are as for `log_loss`.
+    """All metrics of predicted probabilities, which are as for `log_loss`.
 
-    Of two classes, 1 is predicted from a probability of one half on; of several, the first of the most probable ones.
+    Of two classes, 1 is predicted from a probability of one half on; of several, the first most probable one.
     """
     if probabilities.ndim == 1 or probabilities.shape[1] == 2:
         chances = probabilities if probabilities.ndim == 1 else probabilities[:, 1]
@@ -194,7 +194,7 @@ def summary_of_classes(truth: Values, probabilities: Floats, weights: Floats | N
 
 
 def summary_of_numbers(truth: Floats, predictions: Floats, weights: Floats | None = None) -> dict[str, float]:
-    """What can be said of predicted numbers."""
+    """All metrics of predicted numbers."""
     return _defined(
         r2=lambda: r2(truth, predictions, weights),
         rmse=lambda: rmse(truth, predictions, weights),
@@ -214,16 +214,16 @@ def _defined(**metrics: Callable[[], float]) -> dict[str, float]:
 
 
 def _rows(what: str, truth: Values, values: Values, weights: Floats | None) -> tuple[Values, Values, Floats]:
-    """The rows that have a weight."""
+    """Check the arrays and keep the rows with a weight above 0."""
     weights = np.ones(len(truth)) if weights is None else weights
     if truth.ndim != 1 or weights.ndim != 1 or not len(truth) == len(values) == len(weights):
-        raise InputError(f"{what}: truth, predictions and weights must be of the same rows")
+        raise InputError(f"{what}: truth, predictions and weights must have the same rows")
     if np.isnan(truth).any() or np.isnan(values).any():
         raise InputError(f"{what}: a value is not a number")
     if not (np.isfinite(weights) & (weights >= 0.0)).all():
         raise InputError(f"{what}: a weight is negative or not a number")
     if not weights.any():
-        raise Undefined(f"{what}: there are no rows that have a weight")
+        raise Undefined(f"{what}: no row has a weight above 0")
     counted = weights > 0.0
     return truth[counted], values[counted], weights[counted].astype(np.float64)
 
@@ -250,13 +250,13 @@ def _class_numbers(what: str, truth: Values, classes: int) -> NDArray[np.int64]:
 
 def _check_probabilities(what: str, probabilities: Floats) -> None:
     if not ((probabilities >= 0.0) & (probabilities <= 1.0)).all():
-        raise InputError(f"{what}: a probability does not lie between 0 and 1")
+        raise InputError(f"{what}: a probability is not between 0 and 1")
     if probabilities.ndim == 2 and (np.abs(probabilities.sum(axis=1) - 1.0) > _NEAR_ONE).any():
         raise InputError(f"{what}: the probabilities of a row do not sum to 1")
 
 
 def _steps(what: str, truth: Values, scores: Values, weights: Floats | None) -> tuple[Floats, Floats]:
-    """For each distinct score, going down, the weight of class 1 and of class 0 with at least that score; from 0 on."""
+    """For each distinct score, descending, the weight of class 1 and of class 0 with at least that score; first 0."""
     truth, scores, weights = _rows(what, truth, scores, weights)
     order = np.argsort(scores, kind="stable")[::-1]
     ones, weights, scores = _is_one(what, truth)[order], weights[order], scores[order]
@@ -280,7 +280,7 @@ def _share(what: str, part: float, whole: float, why_not: str) -> float:
 
 
 def _thinned(x: Floats, y: Floats, points: int) -> tuple[Floats, Floats]:
-    """Points of a curve at about even distances along it, its ends among them."""
+    """At most so many points of a curve, about evenly spaced along it, including its ends."""
     if points < 2:
         raise InputError("curve: at least 2 points are needed")
     if len(x) <= points:

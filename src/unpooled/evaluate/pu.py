@@ -1,9 +1,9 @@
-"""How good predictions are where no negative is known: from known positives that were held out, and a prior.
+"""How good predictions are if no negatives are known: from held-out known positives, and a prior.
 
-Let r be the share of held-out known positives that is predicted as positive, q the share of unlabelled rows that is,
-and a the share of positives among the unlabelled rows. If known positives are a random sample of all, r is about the
-recall, and everything else follows. The held-out rows must not have been learned from as positives. Estimates are
-limited to what is possible.
+Let r be the fraction of held-out known positives that is predicted as positive, q the fraction of unlabelled rows that
+is, and a the fraction of positives among the unlabelled rows. If known positives are a random sample of all, r is about
+the recall, and everything else follows. The held-out rows must not have been learned from as positives. Estimates are
+clipped to what is possible.
 
 >>> predicted_known, predicted_unlabelled = np.array([1, 1, 1, 0]), np.array([1, 1, 0, 0, 0, 0, 0, 0])
 >>> summary(predicted_known, predicted_unlabelled, share=0.25)
@@ -21,14 +21,14 @@ from unpooled.evaluate.metrics import auc as auc_of_classes
 
 
 def recall(known: Values) -> float:
-    """r: of held-out known positives the share that is predicted as positive (1, others 0)."""
+    """r: the fraction of held-out known positives that is predicted as positive (1, others 0)."""
     if not len(known):
         raise Undefined("recall: no known positive was held out")
     return float(np.mean(known == 1))
 
 
 def precision(known: Values, unlabelled: Values, share: float) -> float:
-    """a r / q, at most 1: of rows predicted as positive, the share that is."""
+    """a r / q, at most 1: the fraction of rows predicted as positive that is positive."""
     return min(_checked(share) * recall(known) / _predicted(unlabelled, "precision"), 1.0)
 
 
@@ -44,9 +44,9 @@ def accuracy(known: Values, unlabelled: Values, share: float) -> float:
 
 
 def lee_liu(known: Values, unlabelled: Values) -> float:
-    """r² / q, for comparing predictions where not even the prior is known (Lee and Liu, ICML 2003).
+    """r² / q, for comparing predictions if not even the prior is known (Lee and Liu, ICML 2003).
 
-    It goes with precision × recall, from which it differs by the factor a.
+    It is proportional to precision × recall, with the unknown factor a.
     """
     return recall(known) ** 2 / _predicted(unlabelled, "lee and liu's criterion")
 
@@ -54,8 +54,8 @@ def lee_liu(known: Values, unlabelled: Values) -> float:
 def auc(known: Floats, unlabelled: Floats, share: float) -> float:
     """(A - a / 2) / (1 - a), at most 1, where A is the AUC of held-out known positives against unlabelled rows.
 
-    For A is ½ on the part a of the unlabelled rows that is positive itself (Menon et al., ICML 2015; Jain, White and
-    Radivojac, AAAI 2017).
+    Because A is ½ on the fraction a of the unlabelled rows that is positive itself (Menon et al., ICML 2015; Jain,
+    White and Radivojac, AAAI 2017).
     """
     if _checked(share) == 1.0:
         raise Undefined("auc: all unlabelled rows are positive")
@@ -65,7 +65,7 @@ def auc(known: Floats, unlabelled: Floats, share: float) -> float:
 
 
 def summary(known: Values, unlabelled: Values, share: float) -> dict[str, float]:
-    """What can be said of predictions; without those that have no value."""
+    """All metrics of predictions that are defined."""
     found = {"recall": recall(known)}
     if (unlabelled == 1).any():
         found["precision"] = precision(known, unlabelled, share)
@@ -84,5 +84,5 @@ def _predicted(unlabelled: Values, what: str) -> float:
 
 def _checked(share: float) -> float:
     if not 0.0 < share <= 1.0:
-        raise InputError("prior: the share of positives must be above 0 and at most 1")
+        raise InputError("prior: the fraction of positives must be above 0 and at most 1")
     return share

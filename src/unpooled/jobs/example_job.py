@@ -11,59 +11,44 @@ from unpooled import atomic
 from unpooled.data import example
 from unpooled.data.sources import TableSettings
 from unpooled.errors import PlanError
-from unpooled.jobs.files import Job, write_toml
-from unpooled.jobs.kinds import KINDS
+from unpooled.jobs.files import Job, as_toml, write_toml
+from unpooled.jobs.kind import Kind
+from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.plan import Party, Plan
-from unpooled.jobs.private import Consent, Private
+from unpooled.jobs.private import Private
+from unpooled.jobs.templates import ROLES, example_settings
 
 Engine = Literal["shares", "paillier"]
-ROLES = {"shop": "seeker", "telco": "passive", "bank": "active", "coordinator": "coordinator"}
-TARGET = "card_payments"
-_PARAMETERS: dict[str, dict[str, Any]] = {"train": {"model": {"classes": 0}}}
-_LITTLE = {"method": {"iterations": 2, "bags": 3}, "model": {"trees": 5, "hide_bags": False}, "estimate": False}
-"""The seed's protocol, so little of it that it ends soon under encryption."""
 _FIRST_PORT = 7433
-_OWNERS = ("active", "passive")
 
 
 def example_job(kind: str, trained: Path | None = None, engine: Engine = "shares") -> Job:
     """The job for tables that lie beside its file; addresses are left to whoever runs it on one machine.
 
-    For train the bank learns how often somebody pays by card, which shows in the telephone company's columns rather
-    than in its own. `trained` is for predict: the folder of a train job's run.
+    `trained` is for a kind that takes a model: the folder of a train job's run.
     """
-    if kind not in KINDS:
-        raise PlanError(f"there is no kind of job {kind!r}; there are: {', '.join(KINDS)}")
-    if (kind == "predict") != (trained is not None):
-        raise PlanError("model: predict, and no other kind, takes the folder of a train job's run")
-    learns = kind in ("train", "predict")
-    roles = {name: role for name, role in ROLES.items() if not (learns and role == "seeker")}
-    parties = {name: Party.model_validate({"role": role}) for name, role in roles.items()}
-    little = kind == "lookalike" and engine == "paillier"
-    parameters = _LITTLE if little else _PARAMETERS.get(kind, {})
+    of = kind_named(kind)
+    if any("model" in keys for keys in of.private_needs.values()) != (trained is not None):
+        raise PlanError(f"model: {kind} {'takes no model' if trained else 'takes the folder of a run that made one'}")
+    roles = {name: role for name, role in ROLES.items() if role in of.takes}
+    parties = {name: Party(role=role) for name, role in roles.items()}
+    parameters = dict(of.example.paillier_parameters if engine == "paillier" else of.example.parameters)
     plan = Plan(kind=kind, engine=engine, parties=parties, parameters=parameters)
-    return Job(plan, {name: _private(name, kind, trained) for name in roles})
+    return Job(plan, {name: _private(of, name, trained) for name in roles})
 
 
-def _private(name: str, kind: str, trained: Path | None) -> Private:
-    table, learns, seeks = _table(name), kind in ("train", "predict"), kind == "lookalike"
-    return Private(
-        seed=example.SEED if (learns or seeks) and table else None,
-        table=table,
-        target=TARGET if learns and ROLES[name] == "active" else None,
-        model=trained.resolve() / name if trained and table else None,
-        consent=Consent(positives=seeks and ROLES[name] == "seeker", found=seeks and ROLES[name] in _OWNERS),
-    )
+def _private(kind: Kind[Any], name: str, trained: Path | None) -> Private:
+    table, given = _table(name), example_settings(kind, name)
+    if "model" in given and trained:
+        given["model"] = trained.resolve() / name
+    seed = example.SEED if kind.example.seeded and table else None
+    return Private.model_validate(given | {"seed": seed, "table": table})
 
 
 def write_job_files(folder: Path, kind: str, trained: Path | None = None, engine: Engine = "shares") -> list[Path]:
     """Write `job.toml` for one machine, and a plan and private files for a machine each."""
     job = example_job(kind, trained, engine)
-    together = job.plan.model_dump(mode="json", exclude_defaults=True, exclude_none=True) | {
-        "private": {
-            n: p.model_dump(mode="json", exclude_defaults=True, exclude_none=True) for n, p in job.privates.items()
-        }
-    }
+    together = as_toml(job.plan) | {"private": {name: as_toml(private) for name, private in job.privates.items()}}
     heading = _TOGETHER.format(parties=" ".join(job.plan.parties))
     atomic.write_text(folder / "job.toml", heading + tomli_w.dumps(together))
     apart = {

@@ -13,9 +13,10 @@ from pydantic import BaseModel, ValidationError
 
 from unpooled import atomic
 from unpooled.errors import PlanError
-from unpooled.jobs.kinds import faults, parameters_of
+from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.private import Private, check_certificates, check_fits
+from unpooled.jobs.private import Private, check_certificates
+from unpooled.settings import faults
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -29,12 +30,10 @@ class Job:
 
 
 def load_plan(path: Path) -> Plan:
-    """Read a plan; a plan with private sections is refused, for it is meant to be handed around."""
+    """Read a plan; one with private sections is refused, because plans are shared."""
     content = _read(path)
     if "private" in content:
-        raise PlanError(
-            f"{path}: private: a plan is shared with everybody; private settings go into a file of their own"
-        )
+        raise PlanError(f"{path}: private: a plan is shared with all parties; put private settings into a private file")
     return _plan(path, content)
 
 
@@ -50,18 +49,15 @@ def load_job(path: Path) -> Job:
     plan = _plan(path, content)
     if not isinstance(sections, dict):
         raise PlanError(
-            f"{path}: private: to run all parties here, each needs a [private.NAME] section; see also `join`"
+            f"{path}: private: each party needs a [private.NAME] section; to run one party of a plan, see `join`"
         )
     unknown = [name for name in sections if name not in plan.parties]
     if unknown:
         raise PlanError(f"{path}: private.{unknown[0]}: there is no such party in the plan")
-    privates = {}
-    for party in plan.parties:
-        privates[party] = _validated(path, Private, sections.get(party, {}), f"private.{party}").at(path.parent)
-        try:
-            check_fits(plan, party, privates[party])
-        except PlanError as error:
-            raise PlanError(f"{path}: private.{party}: {error}") from None
+    privates = {
+        party: _validated(path, Private, sections.get(party, {}), f"private.{party}").at(path.parent)
+        for party in plan.parties
+    }
     try:
         check_certificates(privates)
     except PlanError as error:
@@ -71,8 +67,12 @@ def load_job(path: Path) -> Job:
 
 def write_toml(path: Path, settings: BaseModel) -> None:
     """Write a plan or private settings as a file that loads to the same."""
-    content = settings.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    atomic.write_text(path, tomli_w.dumps(content))
+    atomic.write_text(path, tomli_w.dumps(as_toml(settings)))
+
+
+def as_toml(settings: BaseModel) -> dict[str, Any]:
+    """Settings as TOML has them: what differs from the defaults."""
+    return settings.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from unpooled.data.columns import fault
 from unpooled.data.prepare import Preparation, Prepared, transform
 from unpooled.data.prepare import fit as fit_preparation
 from unpooled.data.table import Table
-from unpooled.errors import InputError, PlanError, RefusedError
+from unpooled.errors import PlanError
 from unpooled.jobs.align import job as align
 from unpooled.jobs.labels import features_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
@@ -22,7 +22,6 @@ from unpooled.jobs.private import Policy, Private
 from unpooled.jobs.work import WORKING, Work, evidence_for
 from unpooled.secure.engine import Engine, HowFar, Rules, open_engine
 from unpooled.secure.outline import Exchange, Setup, engine_outline
-from unpooled.secure.paillier.keys import check_size
 from unpooled.secure.product import serve
 from unpooled.secure.service_limits import MEGABYTE, Serving
 from unpooled.session import Session
@@ -47,18 +46,9 @@ def setup_of(plan: Plan) -> Setup:
     return Setup(plan.owners, plan.active, coordinator, rules_of(plan), plan.audit)
 
 
-def check_plan(plan: Plan, parameters: LearnerParameters) -> None:
-    """Refuse, before the start, a plan whose products cannot be protected as it says, or that its learner cannot do."""
-    if not plan.with_role("passive"):
-        raise PlanError(f"parties: {plan.kind} takes a passive party at least, besides the active one")
-    if plan.engine != "plain" and not plan.with_role("coordinator"):
-        raise PlanError(f"engine: {plan.engine} needs a coordinator, which sees no data")
-    if plan.engine == "paillier":
-        try:
-            check_size(plan.key_bits, insecure=plan.insecure)
-        except (InputError, RefusedError) as error:
-            raise PlanError(f"key_bits: {error}") from None
-    learner_of(parameters).check(setup_of(plan), parameters)
+def check_learner(plan: Plan, parameters: LearnerParameters, *, bags: bool = False, weighted: bool = False) -> None:
+    """Refuse, before the start, a plan that its learner cannot do, with `bags` of the rows or `weighted` rows."""
+    learner_of(parameters).check(setup_of(plan), parameters, bags, weighted)
 
 
 def check_prepared(plan: Plan, parameters: LearnerParameters, party: str, private: Private) -> None:

@@ -77,14 +77,14 @@ def check_saved(plan: Plan, party: str, private: Private) -> None:
         check_owners(plan, found)
 
 
-def reading(plan: Plan, party: str, private: Private) -> TableSettings | None:
-    """How a party's table is read: for predict, the columns of the training rows, as the kinds they had there.
+def reading(party: str, private: Private) -> TableSettings | None:
+    """How a table of new rows is read: the columns of the training rows, of the kinds that they had there.
 
     The target and the weights are read as well if they are there, to judge predictions by.
     """
     settings = private.table
-    if settings is None or plan.kind != "predict":
-        return settings
+    if settings is None:
+        return None
     kinds: Mapping[str, Kind] = load_preparation(private, party).kinds
     named = [name for name in (private.target, private.weight) if name is not None]
     everything = settings.model_copy(update={"columns": None, "types": {}})

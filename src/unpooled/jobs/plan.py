@@ -1,7 +1,7 @@
 """A plan: what the parties of a job share and compare before anything else.
 
-Nothing private is in it. Its fields, with the versions of the software, have a digest each; parties whose digests
-differ do not start, and are told which fields differ.
+It contains nothing private. Each field, and each version of the software, has a digest. Parties whose digests differ do
+not start, and are told which fields differ.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Party(Section):
 class Plan(Section):
     """A job as all its parties see it."""
 
-    kind: str = Field(description="what is to be done; `unpooled job` lists the kinds")
+    kind: str = Field(description="the kind of job; `unpooled job` lists them")
     engine: Literal["shares", "paillier", "plain"] = Field("shares", description="how products are protected")
     key_bits: int = Field(SAFE_KEY_BITS, description="size of keys made for the job", ge=512, le=8192)
     insecure: bool = Field(
@@ -60,19 +60,19 @@ class Plan(Section):
     )
     count_rows: bool = Field(
         True,
-        description="with shares, allow the faster way for trees that shows how many rows each bin of a node has",
+        description="with shares, allow a faster way for trees that discloses how many rows each bin of a node has",
     )
     audit: bool = Field(
         True,
-        description="keep evidence, with which parties that agree to it can check afterwards what the others put in",
+        description="keep evidence for audits, in which parties that agree to it check the inputs of others",
     )
     timeout: float = Field(
         600,
-        description="seconds after which a silent party counts as lost; one at long work makes itself heard",
+        description="seconds after which a silent party counts as lost; busy parties send keep-alives",
         gt=0,
         le=86_400,
     )
-    parameters: dict[str, Any] = Field({}, description="what the kind of job can be told")
+    parameters: dict[str, Any] = Field({}, description="settings of this kind of job")
     parties: dict[str, Party] = Field(description="who takes part; `unpooled certs` makes certificates for these names")
 
     @model_validator(mode="after")
@@ -85,7 +85,9 @@ class Plan(Section):
             raise ValueError("parties: at least two are needed")
         for name in self.parties:
             if not re.fullmatch(PARTY_NAME, name):
-                raise ValueError(f"parties: {name!r} is not a name: small letters, digits and hyphens, a letter first")
+                raise ValueError(
+                    f"parties: {name!r} is not a valid name: use a-z, 0-9 and hyphens, and begin with a letter"
+                )
         if sum(party.role == "active" for party in self.parties.values()) != 1:
             raise ValueError("parties: exactly one must be active")
         return self
@@ -137,7 +139,9 @@ def agree(session: Session, fields: Mapping[str, str]) -> None:
         for peer in session.peers:
             offer = session.recv(peer, PlanOffer, at_most=_OFFER_BYTES)
             if len(offer.names) != len(offer.digests):
-                raise ProtocolError(f"{peer} offers {len(offer.names)} names of fields, {len(offer.digests)} digests")
+                raise ProtocolError(
+                    f"invalid PlanOffer from {peer}: {len(offer.names)} names, {len(offer.digests)} digests"
+                )
             theirs = dict(zip(offer.names, offer.digests, strict=True))
             different = sorted(n for n in mine.keys() | theirs.keys() if mine.get(n) != theirs.get(n))
             if different:

@@ -1,27 +1,25 @@
-"""Look at everything a party needs before anything starts, without a connection and without reading its whole table."""
+"""Check everything that a party needs before a job starts, without a connection and without reading its whole table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from unpooled.data.columns import Kind, kind_name
 from unpooled.data.prepare import check_limits
 from unpooled.data.sources import schema
 from unpooled.errors import PlanError
-from unpooled.jobs.kinds import check_policy, parameters_of
-from unpooled.jobs.labels import check_columns
-from unpooled.jobs.learning import check_prepared
-from unpooled.jobs.lookalike import job as lookalike
-from unpooled.jobs.model_files import check_saved, reading
-from unpooled.jobs.plan import Plan
-from unpooled.jobs.private import Private, check_fits
-from unpooled.jobs.train import job as train
+from unpooled.jobs.kinds import kind_named
+from unpooled.jobs.learning import rules_of
+from unpooled.jobs.private import Private
+from unpooled.jobs.work import CheckedJob
+from unpooled.secure.engine import check_engine
 from unpooled.transport.trust import Identity, load_identity
 
 
 @dataclass(frozen=True)
-class Rehearsal:
-    """What a look at one party found."""
+class Preflight:
+    """What was found at one party."""
 
     party: str
     origin: str
@@ -30,33 +28,28 @@ class Rehearsal:
 
 
 def identity_of(party: str, private: Private) -> Identity:
-    """What a party proves its name with; its private file must say where that is."""
+    """The key and certificates of a party; its private file must name their folder."""
     if private.certificates is None:
         raise PlanError(f"{party}: certificates: name the folder with its key and certificate in the private file")
     return load_identity(private.certificates, party)
 
 
-def rehearse(plan: Plan, party: str, private: Private, *, joins: bool = False) -> Rehearsal:
-    """Check a party's settings, model, table, columns, limits, certificates and policy; the first fault is raised.
+def preflight(job: CheckedJob[Any], *, joins: bool = False) -> Preflight:
+    """Check a party's model, table, columns, limits and certificates; the first fault is raised.
 
     A party that `joins` over a network must have certificates; for one that runs here they can be made.
     """
-    check_fits(plan, party, private)
-    check_policy(plan, party, private.policy)
-    parameters = parameters_of(plan)
-    if isinstance(parameters, train.Parameters | lookalike.Parameters):
-        check_prepared(plan, parameters.model, party, private)
+    plan, party, private, kind = job.plan, job.party, job.private, kind_named(job.plan.kind)
+    check_engine(rules_of(plan), coordinator=True, networked=True)
     origin = "none"
-    kinds: dict[str, Kind] = {}
-    if plan.kind == "predict" and private.model:
-        check_saved(plan, party, private)
-    if settings := reading(plan, party, private):
-        origin, kinds = settings.origin, schema(settings, party)
-        check_limits(private.prepare, kinds, party, origin)
-        if isinstance(parameters, train.Parameters):
-            check_columns(private, kinds, party, origin, parameters.model.classes)
+    columns: dict[str, Kind] = {}
+    kind.check_files(job)
+    if settings := kind.table(job):
+        origin, columns = settings.origin, schema(settings, party)
+        check_limits(private.prepare, columns, party, origin)
+        kind.check_columns(job, columns, origin)
     certificates = "made for the run"
     if joins or private.certificates is not None:
         identity_of(party, private)
         certificates = "valid"
-    return Rehearsal(party, origin, {name: kind_name(kind) for name, kind in kinds.items()}, certificates)
+    return Preflight(party, origin, {name: kind_name(kind) for name, kind in columns.items()}, certificates)

@@ -1,4 +1,4 @@
-"""What is private to a party: where its data is, its keys, its seed, what it agrees to. Never sent, never compared."""
+"""A party's private settings: its data, keys and seed, and what it agrees to. They are never sent or compared."""
 
 from __future__ import annotations
 
@@ -11,67 +11,66 @@ from unpooled.align.opening import MOST_PEER_IDS
 from unpooled.data.prepare import PrepareSettings
 from unpooled.data.sources import TableSettings
 from unpooled.errors import PlanError
-from unpooled.jobs.plan import Address, Plan
+from unpooled.jobs.plan import Address
 from unpooled.secure.service_limits import Serving
 from unpooled.settings import Section
 
 
 class Policy(Section):
-    """What a party agrees to; whatever goes beyond it is refused, by this party's own software."""
+    """Limits that a party's own software enforces."""
 
     never_send: tuple[str, ...] = Field(
-        (), description="kinds of message that must not leave, as the ledger names them", strict=False
+        (), description="messages that this party never sends, by their names in the ledger", strict=False
     )
     minimum_rows: int = Field(
-        30, description="the fewest rows to take part with; fewer would say much about each", ge=1
+        30, description="the fewest rows to take part with; with fewer, results reveal much about each", ge=1
     )
     minimum_peer_rows: int = Field(
-        30, description="the fewest ids another party may compare with this one's; fewer would be probing", ge=1
+        30, description="the fewest ids another party may compare with this one's; with fewer it could probe", ge=1
     )
     maximum_peer_rows: int = Field(
-        MOST_PEER_IDS, description="the most ids another party may compare with this one's, or bring to its ring", ge=1
+        MOST_PEER_IDS, description="the most ids another party may compare with this one's", ge=1
     )
     minimum_overlap: int = Field(
-        30, description="the fewest ids in common; with fewer the job ends without telling which", ge=1
+        30, description="the fewest ids in common; with fewer the job ends and nobody learns which", ge=1
     )
-    maximum_sent_megabytes: float | None = Field(None, description="a limit on everything sent in one run", gt=0)
+    maximum_sent_megabytes: float | None = Field(None, description="the most that this party sends in one run", gt=0)
     maximum_questions: int | None = Field(
-        None, description="the most columns of sums that others may ask about the same rows in a job", ge=0
+        None, description="the most columns of sums that others may ask for about the same rows in a job", ge=0
     )
     maximum_bits_per_row: float | None = Field(
         None,
-        description="the most bits that others may be answered about the same rows in a job, for each of these rows; "
-        "without it as many as the plan's trees need",
+        description="the most bits that others may learn about the same rows in a job, per row; without it as many as "
+        "the plan's trees need",
         ge=0,
     )
     maximum_splits: int | None = Field(
         None,
-        description="the most splits of trees that this party opens in a job; without it as many as the plan's trees "
+        description="the most splits of trees that this party reveals in a job; without it as many as the plan's trees "
         "have",
         ge=0,
     )
     maximum_served_megabytes: float = Field(
         Serving().megabytes,
-        description="a coordinator's: the most random numbers or results that it makes, and keeps in memory, at once",
+        description="for a coordinator: the most random numbers or results that it keeps in memory at once",
         gt=0,
     )
     maximum_thresholds: int | None = Field(
         None,
-        description="the most distinct thresholds this party reveals, missing values apart, over all its columns",
+        description="the most distinct thresholds that this party reveals over all its columns, without missing values",
         ge=0,
     )
 
 
 class Consent(Section):
-    """What a party agrees that others learn of its people in a search for look-alikes, which needs it."""
+    """What a party agrees that others learn about its people; a kind of job may need it."""
 
     positives: bool = Field(
-        False, description="the seeker's: the active party may learn which of its rows are this party's people"
+        False, description="for a seeker: the active party may learn which of its rows are this party's people"
     )
     found: bool = Field(
         False,
-        description="an owner's of columns: the seeker may learn the ids of the look-alikes, who are this party's "
-        "customers",
+        description="for the others: the seeker may learn the ids of look-alikes, who are this party's customers",
     )
 
 
@@ -86,26 +85,24 @@ class Private(Section):
     )
     seed: int | None = Field(
         None,
-        description="for draws that are to come out the same again, a secret as the data are; without it, random",
+        description="makes random draws repeatable; as secret as the data. Without it, draws differ each time",
         ge=0,
     )
     target: str | None = Field(
         None,
-        description="the column to learn; for lookalike, in a trial, the truth to judge the list by; only the active "
-        "party has one",
+        description="the column to learn; or, where a job learns something else, the truth to evaluate results with; "
+        "only the active party has one",
     )
-    weight: str | None = Field(
-        None, description="a column with each row's weight, where rows count differently; only the active party has one"
-    )
+    weight: str | None = Field(None, description="a column with the weight of each row; only the active party has one")
     model: Path | None = Field(
         None,
-        description="for predict: the folder with this party's part of a model, as a train job left it",
+        description="the folder with this party's part of a model, from the run that trained it",
         strict=False,
     )
     table: TableSettings | None = Field(None, description="the party's table; a coordinator has none")
-    prepare: PrepareSettings = Field(PrepareSettings(), description="how the table is made ready")
-    policy: Policy = Field(Policy(), description="what this party agrees to")
-    consent: Consent = Field(Consent(), description="what others may learn of this party's people; for lookalike")
+    prepare: PrepareSettings = Field(PrepareSettings(), description="how the table is prepared")
+    policy: Policy = Field(Policy(), description="limits that this party's own software enforces")
+    consent: Consent = Field(Consent(), description="what others may learn about this party's people")
 
     def at(self, folder: Path) -> Private:
         """The same with relative paths taken from a folder."""
@@ -121,40 +118,3 @@ def check_certificates(privates: Mapping[str, Private]) -> None:
     without = [name for name, private in privates.items() if private.certificates is None]
     if without and len(without) < len(privates):
         raise PlanError(f"private.{without[0]}: certificates: give them for every party, or for none to have them made")
-
-
-def check_fits(plan: Plan, party: str, private: Private, *, table_given: bool = False) -> None:
-    """Refuse private settings that cannot serve the plan, before anything starts."""
-    if party not in plan.parties:
-        raise PlanError(f"{party} is not in the plan; its parties are {', '.join(plan.parties)}")
-    role = plan.parties[party].role
-    has_table = table_given or private.table is not None
-    if role == "coordinator" and has_table:
-        raise PlanError(f"{party} is the coordinator, which must see no data: remove its table")
-    if role != "coordinator" and not has_table:
-        raise PlanError(f"{party} needs a table section in its private file: path and id at least")
-    if role != "active" and (private.target is not None or private.weight is not None):
-        raise PlanError(f"{party}: target and weight are columns of the active party, {plan.active}: remove them")
-    if private.target is not None and private.target == private.weight:
-        raise PlanError(f"{party}: target and weight cannot be the same column")
-    if plan.kind == "train" and role == "active" and private.target is None:
-        raise PlanError(f"{party}: target: name the column to learn in the private file")
-    if plan.kind == "lookalike":
-        _check_consent(plan, party, private.consent)
-    if plan.kind == "predict" and role != "coordinator" and private.model is None:
-        raise PlanError(f"{party}: model: name the folder with this party's part of a model in the private file")
-
-
-def _check_consent(plan: Plan, party: str, consent: Consent) -> None:
-    """Refuse a search for look-alikes to which a party has not agreed."""
-    role, seekers = plan.parties[party].role, ", ".join(plan.with_role("seeker"))
-    if role == "seeker" and not consent.positives:
-        raise PlanError(
-            f"{party}: consent.positives: {plan.active} learns which of its rows are {party}'s people; agree to that "
-            "in the private file, or do not take part"
-        )
-    if role in ("active", "passive") and not consent.found:
-        raise PlanError(
-            f"{party}: consent.found: {seekers} learns the ids of the look-alikes, who are customers of {party}; agree "
-            "to that in the private file, or do not take part"
-        )

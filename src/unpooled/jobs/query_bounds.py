@@ -5,20 +5,22 @@ For that its table is read and made ready. With the rows in common alone it is l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
 
 from unpooled.data.prepare import fit, transform
-from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.labels import features_of
 from unpooled.jobs.learning import rules_of
-from unpooled.jobs.lookalike import job as lookalike
-from unpooled.jobs.plan import Plan
-from unpooled.jobs.private import Private
-from unpooled.jobs.train import job as train
-from unpooled.jobs.work import begin
+from unpooled.jobs.work import CheckedJob, begin
 from unpooled.vertical.inputs import Columns
+from unpooled.vertical.learner import LearnerParameters
 from unpooled.vertical.learners import learner_of
+
+P = TypeVar("P", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -37,18 +39,20 @@ class Answers:
         )
 
 
-def answers_of(plan: Plan, party: str, private: Private) -> Answers | None:
-    """What a party answers at the most; None where it lends no columns, or its learner cannot tell beforehand."""
-    parameters = parameters_of(plan)
-    if plan.parties[party].role != "passive" or not isinstance(parameters, train.Parameters | lookalike.Parameters):
+def answers_of(job: CheckedJob[P], model: LearnerParameters, groups: Sequence[int]) -> Answers | None:
+    """What a party answers at the most for groups of so many models each.
+
+    None where it lends no columns, or its learner cannot tell beforehand.
+    """
+    plan, private = job.plan, job.private
+    if plan.parties[job.party].role != "passive":
         return None
-    table = begin(plan, parameters, party, private, Path()).table
+    table = begin(job, private.table, Path()).table
     if table is None:
         return None
     features = features_of(table, private)
     prepared = transform(fit(features, private.prepare), features)
-    groups = lookalike.groups_of(parameters) if isinstance(parameters, lookalike.Parameters) else [1]
-    model, columns = parameters.model, Columns(prepared.matrix, prepared.names)
+    columns = Columns(prepared.matrix, prepared.names)
     found = learner_of(model).table_limits(rules_of(plan), model, columns, groups)
     if found is None:
         return None

@@ -34,9 +34,14 @@ def write_predictions(
         columns |= {f"probability_{name}": pl.Series(scores[:, place]) for place, name in enumerate(names)}
     else:
         columns["score"] = pl.Series(scores[:, 0])
+    write_rows(folder / PREDICTIONS, ids, columns)
+
+
+def write_rows(path: Path, ids: pl.DataFrame, columns: Mapping[str, pl.Series]) -> None:
+    """Write a line for each row: its ids, and columns, of which none takes the name of an id column."""
     for name, cells in columns.items():
         ids = ids.with_columns(cells.alias(free_name(name, ids.columns)))
-    with atomic.replacing(folder / PREDICTIONS) as temporary:
+    with atomic.replacing(path) as temporary:
         ids.write_csv(temporary)
 
 

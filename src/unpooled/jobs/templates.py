@@ -9,35 +9,29 @@ import tomli_w
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from unpooled.jobs.kinds import KINDS
-from unpooled.jobs.plan import Party, Plan
+from unpooled.jobs.kind import Kind
+from unpooled.jobs.kinds import kind_named
+from unpooled.jobs.plan import Party, Plan, Role
 from unpooled.jobs.private import Private
 
-_PARTIES = {
-    "shop": {"role": "seeker"},
-    "telco": {"role": "passive", "address": "telco.example.org:7433"},
-    "bank": {"role": "active", "address": "bank.example.org:7433"},
-    "coordinator": {"role": "coordinator", "address": "coordinator.example.org:7433"},
-}
+ROLES: Mapping[str, Role] = {"shop": "seeker", "telco": "passive", "bank": "active", "coordinator": "coordinator"}
 _SECTIONS = ("table", "prepare", "policy", "consent")
 _TABLE = {"path": "bank.csv", "id": "customer", "types": {"region": "category"}}
-_WITHOUT_SEEKER = ("train", "predict")
-_TARGET = "bought"
-_MODEL = "runs/train/{}"
 
 
 def job_template(kind: str) -> str:
     """A plan and all private settings in one file, for a trial on one machine; one party's settings are explained."""
-    parties = {name: {"role": party["role"]} for name, party in _parties(kind).items()}
+    of = kind_named(kind)
+    parties = {name: {"role": party["role"]} for name, party in _parties(of).items()}
     lines = [
-        f"# job.toml, for a trial on one machine: unpooled run job.toml. Kind of job: {KINDS[kind].summary}",
-        *_plan_lines(kind, parties),
+        f"# job.toml, for a trial on one machine: unpooled run job.toml. Kind of job: {of.summary}",
+        *_plan_lines(of, parties),
         "# What is private to each party. First the bank's, with every setting; the coordinator needs none.",
         "[private.bank]",
-        *_private_lines(_TABLE | _given(kind, "bank"), prefix="private.bank."),
+        *_private_lines(_TABLE | example_settings(of, "bank"), prefix="private.bank."),
     ]
     for name in (name for name in parties if name not in ("bank", "coordinator")):
-        if given := _given(kind, name):
+        if given := example_settings(of, name):
             lines += ["", *tomli_w.dumps({"private": {name: given}}).splitlines()]
         lines += ["", f"[private.{name}.table]", f'path = "{name}.csv"', 'id = "customer"']
     return "\n".join(lines) + "\n"
@@ -45,41 +39,46 @@ def job_template(kind: str) -> str:
 
 def plan_template(kind: str) -> str:
     """A plan with every setting explained; settings that keep their default are commented out."""
-    lines = [
-        f"# plan.toml, the same at every party. Kind of job: {KINDS[kind].summary}",
-        *_plan_lines(kind, _parties(kind)),
-    ]
+    of = kind_named(kind)
+    lines = [f"# plan.toml, the same at every party. Kind of job: {of.summary}", *_plan_lines(of, _parties(of))]
     return "\n".join(lines)
 
 
 def private_template(kind: str) -> str:
     """A private file with every setting explained."""
+    of = kind_named(kind)
     lines = [
-        f"# bank.toml, private: stays with the bank, is never sent. Kind of job: {KINDS[kind].summary}",
-        *_private_lines(_TABLE | _given(kind, "bank") | {"certificates": "certs/bank"}),
+        f"# bank.toml, private: stays with the bank, is never sent. Kind of job: {of.summary}",
+        *_private_lines(_TABLE | example_settings(of, "bank") | {"certificates": "certs/bank"}),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _parties(kind: str) -> dict[str, dict[str, str]]:
-    return {name: party for name, party in _PARTIES.items() if name != "shop" or kind not in _WITHOUT_SEEKER}
+def _parties(kind: Kind[Any]) -> dict[str, dict[str, str]]:
+    """The parties of a plan; the seeker has no address, and dials the others."""
+    return {
+        name: {"role": role} | ({} if role == "seeker" else {"address": f"{name}.example.org:7433"})
+        for name, role in ROLES.items()
+        if role in kind.takes
+    }
 
 
-def _given(kind: str, party: str) -> dict[str, Any]:
-    """What a party must say for a kind of job, besides where its table is."""
-    if kind == "lookalike":
-        return {"consent": {"positives": True}} if party == "shop" else {"consent": {"found": True}}
-    if kind == "predict":
-        return {"model": _MODEL.format(party)}
-    return {"target": _TARGET} if kind == "train" and party == "bank" else {}
+def example_settings(kind: Kind[Any], party: str) -> dict[str, Any]:
+    """What a party's example file says, besides its table: what the kind of job needs, and agrees to."""
+    given: dict[str, Any] = {
+        key: value.format(party=party) for key, value in kind.example.private.get(ROLES[party], {}).items()
+    }
+    agreement = kind.consents.get(ROLES[party])
+    return given | ({"consent": {agreement.key: True}} if agreement else {})
 
 
-def _plan_lines(kind: str, parties: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    yield from _lines(Plan, {"kind": kind}, skip=("parameters", "parties"))
-    parameters = KINDS[kind].parameters
-    sections = {name: field for name, field in parameters.model_fields.items() if isinstance(field.default, BaseModel)}
+def _plan_lines(kind: Kind[Any], parties: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    yield from _lines(Plan, {"kind": kind.name}, skip=("parameters", "parties"))
+    sections = {
+        name: field for name, field in kind.parameters.model_fields.items() if isinstance(field.default, BaseModel)
+    }
     yield from ("", f"# {Plan.model_fields['parameters'].description}", "[parameters]")
-    yield from _lines(parameters, {}, skip=sections)
+    yield from _lines(kind.parameters, {}, skip=sections)
     for name, field in sections.items():
         which = "name" if name == "method" else "learner"
         lines = _lines(type(field.default), _unusual(field.default, which), first=which)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
 from unpooled.data.prepare import Cleaning, clean
-from unpooled.data.sources import load
+from unpooled.data.sources import TableSettings, load
 from unpooled.data.table import Table
 from unpooled.errors import RefusedError
 from unpooled.jobs.labels import check_weights
-from unpooled.jobs.model_files import reading
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.private import Private, check_fits
+from unpooled.jobs.private import Private
 from unpooled.secure.evidence import RECEIVED, SECRETS, Evidence
 from unpooled.secure.query_count import Asked
 
@@ -25,23 +24,32 @@ WORKING = ".working"
 
 log = logging.getLogger("unpooled.jobs")
 
+Result = dict[str, Any]
+"""What a party has at the end: JSON values, for `result.json` and its report."""
+
 P = TypeVar("P", bound=BaseModel)
 
 
 @dataclass(frozen=True)
-class Work(Generic[P]):
-    """One party's part: `folder` is where it keeps what it makes, `table` is None for a coordinator.
-
-    `resume` says that an interrupted run goes on, where it has kept how far it was.
-    """
+class CheckedJob(Generic[P]):
+    """One party's side of a job, made by `checks.checked` alone; `table` is None if it is not in memory yet."""
 
     plan: Plan
     parameters: P
     party: str
     private: Private
-    folder: Path
     table: Table | None
+
+
+@dataclass(frozen=True)
+class Work(CheckedJob[P]):
+    """What a party begins with: its table, cleaned, or None for a coordinator; and the folder for what it makes.
+
+    `resume` says that an interrupted run goes on, where it has kept how far it was.
+    """
+
     cleaning: Cleaning | None
+    folder: Path
     resume: bool = False
 
 
@@ -58,28 +66,17 @@ def asked_before(work: Work[P]) -> Asked:
     return Asked(work.folder / WORKING)
 
 
-def begin(
-    plan: Plan,
-    parameters: P,
-    party: str,
-    private: Private,
-    folder: Path,
-    table: Table | None = None,
-    *,
-    resume: bool = False,
-) -> Work[P]:
-    """Load and clean a party's table, and refuse what its policy does not allow; a table may also be given."""
-    check_fits(plan, party, private, table_given=table is not None)
-    if table is None:
-        settings = reading(plan, party, private)
-        if settings is None:
-            return Work(plan, parameters, party, private, folder, None, None, resume)
+def begin(job: CheckedJob[P], settings: TableSettings | None, folder: Path, *, resume: bool = False) -> Work[P]:
+    """Take the table in memory, or load the one of these settings; clean it, and refuse one with too few rows."""
+    party, private, table, cleaning = job.party, job.private, job.table, None
+    if table is None and settings is not None:
         log.info("%s reads %s", party, settings.origin)
         table = load(settings, party)
-    check_weights(table, private.weight)
-    cleaned, cleaning = clean(table, private.prepare)
-    rows, minimum = cleaned.frame.height, private.policy.minimum_rows
-    if rows < minimum:
-        raise RefusedError(f"{party} takes part with at least {minimum} rows (policy.minimum_rows) and has fewer")
-    log.info("%s has %d rows ready", party, rows)
-    return Work(plan, parameters, party, private, folder, cleaned, cleaning, resume)
+    if table is not None:
+        check_weights(table, private.weight)
+        table, cleaning = clean(table, private.prepare)
+        rows, minimum = table.frame.height, private.policy.minimum_rows
+        if rows < minimum:
+            raise RefusedError(f"{party} takes part with at least {minimum} rows (policy.minimum_rows) and has fewer")
+        log.info("%s has %d rows ready", party, rows)
+    return Work(job.plan, job.parameters, party, private, table, cleaning, folder, resume)

@@ -1,148 +1,41 @@
-"""Read a run's folder into plain values; what is missing or broken there is told, not hidden."""
+"""Read a run's folder; what is missing or damaged there is reported."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import permutations
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from unpooled.errors import InputError, LedgerError
 from unpooled.jobs.files import load_plan
-from unpooled.jobs.kinds import Result, parameters_of
+from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
-from unpooled.ledger import Line, Pair, Record, Way, read_ledger, reconcile_all, summarise
-from unpooled.run.folder import LEDGER, LOG, PLAN, RESULT, STATUS, read_json
-from unpooled.wire import Disclosure
-
-Taken = Annotated[float, Field(ge=0, le=1e15)]
+from unpooled.jobs.run_files import PartyFiles, RunFiles, Setting, Status, Trouble
+from unpooled.ledger import Record, read_ledger, reconcile_all, summarise
+from unpooled.run.folder import LEDGER, LOG, PLAN, STATUS, read_json
 
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True)
-class Status:
-    """What a party's `status.json` says."""
-
-    party: str
-    state: Literal["running", "finished", "failed"]
-    started: AwareDatetime
-    ended: AwareDatetime | None = None
-    origin: str = ""
-    error: str = ""
-    cpu_seconds: Taken | None = None
-    peak_memory_mb: Taken | None = None
-
-
-@dataclass(frozen=True)
-class PartyFiles:
-    """What one party's folder holds: no status if it never began, and either a ledger or what is wrong with it."""
-
-    name: str
-    folder: Path
-    status: Status | None
-    ledger: Record | None
-    ledger_fault: str
-    lines: tuple[Line, ...]
-    result: Result
-
-    @property
-    def state(self) -> str:
-        return self.status.state if self.status else "absent"
-
-    def messages(self, way: Way) -> list[Message]:
-        """What went one way by kind of message, those that disclose something first."""
-        grouped: dict[tuple[str, Disclosure], list[Line]] = {}
-        for line in self.lines:
-            if line.way == way:
-                grouped.setdefault((line.kind, line.disclosure), []).append(line)
-        messages = [Message(kind, disclosure, tuple(lines)) for (kind, disclosure), lines in grouped.items()]
-        return sorted(messages, key=lambda message: not message.disclosure.to)
-
-
-@dataclass(frozen=True)
-class Message:
-    """A kind of message that went one way, with a line for every peer."""
-
-    kind: str
-    disclosure: Disclosure
-    lines: tuple[Line, ...]
-
-
-@dataclass(frozen=True)
-class Trouble:
-    """Why a party did not finish."""
-
-    party: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A setting of the plan, in words."""
-
-    name: str
-    value: str
-    meaning: str
-
-
-@dataclass(frozen=True)
-class Story:
-    """A run as its folder tells it; `teller` is the party whose own folder it is, None for a run with all of them."""
-
-    name: str
-    teller: str | None
-    plan: Plan
-    plan_digest: str
-    settings: tuple[Setting, ...]
-    parties: Mapping[str, PartyFiles]
-    troubles: tuple[Trouble, ...]
-    flows: Mapping[tuple[str, str], int]
-    pairs: tuple[Pair, ...]
-
-    @property
-    def state(self) -> Literal["finished", "failed", "unfinished"]:
-        states = {party.state for party in self.parties.values()}
-        if states == {"finished"}:
-            return "finished"
-        return "failed" if "failed" in states else "unfinished"
-
-    @property
-    def resumed(self) -> int:
-        """How often the run was resumed, as far as the ledgers that are here know."""
-        return max((len(party.ledger.resumed) for party in self.parties.values() if party.ledger), default=0)
-
-    @property
-    def started(self) -> datetime | None:
-        """When the first party began, or began again after an interruption."""
-        return min((party.status.started for party in self.parties.values() if party.status), default=None)
-
-    @property
-    def ended(self) -> datetime | None:
-        """When the last party ended; None while any has not."""
-        ends = [party.status.ended for party in self.parties.values() if party.status]
-        return max((end for end in ends if end), default=None) if None not in ends else None
-
-
-def gather(run: Path) -> Story:
+def gather(run: Path) -> RunFiles:
     """Read the folder of a whole run, or of one party in it."""
     if not (run / PLAN).exists():
         raise InputError(f"{run} is not a run's folder: it has no {PLAN}")
     plan = load_plan(run / PLAN)
     parameters = parameters_of(plan)
-    teller = _teller(run, plan) if (run / STATUS).exists() else None
-    folders = {teller: run} if teller else {name: run / name for name in plan.parties}
+    owner = _owner(run, plan) if (run / STATUS).exists() else None
+    folders = {owner: run} if owner else {name: run / name for name in plan.parties}
     if not any(folder.is_dir() for folder in folders.values()):
         raise InputError(f"{run} is not a run's folder: it has neither {STATUS} nor a folder for a party")
     parties = {name: _read_party(name, folder) for name, folder in folders.items()}
-    return Story(
+    return RunFiles(
         name=run.resolve().name,
-        teller=teller,
+        owner=owner,
         plan=plan,
         plan_digest=digest_of(fields_of(plan, parameters)),
         settings=(*_settings(plan, without={"parameters", "parties"}), *_settings(parameters)),
@@ -153,7 +46,7 @@ def gather(run: Path) -> Story:
     )
 
 
-def _teller(folder: Path, plan: Plan) -> str:
+def _owner(folder: Path, plan: Plan) -> str:
     status = _read_status(folder)
     if status is None or status.party not in plan.parties:
         raise InputError(f"{folder / STATUS} does not name a party of {PLAN}")
@@ -163,7 +56,7 @@ def _teller(folder: Path, plan: Plan) -> str:
 def _read_party(name: str, folder: Path) -> PartyFiles:
     ledger, fault = _read_ledger(name, folder / LEDGER)
     lines = tuple(summarise(ledger)) if ledger else ()
-    return PartyFiles(name, folder, _read_status(folder), ledger, fault, lines, read_json(folder / RESULT))
+    return PartyFiles(name, folder, _read_status(folder), ledger, fault, lines)
 
 
 def _read_status(folder: Path) -> Status | None:
@@ -175,7 +68,7 @@ def _read_status(folder: Path) -> Status | None:
 
 def _read_ledger(party: str, path: Path) -> tuple[Record | None, str]:
     if not path.exists():
-        return None, "there is none: this party never got as far as a conversation, or it was removed"
+        return None, "missing: this party never started to talk to others, or its ledger was removed"
     try:
         record = read_ledger(path)
     except LedgerError as error:
@@ -186,7 +79,7 @@ def _read_ledger(party: str, path: Path) -> tuple[Record | None, str]:
 
 
 def _troubles(parties: Collection[PartyFiles]) -> tuple[Trouble, ...]:
-    """What went wrong at each party, the original error first: it is at a party that errors name as their origin."""
+    """What went wrong at each party, the original error first: errors name the party that they began with."""
     origins = {party.status.origin for party in parties if party.status}
 
     def order(party: PartyFiles) -> tuple[bool, datetime]:
@@ -199,25 +92,25 @@ def _troubles(parties: Collection[PartyFiles]) -> tuple[Trouble, ...]:
 
 def _what_happened(party: PartyFiles) -> str:
     if party.status is None:
-        return f"left no readable {STATUS}, so it probably never began; its {LOG} may say why"
+        return f"has no readable {STATUS}: it probably never started; its {LOG} may say why"
     if party.status.state == "running":
-        return "has not said how it ended: it is still running, or its process was killed"
+        return "is still running, or its process was killed"
     return party.status.error.removeprefix(f"{party.name}: ")
 
 
 def _flows(plan: Plan, parties: Mapping[str, PartyFiles]) -> dict[tuple[str, str], int]:
-    """Bytes from one party to another, by the sender's ledger, or by the receiver's if there is no other."""
+    """Bytes from one party to another, from the sender's ledger or else from the receiver's."""
     flows = {}
     for sender, receiver in permutations(plan.parties, 2):
-        for teller, way, peer in ((receiver, "received", sender), (sender, "sent", receiver)):
-            if teller in parties and parties[teller].ledger:
-                lines = parties[teller].lines
+        for party, way, peer in ((receiver, "received", sender), (sender, "sent", receiver)):
+            if party in parties and parties[party].ledger:
+                lines = parties[party].lines
                 flows[sender, receiver] = sum(line.bytes for line in lines if (line.way, line.peer) == (way, peer))
     return flows
 
 
 def _settings(section: BaseModel, without: Iterable[str] = (), prefix: str = "") -> list[Setting]:
-    """A section's settings, those of a section within it with its name and a dot before theirs."""
+    """A section's settings; those of an inner section are named `inner.name`."""
     settings = []
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)

@@ -1,4 +1,4 @@
-"""Where things stand in the picture of a run: the parties as boxes on a ring, a line for every connection."""
+"""The layout of the picture of a run: parties as boxes on a ring, with a line for every connection."""
 
 from __future__ import annotations
 

@@ -17,13 +17,10 @@ from pathlib import Path
 
 from unpooled.errors import InputError
 from unpooled.jobs.files import load_plan
-from unpooled.jobs.kinds import parameters_of
+from unpooled.jobs.kinds import kind_named, parameters_of
 from unpooled.jobs.learning import setup_of
-from unpooled.jobs.lookalike import job as lookalike
 from unpooled.jobs.plan import Plan, digest_of, fields_of
-from unpooled.jobs.train import job as train
 from unpooled.jobs.work import WORKING
-from unpooled.pu.bags import is_bag
 from unpooled.run.audit_files import Answer, Opening, Request, Salt, read_answer, read_request
 from unpooled.run.folder import PLAN, STATUS, read_json
 from unpooled.secure.evidence import (
@@ -43,7 +40,7 @@ from unpooled.vertical.learner import Audit, Audited, Check, LearnerParameters
 from unpooled.vertical.learners import learner_of
 
 _CANNOT_BE = (InputError, KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, MemoryError)
-"""What numbers and words that make no sense may lead to: they come from somebody who may want that."""
+"""Errors that invalid contents of an answer may cause; its sender may want to cause them."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ def ask(home: Path, opener: str, sample: int | None) -> Request:
     plan, checker = _plan_of(home)
     sent = list(_products(received_in(home), opener))
     if not sent:
-        raise InputError(f"{home}: {checker} was sent nothing by {opener} that could be opened")
+        raise InputError(f"{home}: {checker} received nothing from {opener} that could be audited")
     drawn = sent if sample is None else secrets.SystemRandom().sample(sent, min(sample, len(sent)))
     return Request(plan=_digest(plan), checker=checker, opener=opener, products=tuple(drawn))
 
@@ -72,7 +69,7 @@ def answer(home: Path, request: Request) -> Answer:
     """At the opener: what opens the products that are asked about."""
     plan, opener = _plan_of(home)
     if request.opener != opener or request.plan != _digest(plan):
-        raise InputError(f"the request is not one to {opener} under the plan of {home}")
+        raise InputError(f"the request is for another party than {opener}, or for another plan than that of {home}")
     shelf = home / WORKING / SECRETS
     kept = openings_in(shelf)
     sent = {line["product"]: line for line in kept if line.get("to") == request.checker}
@@ -99,9 +96,9 @@ def check(home: Path, request: Request, answered: Answer) -> Verdict:
     """Compare what was opened with what the checker was sent, and with what an honest party would have sent."""
     plan, checker = _plan_of(home)
     if request.checker != checker or request.plan != _digest(plan):
-        raise InputError(f"the request is not one by {checker} under the plan of {home}")
+        raise InputError(f"the request is from another party than {checker}, or for another plan than that of {home}")
     if answered.request != request:
-        raise InputError(f"the answer is one to another request than the one that {checker} made")
+        raise InputError(f"the answer is to another request than the one of {checker}")
     lines = received_in(home)
     received = _products(lines, request.opener)
     fits = dict[int, Check | str]()
@@ -122,13 +119,13 @@ def check(home: Path, request: Request, answered: Answer) -> Verdict:
 
 
 def trial(checker: Path, opener: Path, sample: int | None) -> Verdict:
-    """Ask, open and check, where the folders of both parties are at hand."""
+    """Ask, answer and check, with the folders of both parties."""
     request = ask(checker, _plan_of(opener)[1], sample)
     return check(checker, request, answer(opener, request))
 
 
 def has_sent(checker: Path, opener: Path) -> bool:
-    """Whether a party was sent anything by another that could be opened."""
+    """Whether a party received anything from another that could be audited."""
     return (checker / RECEIVED).exists() and bool(_products(received_in(checker), _plan_of(opener)[1]))
 
 
@@ -141,7 +138,7 @@ def answer_path(home: Path, request: Request) -> Path:
 
 
 def read_both(home: Path, path: Path) -> tuple[Request, Answer]:
-    """An answer, and the request in the checker's folder that it is one to."""
+    """An answer, and the request in the checker's folder that it answers."""
     answered = read_answer(path)
     return read_request(request_path(home, answered.request.opener)), answered
 
@@ -153,11 +150,11 @@ def _known(home: Path, party: str) -> str:
 
 
 def _problem(found: Check, line: Line, opening: Opening) -> str:
-    """An opening that cannot be, whatever is wrong with it, is a deviation, and does not end the audit."""
+    """What is wrong with an opening; an invalid one is a deviation, and does not end the audit."""
     try:
         return found.problem_of(line, opening.seed, opening.about)
     except _CANNOT_BE as error:
-        return f"what was opened cannot be: {error}"
+        return f"the opening is invalid: {error}"
 
 
 def _check_of(home: Path, plan: Plan, lines: list[Line], fit: int, answered: Answer) -> Check | str:
@@ -172,25 +169,25 @@ def _check_of(home: Path, plan: Plan, lines: list[Line], fit: int, answered: Ans
         and (digest := digest_of_inputs(bytes.fromhex(told.salt), page).hex()) in committed
     }
     if not committed or set(opened) != committed:
-        return "the inputs that were opened are not those that were committed to"
+        return "the opened inputs are not those that the party committed to"
     used = set(opened.values())
     inputs = {name.partition("-")[0]: answered.pages[name] for name in used}
     if len(inputs) < len(used):
-        return "after an interruption other inputs were committed to than before"
+        return "the party committed to other inputs after an interruption than before"
     received = [line for line in lines if _is_of(line, "about", opener) and line["about"]["fit"] == fit]
     try:
         return _check_by(home, plan, inputs, answered, fit, received)
     except _CANNOT_BE as error:
-        return f"the inputs that were opened cannot be: {error}"
+        return f"the opened inputs are invalid: {error}"
 
 
 def _check_by(
     home: Path, plan: Plan, inputs: Mapping[str, Arrays], answered: Answer, fit: int, received: list[Line]
 ) -> Check | str:
     (parameters, audit), shelf = _audit_of(plan), home / WORKING / SECRETS
-    targets = inputs.get(TARGETS)
-    if targets and plan.kind == "lookalike" and not all(map(is_bag, targets["values"], targets["weights"])):
-        return "labels and weights are not those of bags that were drawn"
+    audited, targets = kind_named(plan.kind).audit, inputs.get(TARGETS)
+    if audited and targets and (problem := audited.problem(targets)):
+        return problem
     own = {name: page_in(shelf, name) for name in audit.pages(received) if has_page(shelf, name)}
     opener = answered.request.opener
     return audit.check(parameters, Audited(setup_of(plan), opener, fit, inputs, answered.pages, received, own))
@@ -198,11 +195,11 @@ def _check_by(
 
 def _audit_of(plan: Plan) -> tuple[LearnerParameters, Audit]:
     """The parameters of the plan's learner, and how its products are checked."""
-    parameters = parameters_of(plan)
-    model = parameters.model if isinstance(parameters, train.Parameters | lookalike.Parameters) else None
+    audited = kind_named(plan.kind).audit
+    model = audited.model(parameters_of(plan)) if audited else None
     audit = learner_of(model).audit if model else None
     if model is None or audit is None:
-        raise InputError(f"a job of the kind {plan.kind} puts nothing in that could be audited")
+        raise InputError(f"there is nothing to audit in a job of the kind {plan.kind}")
     return model, audit
 
 

@@ -5,63 +5,57 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from unpooled.data.table import Table
-from unpooled.errors import PlanError, RefusedError
-from unpooled.jobs.kinds import Result, check_policy, kind_of_job, parameters_of
-from unpooled.jobs.plan import Plan, agree, digest_of, fields_of
-from unpooled.jobs.private import Policy, Private, check_fits
-from unpooled.jobs.work import begin
+from unpooled.errors import RefusedError
+from unpooled.jobs.kinds import kind_named
+from unpooled.jobs.plan import agree, digest_of, fields_of
+from unpooled.jobs.private import Policy, Private
+from unpooled.jobs.work import CheckedJob, Result, begin
 from unpooled.ledger import Ledger, read_ledger
 from unpooled.run import folder as run_folder
 from unpooled.run.progress import Watcher, nested
 from unpooled.session import Session, Transport
-from unpooled.transport.mailbox import Mailbox
 from unpooled.wire import kind_of
 
 T = TypeVar("T")
 
-Linked = Callable[[Mailbox], Transport]
-"""How a party that has all it needs reaches the others; what arrives is to go into the mailbox."""
+Linked = Callable[[Ledger], Transport]
+"""Makes the transport of a party that is ready to start; it records frames in this ledger."""
 
 
 def take_part(
-    plan: Plan,
-    party: str,
-    private: Private,
+    job: CheckedJob[Any],
     folder: Path,
     ready: Callable[[], Linked],
     watcher: Watcher | None = None,
     *,
     resume: bool = False,
 ) -> Result:
-    """All that a party does in a job, whatever the transport; what it makes is in `folder`, which is there.
+    """Run one party's side of a job, over any transport; its files go into `folder`, which exists.
 
-    `ready` looks whether all is in place, and raises what is wrong. Who is to `resume` goes on with what is in the
-    folder.
+    `ready` checks that everything is in place, and raises what is wrong. With `resume` the party continues from what is
+    in the folder.
     """
+    plan, party, private = job.plan, job.party, job.private
     with run_folder.taken(folder), run_folder.status_kept(folder, party, plan):
         linked = ready()
-        fields = fields_of(plan, parameters_of(plan))
-        role = role_of(plan, party, private, folder, resume=resume)
-        peers = tuple(peer for peer in plan.parties if peer != party)
+        fields = fields_of(plan, job.parameters)
         path = folder / run_folder.LEDGER
         resumed = resume and path.exists()
         sent = sum(entry.bytes for entry in read_ledger(path).entries if entry.way == "sent") if resumed else 0
         with Ledger(path, party, digest_of(fields), resume=resumed) as ledger:
-            transport = linked(Mailbox(party, peers, ledger))
             guard = guard_of(party, private.policy, sent)
             seed = run_folder.kept_seed(folder, seed_of(private), resume=resume)
             told = nested(watcher, lambda: session.sent) if watcher else None
-            session = Session(transport, ledger, seed=seed, timeout=plan.timeout, guard=guard, watcher=told)
-            result = converse(session, fields, role)
+            session = Session(linked(ledger), ledger, seed=seed, timeout=plan.timeout, guard=guard, watcher=told)
+            result = converse(session, fields, role_of(job, folder, resume=resume))
         run_folder.write_result(folder, result)
     return result
 
 
 def converse(session: Session, fields: Mapping[str, str], role: Callable[[Session], T]) -> T:
-    """Link up, agree on the plan, do the role's part, say goodbye; if any of that fails, tell everybody."""
+    """Connect, agree on the plan, run the role, say goodbye; if any of that fails, tell all peers."""
     try:
         session.open()
         agree(session, fields)
@@ -73,20 +67,10 @@ def converse(session: Session, fields: Mapping[str, str], role: Callable[[Sessio
     return result
 
 
-def role_of(
-    plan: Plan, party: str, private: Private, folder: Path, table: Table | None = None, *, resume: bool = False
-) -> Callable[[Session], Result]:
-    """What a party does in its plan's kind of job. Its table is loaded in the conversation: if that fails, all hear."""
-    check_fits(plan, party, private, table_given=table is not None)
-    check_policy(plan, party, private.policy)
-    kind, parameters = kind_of_job(plan), parameters_of(plan)
-
-    def role(session: Session) -> Result:
-        if plan.engine == "plain" and session.networked:
-            raise PlanError("engine: plain protects nothing, so it does not run over a network")
-        return kind.role(session, begin(plan, parameters, party, private, folder, table, resume=resume))
-
-    return role
+def role_of(job: CheckedJob[Any], folder: Path, *, resume: bool = False) -> Callable[[Session], Result]:
+    """A party's role. Its table is loaded in the conversation, so that its peers hear if that fails."""
+    kind = kind_named(job.plan.kind)
+    return lambda session: kind.role(session, begin(job, kind.table(job), folder, resume=resume))
 
 
 def seed_of(private: Private) -> int:
@@ -95,7 +79,7 @@ def seed_of(private: Private) -> int:
 
 
 def guard_of(party: str, policy: Policy, sent: int = 0) -> Callable[[type, int], None]:
-    """What stands between a party and the door: raises before anything leaves that the policy does not allow.
+    """A check of each message before it is sent: it raises if the policy does not allow it.
 
     `sent` is how many bytes left before, in a run that is resumed.
     """

@@ -1,4 +1,4 @@
-"""A run's folder: at each party the plan, the ledger, the log, how it ended, and what came of it."""
+"""A run's folder: for each party its plan, ledger, log, status and result."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,21 +15,14 @@ from typing import Any
 from unpooled import atomic, ledger
 from unpooled.errors import InputError, UnpooledError, cause_of, origin_of
 from unpooled.jobs.files import write_toml
-from unpooled.jobs.kinds import Result
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.work import WORKING
+from unpooled.jobs.run_files import RESULT
+from unpooled.jobs.work import WORKING, Result
 
 if sys.platform != "win32":
     import fcntl
 
-PLAN, LEDGER, LOG, STATUS, RESULT, REPORT = (
-    "plan.toml",
-    "ledger.jsonl",
-    "log.txt",
-    "status.json",
-    "result.json",
-    "report.html",
-)
+PLAN, LEDGER, LOG, STATUS, REPORT = "plan.toml", "ledger.jsonl", "log.txt", "status.json", "report.html"
 PRIVATE = "private.toml"
 _PRIVATE_PATH, _SEED, _LOCK = "private-path", "seed", "lock"
 
@@ -49,30 +42,36 @@ def create(folder: Path) -> Path:
         raise InputError(f"{folder} already holds a run; runs are never overwritten, choose another folder")
     try:
         if folder.is_dir() and any(folder.iterdir()) and folder.stat().st_mode & 0o077:
-            raise InputError(f"{folder} is open to others than its owner; type: chmod 700 {folder}, or choose another")
+            raise InputError(f"others can enter {folder}: run `chmod 700 {folder}`, or choose another folder")
         atomic.close_folder(folder)  # it names columns, and later ids: nobody else's business
     except OSError as error:
-        raise InputError(f"{folder} cannot be made: {error.strerror}") from None
+        raise InputError(f"{folder}: cannot be created: {error.strerror}") from None
     return folder
 
 
 @contextmanager
 def taken(folder: Path) -> Iterator[None]:
-    """Let no other process take part with the same folder, whose ledger and checkpoint have one writer.
+    """Lock a folder: its ledger and checkpoint have one writer.
 
     The one writer may mend a ledger whose last line a power cut left unfinished, and remove unfinished files.
     """
     for inner in (folder, folder / WORKING):
         atomic.close_folder(inner)
-    with open(folder / WORKING / _LOCK, "w", opener=atomic.owner_only) as file:
+    with _locked(folder / WORKING):
+        ledger.mend(folder / LEDGER)
+        working = (folder / WORKING, *(folder / WORKING).rglob("*"))
+        atomic.remove_unfinished(folder, *(inner for inner in working if inner.is_dir()))
+        yield
+
+
+@contextmanager
+def _locked(working: Path) -> Iterator[None]:
+    with open(working / _LOCK, "w", opener=atomic.owner_only) as file:
         if sys.platform != "win32":
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise InputError(f"{folder}: another process takes part with this folder already") from None
-        ledger.mend(folder / LEDGER)
-        working = (folder / WORKING, *(folder / WORKING).rglob("*"))
-        atomic.remove_unfinished(folder, *(inner for inner in working if inner.is_dir()))
+                raise InputError(f"{working.parent}: a process of this run is still running") from None
         yield
 
 
@@ -81,7 +80,7 @@ def status_kept(folder: Path, party: str, plan: Plan) -> Iterator[None]:
     """Keep `status.json` true: running, then finished or failed with the error, and the party it began with."""
     status: dict[str, Any] = {"party": party, "role": plan.parties[party].role, "kind": plan.kind, "started": _now()}
     _write_json(folder / STATUS, status | {"state": "running"})
-    with _naming(folder / PLAN):
+    with atomic.naming(folder / PLAN, "written"):
         write_toml(folder / PLAN, plan)
     try:
         yield
@@ -102,7 +101,7 @@ def status_kept(folder: Path, party: str, plan: Plan) -> Iterator[None]:
 
 
 def _keep_failed(path: Path, status: dict[str, Any]) -> None:
-    """Write a failed status. No error in doing so takes the place of the one that it tells of.
+    """Write a failed status; an error in doing so must not replace the error of the run.
 
     On a full disk there is no room for a second file, but the first one has its room already: it is written over.
     """
@@ -115,7 +114,7 @@ def _keep_failed(path: Path, status: dict[str, Any]) -> None:
 
 
 def forget_status(folder: Path) -> None:
-    """Before a party begins again: what its status says of the time before is not how this time ends."""
+    """Set a status back to running before a party starts again."""
     status = read_json(folder / STATUS)
     if status:
         known = {name: status.get(name) for name in ("party", "role", "kind")}
@@ -123,7 +122,7 @@ def forget_status(folder: Path) -> None:
 
 
 def kept_seed(folder: Path, seed: int, *, resume: bool) -> int:
-    """The seed that a run began with, for its draws to come out the same when it is resumed.
+    """The seed that a run began with, so that its draws are the same when it is resumed.
 
     It is as private as the settings, and kept among the working files, not in a checkpoint.
     """
@@ -136,11 +135,9 @@ def kept_seed(folder: Path, seed: int, *, resume: bool) -> int:
         if kept < 0:
             raise InputError(f"{path}: cannot be read, so the run cannot be resumed")
         return kept
-    try:
+    with atomic.naming(path, "written"):
         path.parent.mkdir(mode=atomic.OWNER_ENTERS, exist_ok=True)
         atomic.write_text(path, f"{seed}\n")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
     return seed
 
 
@@ -157,7 +154,7 @@ def private_path(folder: Path) -> Path:
         return copy
     if remembered.exists():
         return Path(remembered.read_text(encoding="utf-8"))
-    raise InputError(f"{folder}: where the private settings are was not kept; name the file with --private")
+    raise InputError(f"{folder}: the path of the private file was not kept; name it with --private")
 
 
 def write_result(folder: Path, result: Result) -> None:
@@ -180,23 +177,35 @@ def parties_in(folder: Path) -> list[Path]:
     return sorted(child.parent for child in folder.glob(f"*/{STATUS}"))
 
 
-def purge(folder: Path) -> list[Path]:
+def purge(folder: Path, *, force: bool = False) -> list[Path]:
     """Remove a run's working files, and unfinished ones; plan, ledgers, logs, results and reports stay.
 
-    Returns the folders that were removed.
+    Without working files a run cannot be resumed: one that did not finish is refused unless `force`, one that is still
+    running always. Returns the folders that were removed.
     """
     if not (folder / PLAN).exists() or not parties_in(folder):
         raise InputError(f"{folder} is not a run's folder: it has no {PLAN}, or no {STATUS} in it or a sub-folder")
     # Every sub-folder: a party that was killed early has working files in its folder, but no status yet.
-    removed = [path for path in (folder / WORKING, *sorted(folder.glob(f"*/{WORKING}"))) if path.exists()]
-    for path in removed:
-        shutil.rmtree(path)
-    atomic.remove_unfinished(folder, *parties_in(folder), *(path.parent for path in removed))
-    return removed
+    working = [path for path in (folder / WORKING, *sorted(folder.glob(f"*/{WORKING}"))) if path.exists()]
+    homes = sorted({*parties_in(folder), *(path.parent for path in working if path.parent != folder)})
+    with ExitStack() as held:
+        for path in working:
+            if (path / _LOCK).exists():
+                held.enter_context(_locked(path))
+        unfinished = [home for home in homes if read_json(home / STATUS).get("state") != "finished"]
+        if working and unfinished and not force:
+            raise InputError(
+                f"{unfinished[0]}: the run did not finish, and cannot be resumed without its working files; "
+                "resume it, or purge it with --force"
+            )
+        for path in working:
+            shutil.rmtree(path)
+        atomic.remove_unfinished(folder, *homes)
+    return working
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    with _naming(path):
+    with atomic.naming(path, "written"):
         atomic.write_bytes(path, _as_json(content))
 
 
@@ -204,17 +213,8 @@ def _as_json(content: dict[str, Any]) -> bytes:
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Let errors such as a full disk name the file."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from error
-
-
 def _taken() -> dict[str, float]:
-    """What this process and its workers took: CPU seconds, and the most memory that this process had at once."""
+    """CPU seconds of this process and its workers, and the peak memory of this process."""
     times = os.times()
     taken = {"cpu_seconds": round(times.user + times.system + times.children_user + times.children_system, 2)}
     with suppress(OSError, StopIteration):  # only Linux tells; what getrusage says is, after a fork, the parent's

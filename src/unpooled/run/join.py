@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from unpooled.errors import PlanError
-from unpooled.jobs.kinds import Result
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.preflight import identity_of, rehearse
+from unpooled.jobs.preflight import identity_of, preflight
 from unpooled.jobs.private import Private
+from unpooled.jobs.work import CheckedJob, Result
 from unpooled.run.conversation import Linked, take_part
 from unpooled.run.progress import Watcher
+from unpooled.transport.mailbox import Mailbox
 from unpooled.transport.network import Addresses, NetworkTransport
 
 
-def join(
-    plan: Plan, party: str, private: Private, folder: Path, watcher: Watcher | None = None, *, resume: bool = False
-) -> Result:
-    """Look whether all is in place, link up with the others, do this party's part; what it makes is in `folder`.
+def join(job: CheckedJob[Any], folder: Path, watcher: Watcher | None = None, *, resume: bool = False) -> Result:
+    """Check that everything is in place, connect to the others, and run this party's role; its files go into `folder`.
 
-    The folder is there already, made by `folder.create`, which refuses one that holds a run, unless that is what is
-    to `resume`. `watcher` is told how far this party is.
+    The folder exists: `folder.create` has made it, or it holds the run to `resume`. `watcher` is told of progress.
     """
 
     def ready() -> Linked:
-        rehearse(plan, party, private, joins=True)
-        identity, addresses = identity_of(party, private), addresses_of(plan, party, private)
-        return lambda mailbox: NetworkTransport(identity, mailbox, addresses, plan.timeout)
+        preflight(job, joins=True)
+        identity, addresses = identity_of(job.party, job.private), addresses_of(job.plan, job.party, job.private)
+        peers = tuple(peer for peer in job.plan.parties if peer != job.party)
+        return lambda ledger: NetworkTransport(identity, Mailbox(job.party, peers, ledger), addresses, job.plan.timeout)
 
-    return take_part(plan, party, private, folder, ready, watcher, resume=resume)
+    return take_part(job, folder, ready, watcher, resume=resume)
 
 
 def addresses_of(plan: Plan, party: str, private: Private) -> Addresses:

@@ -1,4 +1,4 @@
-"""How far a party is: kept in a file by its own process, read by the one that started it and looks on."""
+"""A party's progress: its process writes it to a file, and the process that started it reads the file."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from unpooled.jobs.work import WORKING
 _FILE = "progress.json"
 _PAUSE_SECONDS = 0.25
 _WITHIN = "/product "
-"""Scopes of single products: they come and go too fast to be named beside what they are for."""
+"""Scopes of single products are too short to be shown."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """So much of a scope is done, and so many bytes were sent.
+    """How much of a scope is done, and how many bytes were sent.
 
     `step` is the outermost scope of which it is known how much there is, and `share` how much of that is done.
     """
@@ -35,16 +35,16 @@ class Progress:
 
 
 Watcher = Callable[[Progress], None]
-"""What is told of a party's own progress."""
+"""Called with a party's own progress."""
 
 Watch = Callable[[Mapping[str, Progress]], None]
-"""Whoever looks on: it is given what each party has said last, without those that have said nothing."""
+"""Called with the latest progress of each party that has reported any."""
 
 _AS_JSON = TypeAdapter(Progress)
 
 
 def nested(watcher: Watcher, sent: Callable[[], int]) -> Callable[[str, int, int], None]:
-    """What a session may tell of its scopes, put together: how far a scope is within those around it.
+    """Turns the progress of scopes, as a session reports it, into progress within the outer scopes.
 
     >>> told = nested(print, lambda: 7)
     >>> told("find", 1, 4)
@@ -68,7 +68,7 @@ def nested(watcher: Watcher, sent: Callable[[], int]) -> Callable[[str, int, int
 
 
 def keep_progress(folder: Path) -> Watcher:
-    """A watcher that keeps the newest progress among a party's working files.
+    """A watcher that writes the latest progress to a party's working files.
 
     It writes a few times a second at most, but always the first and the last of a scope: what is missed in between
     is soon overtaken, whereas a long step that was never announced would look like the one before it.
@@ -89,7 +89,7 @@ def keep_progress(folder: Path) -> Watcher:
 
 
 def read_progress(folder: Path) -> Progress | None:
-    """What a party has said last; None if it has said nothing, or nothing that can be read."""
+    """The latest progress of a party; None if there is none, or none that can be read."""
     try:
         return _AS_JSON.validate_json((folder / WORKING / _FILE).read_bytes(), strict=True)
     except (OSError, ValueError):

@@ -1,11 +1,11 @@
-"""All parties of a job as threads of this process: for trials, tests and research. Nothing is protected from anyone."""
+"""All parties of a job as threads of this process, for trials, tests and research, without protection."""
 
 from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,16 +16,18 @@ from pydantic import ValidationError
 from unpooled import atomic
 from unpooled.data.columns import Kind
 from unpooled.data.table import Table, table_from_frame
-from unpooled.errors import CAUSES, PlanError, cause_of
+from unpooled.errors import CAUSES, PeerLost, PlanError, cause_of
+from unpooled.jobs.checks import checked
 from unpooled.jobs.files import write_toml
-from unpooled.jobs.kinds import Result, faults, parameters_of
-from unpooled.jobs.plan import Plan, Role, digest_of, fields_of
+from unpooled.jobs.plan import Plan, Role, digest_of
 from unpooled.jobs.private import Private
+from unpooled.jobs.work import Result
 from unpooled.ledger import Ledger, Record, read_ledger
 from unpooled.run import folder as run_folder
-from unpooled.run.conversation import converse, guard_of, role_of, seed_of
+from unpooled.run.conversation import converse, take_part
 from unpooled.session import Session
-from unpooled.transport.mailbox import ROOM_BYTES
+from unpooled.settings import faults
+from unpooled.transport.mailbox import ROOM_BYTES, Mailbox
 from unpooled.transport.memory import MemoryTransport, mailboxes
 
 T = TypeVar("T")
@@ -53,7 +55,7 @@ class Outcome(Generic[T]):
 
 
 def simulate(kind: str, members: Mapping[str, Member], **parameters: Any) -> Outcome[Result]:
-    """Run a kind of job on data frames, all parties here: the quick way to try a method.
+    """Run a kind of job on data frames, with all parties in this process: the quick way to try a method.
 
     >>> import polars as pl
     >>> people = pl.DataFrame({"id": range(100), "age": range(100)})
@@ -77,30 +79,21 @@ def simulate(kind: str, members: Mapping[str, Member], **parameters: Any) -> Out
 def simulate_job(
     plan: Plan, privates: Mapping[str, Private], tables: Mapping[str, Table] | None = None, folder: Path | None = None
 ) -> Outcome[Result]:
-    """Run a plan with all its parties here; tables that are given take the place of those in private settings.
+    """Run a plan with all its parties in this process; `tables` replace those of private settings.
 
     A party without private settings has the defaults.
     """
-    with ExitStack() as stack:
-        root = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        roles: dict[str, Callable[[Session], Result]] = {}
-        seeds, guards = {}, {}
-        for party in plan.parties:
-            private = privates.get(party, Private())
-            home = run_folder.create(root / party)
-            role = role_of(plan, party, private, home, (tables or {}).get(party))
-            roles[party] = partial(_keeping_files, role, plan, home)
-            seeds[party], guards[party] = seed_of(private), guard_of(party, private.policy)
+    jobs = {p: checked(plan, p, privates.get(p, Private()), (tables or {}).get(p)) for p in plan.parties}
+    with _folder(folder) as root:
+        for party in jobs:
+            run_folder.create(root / party)
         write_toml(root / run_folder.PLAN, plan)
-        fields = fields_of(plan, parameters_of(plan))
-        return simulate_roles(roles, fields=fields, seeds=seeds, guards=guards, timeout=plan.timeout, folder=root)
+        meeting = _Meeting(tuple(jobs), plan.timeout)
 
+        def part(party: str) -> Result:
+            return take_part(jobs[party], root / party, lambda: partial(meeting.linked, party))
 
-def _keeping_files(role: Callable[[Session], Result], plan: Plan, home: Path, session: Session) -> Result:
-    with run_folder.status_kept(home, session.party, plan):
-        result = role(session)
-        run_folder.write_result(home, result)
-    return result
+        return _all_together(part, meeting, root)
 
 
 def simulate_roles(
@@ -114,52 +107,95 @@ def simulate_roles(
     folder: Path | None = None,
 ) -> Outcome[T]:
     """Run one function per party, each with a session of its own; if any fails, the original error is raised."""
-    with ExitStack() as stack:
-        root = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        for party in roles:
+    meeting = _Meeting(tuple(roles), timeout, room)
+    with _folder(folder) as root:
+
+        def part(party: str) -> T:
             atomic.make_folder(root / party)
-        digest = digest_of(fields or {})
-        ledgers = {
-            party: stack.enter_context(Ledger(root / party / run_folder.LEDGER, party, digest)) for party in roles
-        }
-        boxes = mailboxes(ledgers, room)
-        results: dict[str, T] = {}
-        errors: dict[str, BaseException] = {}
+            with Ledger(root / party / run_folder.LEDGER, party, digest_of(fields or {})) as ledger:
+                seed, guard = (seeds or {}).get(party, 0), (guards or {}).get(party)
+                session = Session(meeting.linked(party, ledger), ledger, seed=seed, timeout=timeout, guard=guard)
+                return converse(session, fields or {}, roles[party])
 
-        def run(party: str) -> None:
-            session = Session(
-                MemoryTransport(party, boxes, timeout),
-                ledgers[party],
-                seed=(seeds or {}).get(party, 0),
-                timeout=timeout,
-                guard=(guards or {}).get(party),
-            )
-            try:
-                results[party] = converse(session, fields or {}, roles[party])
-            except BaseException as error:
-                errors[party] = error
+        return _all_together(part, meeting, root)
 
-        threads = [
-            threading.Thread(target=run, args=(party,), name=f"unpooled-{party}", daemon=True) for party in roles
-        ]
-        for thread in threads:
-            thread.start()
+
+@contextmanager
+def _folder(given: Path | None) -> Iterator[Path]:
+    """The given folder, or a temporary one."""
+    if given is not None:
+        yield given
+        return
+    with tempfile.TemporaryDirectory() as made:
+        yield Path(made)
+
+
+class _Meeting:
+    """Connects the parties of a simulation once all of them are there."""
+
+    def __init__(self, parties: tuple[str, ...], timeout: float, room: int = ROOM_BYTES) -> None:
+        self.parties, self._timeout, self._room = parties, timeout, room
+        self._ledgers: dict[str, Ledger] = {}
+        self._boxes: dict[str, Mailbox] = {}
+        self._all_here = threading.Barrier(len(parties), self._begin)
+        self._gone = ""
+
+    def linked(self, party: str, ledger: Ledger) -> MemoryTransport:
+        """Wait for the others; PeerLost if one of them does not come."""
+        self._ledgers[party] = ledger
         try:
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(_GLANCE_SECONDS)  # not for ever at once: an interrupt must get through
-        except BaseException:
-            for box in boxes.values():
-                for peer in box.peers:
-                    box.lose(peer, "the simulation was interrupted")
-            raise
-        if errors:
-            raise original(errors)
-        return Outcome(results, {party: read_ledger(root / party / run_folder.LEDGER) for party in roles})
+            self._all_here.wait()
+        except threading.BrokenBarrierError:
+            raise PeerLost(f"{self._gone} did not come", self._gone) from None
+        return MemoryTransport(party, self._boxes, self._timeout)
+
+    def leave(self, party: str) -> None:
+        """Do not wait for a party that has failed; connected ones hear of it from its session."""
+        self._gone = self._gone or party
+        self._all_here.abort()
+
+    def interrupt(self) -> None:
+        """End all waiting."""
+        self.leave("another party")
+        for box in self._boxes.values():
+            for peer in box.peers:
+                box.lose(peer, "the simulation was interrupted")
+
+    def _begin(self) -> None:
+        self._boxes |= mailboxes({party: self._ledgers[party] for party in self.parties}, self._room)
+
+
+def _all_together(part: Callable[[str], T], meeting: _Meeting, root: Path) -> Outcome[T]:
+    """Run each party's part in a thread of its own, until all have ended."""
+    results: dict[str, T] = {}
+    errors: dict[str, BaseException] = {}
+
+    def run(party: str) -> None:
+        try:
+            results[party] = part(party)
+        except BaseException as error:
+            errors[party] = error
+            meeting.leave(party)
+
+    threads = [
+        threading.Thread(target=run, args=(party,), name=f"unpooled-{party}", daemon=True) for party in meeting.parties
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(_GLANCE_SECONDS)  # not for ever at once: an interrupt must get through
+    except BaseException:
+        meeting.interrupt()
+        raise
+    if errors:
+        raise original(errors)
+    return Outcome(results, {party: read_ledger(root / party / run_folder.LEDGER) for party in meeting.parties})
 
 
 def original(errors: Mapping[str, BaseException]) -> BaseException:
-    """The error that the others followed from, with theirs as notes; of several, the one that came first."""
+    """The error that caused the others, which become its notes; of several, the first."""
     first = min(errors, key=lambda party: CAUSES.index(cause_of(errors[party])))
     for party, error in errors.items():
         if party != first:

@@ -1,4 +1,4 @@
-"""All parties of a job as processes of this machine, each started with `unpooled join` as a person would start it."""
+"""All parties of a job as processes of this machine, each started with `unpooled join`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pathlib import Path
 from unpooled import atomic
 from unpooled.errors import CAUSES, InputError, JobFailed
 from unpooled.jobs.files import load_plan, write_toml
-from unpooled.jobs.kinds import Result
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, check_certificates
-from unpooled.jobs.work import WORKING
+from unpooled.jobs.run_files import RESULT
+from unpooled.jobs.work import WORKING, Result
 from unpooled.run import folder as run_folder
 from unpooled.run.progress import Watch, read_progress
 from unpooled.transport.certificates import make_trial
@@ -47,10 +47,10 @@ def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watc
 
 
 def spawn_again(folder: Path, watch: Watch | None = None) -> dict[str, Result]:
-    """Go on with an interrupted run that `spawn` began, from its folder: same plan, addresses and certificates."""
+    """Resume an interrupted run of `spawn`, with the same plan, addresses and certificates."""
     plan = load_plan(folder / run_folder.PLAN)
     if absent := [party for party in plan.parties if not (folder / party / WORKING).is_dir()]:
-        raise InputError(f"{folder}: the working files of {absent[0]} are gone, so the run cannot be resumed")
+        raise InputError(f"{folder}: the working files of {absent[0]} are missing, so the run cannot be resumed")
     return _run(plan, folder, watch, "resume")
 
 
@@ -63,10 +63,13 @@ def _run(plan: Plan, folder: Path, watch: Watch | None, command: str) -> dict[st
             output = stack.enter_context(open(folder / party / run_folder.LOG, "ab", opener=atomic.owner_only))
             processes[party] = _start(folder, party, command, output.fileno())
         _wait(processes, folder, watch)
+        left = [party for party, process in processes.items() if process.poll() is None]
     codes = {party: process.returncode for party, process in processes.items()}
     if any(codes.values()):
+        # A slow one may have to be killed once the job has failed: that is not why it failed.
+        codes |= {party: -signal.SIGTERM for party in left if codes[party] == -signal.SIGKILL}
         raise JobFailed(explain_failure(folder, codes))
-    return {party: run_folder.read_json(folder / party / run_folder.RESULT) for party in plan.parties}
+    return {party: run_folder.read_json(folder / party / RESULT) for party in plan.parties}
 
 
 def _completed(plan: Plan, privates: Mapping[str, Private], folder: Path) -> tuple[Plan, dict[str, Private]]:
@@ -106,7 +109,7 @@ def _start(folder: Path, party: str, command: str, output: int) -> subprocess.Po
 
 
 def _wait(processes: Mapping[str, subprocess.Popen[bytes]], folder: Path, watch: Watch | None) -> None:
-    """Wait for all; once one has failed the others have some seconds to hear of it and end by themselves."""
+    """Wait for all; once one has failed, the others get some seconds to end by themselves."""
     deadline = None
     while None in (codes := [process.poll() for process in processes.values()]):
         _look(folder, processes, watch)
@@ -139,14 +142,14 @@ def _end_all(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
 
 
 def explain_failure(folder: Path, codes: Mapping[str, int]) -> str:
-    """What went wrong at each party, the original error first: above all, a process that was killed."""
+    """What went wrong at each party, the original error first; a killed process comes before all."""
     lines = []
     for party, code in codes.items():
         status = run_folder.read_json(folder / party / run_folder.STATUS)
         if code == 0:
             continue
         if code in (-signal.SIGTERM, 128 + signal.SIGTERM):
-            lines.append((len(CAUSES), f"{party}: was ended, since the job had failed"))
+            lines.append((len(CAUSES) + 1, f"{party}: was ended, since the job had failed"))
         elif status.get("state") == "failed":
             error = status["error"]
             named = error if error.startswith(f"{party}:") else f"{party}: {error}"

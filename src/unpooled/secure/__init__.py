@@ -1,1 +1,1 @@
-"""Computing together on numbers that nobody shows."""
+"""The one secure operation: products of matrices that different parties hold."""

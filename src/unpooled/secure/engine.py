@@ -1,8 +1,8 @@
-"""What a party has in hand for products: who takes part, how they are protected, what is prepared and answered."""
+"""One party's side of secure products: who takes part, how products are protected, what was prepared and answered."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -14,9 +14,10 @@ from unpooled.errors import InputError, PlanError, ProtocolError, RefusedError
 from unpooled.secure.calls import Call, Dense, Inputs
 from unpooled.secure.evidence import Evidence
 from unpooled.secure.paillier.keys import check_size
+from unpooled.secure.paillier.state import PaillierState
 from unpooled.secure.randomness import SEED_BYTES, new_seed
 from unpooled.secure.service_limits import Serving
-from unpooled.secure.shares.stock import Stock
+from unpooled.secure.shares.state import SharesState
 from unpooled.session import Session
 from unpooled.wire import message
 
@@ -30,10 +31,10 @@ _MOST_STEPS = 2**31
 
 @dataclass(frozen=True)
 class Rules:
-    """How products are protected, the same at all parties.
+    """How products are protected; the same at all parties.
 
-    `questions` is how many columns may be asked about a set of rows; without it a tenth of them. `count_rows`
-    allows the method that is faster for many nodes and shows the holder of Y how many rows each bin of a node has.
+    `questions` is how many columns may be asked about a set of rows; by default a tenth of the rows. `count_rows`
+    allows a method that is faster for many nodes, and shows the holder of Y how many rows each bin of a node has.
     """
 
     engine: Name
@@ -45,13 +46,14 @@ class Rules:
 
 @dataclass
 class Engine:
-    """One party's side; `parties` hold data, the `driver` is the one of them who tells the coordinator what comes.
+    """One party's side. `parties` hold data; the `driver` is the one that tells the coordinator what is needed.
 
-    `most_answered`, `most_bits_per_row` and `most_splits` are this party's own limits. By the digest of the rows
-    `answered` counts the columns that it was asked, `bits` what it has shown and `opened` the splits of trees that it
-    has opened; `most_bits` is what a learner needs at the most. `count_ahead` is told before each answer what is
-    counted (one of `COUNTED`), of which rows, how much, and how much may be in all: whoever keeps count on its disk has
-    it there before the answer leaves.
+    `most_answered`, `most_bits_per_row` and `most_splits` are this party's own limits. By digest of the rows,
+    `answered` counts the columns asked, `bits` the bits shown and `opened` the splits of trees opened; `most_bits` is
+    the most a learner needs. `count_ahead` is called before each answer with what is counted (one of `COUNTED`), the
+    rows, the amount and the limit, so that a count on disk is written before the answer leaves. `shares` and `paillier`
+    are the engines' state. `scored` counts how often rows were scored by linear models. `widths` is how many columns
+    each party said it has, by party and digest of the rows.
     """
 
     session: Session
@@ -63,19 +65,17 @@ class Engine:
     most_bits_per_row: float | None = None
     most_splits: int | None = None
     batches: int = 0
+    scored: int = 0
     calls: Counter[tuple[str, ...]] = field(default_factory=Counter)
     mask_seeds: dict[str, bytes] = field(default_factory=dict, repr=False)
-    prepared: dict[Any, Any] = field(default_factory=dict, repr=False)
     answered: Counter[str] = field(default_factory=Counter)
     bits: Counter[str] = field(default_factory=Counter)
     opened: Counter[str] = field(default_factory=Counter)
     most_bits: dict[str, int] = field(default_factory=dict)
     count_ahead: Callable[[str, str, int, int | None], None] | None = None
-    announced: deque[Sequence[Call]] = field(default_factory=deque)
-    chosen: deque[bytes] = field(default_factory=deque, repr=False)
-    stock: Stock = field(default_factory=Stock, repr=False)
-    masked: set[str] = field(default_factory=set, repr=False)
-    seeds: set[bytes] = field(default_factory=set, repr=False)
+    shares: SharesState = field(default_factory=SharesState, repr=False)
+    paillier: PaillierState = field(default_factory=PaillierState, repr=False)
+    widths: dict[tuple[str, str], int] = field(default_factory=dict)
     evidence: Evidence | None = field(default=None, repr=False)
 
     @property
@@ -84,18 +84,18 @@ class Engine:
 
     @property
     def counted(self) -> dict[str, Counter[str]]:
-        """All that is counted of what this party has answered."""
+        """All counts of what this party has answered."""
         return {name: getattr(self, name) for name in COUNTED}
 
     def comes_before(self, other: str) -> bool:
-        """Whether this party stands before another in the list that all share."""
+        """Whether this party comes before another in the common list of parties."""
         return self.parties.index(self.party) < self.parties.index(other)
 
 
 def next_tags(calls: Counter[tuple[str, ...]], batch: Iterable[Call]) -> list[bytes]:
-    """The tags of the calls that come next, given how many there were of each set of participants, which counts on.
+    """The tags of the next calls; `calls` counts the calls of each set of participants, and is updated.
 
-    All who take part in a call know its number: whoever takes no part in it may never hear of it.
+    A party may never hear of calls that it takes no part in, so calls are numbered by their participants.
     """
     tags = []
     for call in batch:
@@ -105,13 +105,13 @@ def next_tags(calls: Counter[tuple[str, ...]], batch: Iterable[Call]) -> list[by
 
 
 class Protection(Protocol):
-    """What each engine's module has. A share is whatever the engine makes it; only the engine looks inside."""
+    """What each engine's module provides. Only the engine looks inside its shares."""
 
     def share(self, engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Any]:
         """This party's additive share of every call's sum; zero where it takes no part."""
 
     def from_values(self, engine: Engine, call: Call, values: Ints) -> Any:
-        """A matrix of this party's own as a share."""
+        """A share made of this party's own matrix."""
 
     def add(self, engine: Engine, call: Call, parts: Sequence[Any]) -> Any:
         """The sum of shares."""
@@ -120,28 +120,28 @@ class Protection(Protocol):
         """The share with random numbers added that cancel out among this party and the others."""
 
     def to_bytes(self, engine: Engine, held: Any) -> Bytes:
-        """A share as it travels."""
+        """A share as bytes, to be sent."""
 
     def from_bytes(self, engine: Engine, call: Call, values: Bytes, sender: str) -> Any:
-        """A share that arrived."""
+        """A share that was received."""
 
     def read(self, engine: Engine, call: Call, total: Any) -> Ints:
-        """What the sum of all shares means."""
+        """The result that the sum of all shares stands for."""
 
     def answer_bits(self, rules: Rules, call: Call) -> int:
-        """How many bits the receiver is shown, if all bits of the shares that travel are made use of."""
+        """The most bits that the receiver can learn from the shares that are sent."""
 
     def announce(self, engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
-        """Have made ahead what batches to come need."""
+        """Prepare what the next batches need."""
 
     def forget(self, engine: Engine, names: Iterable[str]) -> None:
         """Drop what is kept of matrices with these names."""
 
     def serve(self, engine: Engine, serving: Serving) -> int:
-        """The coordinator's part; how many bytes it has sent of what it was asked for."""
+        """The coordinator's part; the number of bytes that it sent on request."""
 
     def finish(self, engine: Engine) -> None:
-        """The driver's word to the coordinator that no more products come."""
+        """Tell the coordinator, at the driver, that no more products come."""
 
 
 @message(discloses="nothing: no more products come")
@@ -165,10 +165,25 @@ class MaskSeed:
 
 
 def follow(session: Session, driver: str, news: HowFar) -> None:
-    """Whoever waits for the driver shows how far that one is."""
+    """Show the driver's progress at a party that waits for it."""
     if not 0 <= news.done <= news.total < _MOST_STEPS:
-        raise ProtocolError(f"{driver} sent HowFar with numbers that cannot be")
+        raise ProtocolError(f"invalid HowFar from {driver}: numbers out of range")
     session.follow(spoken(news.where), news.done, news.total)
+
+
+def check_engine(rules: Rules, *, coordinator: bool, networked: bool = False) -> None:
+    """Refuse products that cannot be protected as the rules say, given who takes part and what they talk over."""
+    if rules.engine == "plain":
+        if networked:
+            raise PlanError("engine: plain protects nothing and is refused over a network; choose shares or paillier")
+        return
+    if not coordinator:
+        raise PlanError(f"engine: {rules.engine} needs a coordinator; it sees no data")
+    if rules.engine == "paillier":
+        try:
+            check_size(rules.key_bits, insecure=rules.insecure)
+        except (InputError, RefusedError) as error:
+            raise PlanError(f"key_bits: {error}") from None
 
 
 def open_engine(
@@ -182,23 +197,15 @@ def open_engine(
     most_splits: int | None = None,
     evidence: Evidence | None = None,
 ) -> Engine:
-    """Begin: at every party that holds data, and at the coordinator.
+    """Begin, at every party that holds data and at the coordinator.
 
-    `most_answered` is this party's own limit to the columns that it is asked about a set of rows, `most_bits_per_row`
-    and `most_splits` to what it shows of them; where the plan has a limit too, the lower one counts. With `evidence` it
-    keeps what can be checked later; either all parties do, or none.
+    `most_answered`, `most_bits_per_row` and `most_splits` are this party's own limits on what it answers about a set of
+    rows; where the plan has a limit too, the lower one holds. With `evidence` the party keeps what an audit needs;
+    either all parties do, or none.
     """
-    if rules.engine == "plain" and session.networked:
-        raise PlanError("engine: plain protects nothing, so it does not run over a network")
-    if rules.engine != "plain" and coordinator is None:
-        raise PlanError(f"engine: {rules.engine} needs a coordinator, which sees no data")
+    check_engine(rules, coordinator=coordinator is not None, networked=session.networked)
     if driver not in parties or coordinator in parties:
-        raise PlanError("parties: the one who drives holds data, and the coordinator must not")
-    if rules.engine == "paillier":
-        try:
-            check_size(rules.key_bits, insecure=rules.insecure)
-        except (InputError, RefusedError) as error:
-            raise PlanError(f"key_bits: {error}") from None
+        raise PlanError("parties: the driver must hold data, and the coordinator must not")
     limits = most_answered, most_bits_per_row, most_splits
     engine = Engine(session, rules, tuple(parties), driver, coordinator, *limits, evidence=evidence)
     with session.scope("seeds"):
@@ -207,7 +214,7 @@ def open_engine(
 
 
 def agreed_seeds(session: Session, parties: Sequence[str]) -> dict[str, bytes]:
-    """A seed with each of the other parties; of two the first one in the list makes it."""
+    """A random seed shared with each other party; of two, the first in the list makes it."""
     seeds: dict[str, bytes] = {}
     for first, second in combinations(parties, 2):
         if session.party == first:
@@ -216,16 +223,16 @@ def agreed_seeds(session: Session, parties: Sequence[str]) -> dict[str, bytes]:
         elif session.party == second:
             seeds[first] = session.recv(first, MaskSeed).seed
             if len(seeds[first]) != SEED_BYTES:
-                raise ProtocolError(f"{first} sent a MaskSeed of the wrong length")
+                raise ProtocolError(f"invalid MaskSeed from {first}: wrong length")
     return seeds
 
 
 def count_questions(engine: Engine, call: Call, bits: int) -> None:
-    """Refuse a call that asks more about this party's hidden matrix than it answers, in columns or in bits.
+    """Refuse a call that asks more about this party's hidden matrix than its limits allow, in columns or in bits.
 
-    Whoever is shown XᵀY and holds Y asks as many questions about X as Y has columns, and the other way round: as many
-    independent ones as there are rows would give the hidden matrix away. A Y that was made up for it, of powers of two
-    say, needs far fewer: every bit of a result can be about another row.
+    Whoever is shown XᵀY and holds Y asks as many questions about X as Y has columns, and vice versa: as many
+    independent questions as there are rows would reveal the hidden matrix. A specially made Y, of powers of two for
+    example, needs far fewer, since every bit of a result can be about another row.
     """
     me = engine.party
     asked = 0
@@ -249,7 +256,7 @@ def count_questions(engine: Engine, call: Call, bits: int) -> None:
 
 
 def limit_bits(engine: Engine, digest: str, rows: int, needed: int) -> None:
-    """Let a party answer so many bits about a set of rows as a learner needs, or fewer if its own limit says so."""
+    """Let a party answer as many bits about a set of rows as a learner needs, or fewer if its own limit says so."""
     own = engine.most_bits_per_row
     engine.most_bits[digest] = needed if own is None else min(needed, int(own * rows))
 

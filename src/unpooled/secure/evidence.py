@@ -1,18 +1,18 @@
-"""What a party keeps of what it hid and of what it was sent, so that parties who agree to it can check each other.
+"""What a party keeps of what it hid and what it received, so that parties who agree to an audit can check each other.
 
-Whoever was sent a hidden matrix keeps a digest of it, and whoever hid it keeps the seed of its mask. To *open* it is to
-tell that seed. A checker who knows what the matrix should have been hides it anew with the seed, and compares digests:
-they are equal only if it was that matrix. For another one, F = Y - V, a seed is needed whose mask V' makes F = Y' - V'
-with the Y' that was prescribed. F settles V' in every one of its bits, many more than a seed has, so as good as always
-there is no such seed, and finding one is finding a key of AES. So that nobody opens another seed than the one that the
-coordinator reckoned with, each side is dealt a digest of the other's (`dealer.Part`).
+The receiver of a hidden matrix keeps a digest of it, and its sender keeps the seed of the mask. To *open* the matrix is
+to tell that seed. An auditor who knows what the matrix should have been hides it again with the seed and compares
+digests: they are equal only for that matrix. To pass off another matrix Y' for F = Y - V, a party needs a seed whose
+mask is Y' - F. That fixes far more bits than a seed has, so such a seed almost never exists, and finding it means
+breaking AES. Each side is dealt a digest of the other's seed (`dealer.Part`), so that nobody can open another seed than
+the one that the coordinator used.
 
 Inputs that matrices follow from (labels, weights, columns) are bound by a commitment: a digest with a random salt, sent
-before they are used, and opened by telling salt and inputs.
+before the inputs are used, and opened by telling salt and inputs.
 
-Digests of what arrived are in `audit.jsonl`, beside the ledger: they are of random numbers, or salted, and tell
-nothing. Seeds, salts and inputs are secrets, among the working files, and `unpooled purge` removes them: after that
-nothing can be opened.
+Digests of received matrices are in `audit.jsonl`, beside the ledger. They are of random numbers, or salted, and
+disclose nothing. Seeds, salts and inputs are secrets, kept among the working files. `unpooled purge` removes them;
+after that nothing can be opened.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @message(discloses="nothing: a digest, with a random salt, of labels, weights and draws, or of columns")
 class Commitment:
-    """What the sender computes on from now on; it can be opened later, if parties agree to that."""
+    """Binds the inputs that the sender uses from now on; it can be opened in an audit."""
 
     digest: bytes
 
@@ -52,33 +51,33 @@ class Commitment:
 class Evidence:
     """One party's evidence: `received` is a file beside the ledger, `secrets` a folder among the working files.
 
-    `fit` and `group` say where in the job we are, for whoever says what a product is about.
+    `fit` and `group` are the current position in the job, for descriptions of products.
     """
 
     def __init__(self, received: Path, secrets: Path) -> None:
         self.fit = self.group = 0
         self._received, self._secrets = received, secrets
-        with _naming(secrets):
+        with atomic.naming(secrets):
             atomic.make_folder(secrets)
         mend(received)
         mend(secrets / _OPENINGS)
 
     def keep_received(self, side: str, tag: bytes, sender: str, about: Line, **said: Any) -> None:
-        """A hidden matrix, that side of a product, has arrived."""
+        """Keep that a hidden matrix arrived, X or Y of a product."""
         line = {"product": f"{side}-{tag.hex()}", "from": sender, "about": _without_own(about), **said}
         _append(self._received, line)
 
     def keep_asked(self, sender: str, about: Line) -> None:
-        """A product was made of a matrix that had arrived before."""
+        """Keep that a matrix that had arrived before was used again."""
         _append(self._received, {"asked": True, "from": sender, "about": _without_own(about)})
 
     def keep_opening(self, side: str, tag: bytes, receiver: str, about: Line, **opening: Any) -> None:
-        """A hidden matrix leaves."""
+        """Keep what opens a hidden matrix that is sent."""
         line = {"product": f"{side}-{tag.hex()}", "to": receiver, "about": about, **opening}
         _append(self._secrets / _OPENINGS, line)
 
     def commit(self, session: Session, receivers: Iterable[str], what: str, inputs: Mapping[str, NDArray[Any]]) -> None:
-        """Bind inputs to what they are now; the same ones are kept once, however often they are committed to."""
+        """Commit to inputs; the same inputs are stored once."""
         salt, page = new_seed(), f"{what}-{digest_of_inputs(b'', inputs).hex()[:32]}"
         digest = digest_of_inputs(salt, inputs)
         self._keep(page, np.savez_compressed, inputs)
@@ -88,14 +87,14 @@ class Evidence:
             session.send(receiver, Commitment(digest))
 
     def take_commitment(self, session: Session, sender: str) -> None:
-        """Keep what a peer binds its inputs with."""
+        """Keep a peer's commitment."""
         digest = session.recv(sender, Commitment).digest
         if len(digest) != hashlib.sha256().digest_size:
-            raise ProtocolError(f"{sender} sent a Commitment that is none")
+            raise ProtocolError(f"invalid Commitment from {sender}: wrong length")
         _append(self._received, {"commitment": digest.hex(), "from": sender, "fit": self.fit})
 
     def keep_page(self, name: str, **arrays: NDArray[Any]) -> None:
-        """Keep arrays under a name, if they have not been kept before an interruption."""
+        """Keep arrays under a name, unless they were kept before an interruption."""
         self._keep(name, np.savez, arrays)
 
     def _keep(self, name: str, save: Callable[..., None], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -103,7 +102,7 @@ class Evidence:
         if path.exists():
             return
         with (
-            _naming(path),
+            atomic.naming(path),
             atomic.replacing(path, lasting=False) as temporary,
             temporary.open("wb") as file,
         ):
@@ -111,7 +110,7 @@ class Evidence:
 
 
 def digest_of_inputs(salt: bytes, inputs: Mapping[str, NDArray[Any]]) -> bytes:
-    """What binds inputs and, as long as the salt is not known, tells nothing of them."""
+    """A commitment to inputs; without the salt it discloses nothing."""
     found = hashlib.sha256(b"unpooled commitment v1" + salt)
     for name, values in sorted(inputs.items()):
         found.update(f"{name} {values.dtype.str} {values.shape}\n".encode())
@@ -120,7 +119,7 @@ def digest_of_inputs(salt: bytes, inputs: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def digest_of(*arrays: NDArray[Any]) -> str:
-    """Of numbers that arrived, or of which rows there were."""
+    """A digest of received arrays, or of a set of rows."""
     found = hashlib.sha256()
     for values in arrays:
         found.update(np.ascontiguousarray(values).data)
@@ -128,12 +127,12 @@ def digest_of(*arrays: NDArray[Any]) -> str:
 
 
 def digest_of_seed(seed: bytes) -> bytes:
-    """What the coordinator tells one side of the other's seed."""
+    """What the coordinator tells each side about the other's seed."""
     return hashlib.sha256(b"unpooled seed v1" + seed).digest()
 
 
 def received_in(folder: Path) -> list[Line]:
-    """What a party was sent."""
+    """The lines of a party's `audit.jsonl`."""
     return _lines(folder / RECEIVED)
 
 
@@ -147,33 +146,24 @@ def has_page(secrets: Path, name: str) -> bool:
 
 
 def page_in(secrets: Path, name: str) -> Arrays:
-    """Arrays that were kept under a name."""
+    """Arrays kept under a name."""
     path = secrets / f"{name}.npz"
     try:
         with np.load(path, allow_pickle=False) as page:
             return dict(page)
     except FileNotFoundError:
-        raise InputError(f"{path}: is not there: it was purged, or never written, so it cannot be opened") from None
+        raise InputError(f"{path}: file not found: it was purged or never written, so it cannot be opened") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
 
 
 def _without_own(about: Line) -> Line:
-    """What of a product's description is not this party's secret."""
+    """A product's description without this party's secrets."""
     return {name: value for name, value in about.items() if name != OWN}
 
 
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Let errors such as a full disk name the file."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{path}: evidence for an audit cannot be written: {error.strerror}") from error
-
-
 def _append(path: Path, line: Line) -> None:
-    with _naming(path):
+    with atomic.naming(path):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, atomic.OWNER_ONLY)
         with os.fdopen(handle, "ab", buffering=0) as file:
             file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
@@ -183,7 +173,7 @@ def _lines(path: Path) -> list[Line]:
     try:
         written = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(f"{path}: is not there: the plan says audit = false, or it was removed") from None
+        raise InputError(f"{path}: file not found: the plan says audit = false, or the file was removed") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
     lines = []
@@ -193,6 +183,6 @@ def _lines(path: Path) -> list[Line]:
         except (ValueError, RecursionError):
             line = None
         if not isinstance(line, dict):
-            raise InputError(f"{path} line {number}: is damaged or was changed")
+            raise InputError(f"{path} line {number}: damaged or changed")
         lines.append(line)
     return lines

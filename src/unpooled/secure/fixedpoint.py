@@ -31,9 +31,9 @@ class FixedPoint:
 
     def __post_init__(self) -> None:
         if not (0 <= self.fraction_bits <= _MOST_BITS and math.isfinite(self.largest) and self.largest >= 0):
-            raise InputError(f"fixed point: 0 to {_MOST_BITS} bits behind the point, and a largest value, are needed")
+            raise InputError(f"fixed point: needs 0 to {_MOST_BITS} fractional bits and a positive largest value")
         if self.bound > 2**_MOST_BITS:
-            raise InputError(f"fixed point: numbers up to {self.largest:g} in such small steps take more than 53 bits")
+            raise InputError(f"fixed point: numbers up to {self.largest:g} at this precision take more than 53 bits")
 
     @property
     def bound(self) -> int:
@@ -43,13 +43,9 @@ class FixedPoint:
     def encode(self, values: Floats, what: str) -> Ints:
         """Values as whole numbers; one that is not a number, or too large, is an error naming `what`."""
         if not np.isfinite(values).all() or (values.size and np.abs(values).max() > self.largest):
-            raise InputError(f"{what}: a value is not a number, or lies beyond {self.largest:g}")
+            raise InputError(f"{what}: a value is not a number or exceeds {self.largest:g}")
         return np.rint(values * 2.0**self.fraction_bits).astype(np.int64)
 
     def decode(self, numbers: Ints) -> Floats:
         """Whole numbers as the values they stand for."""
         return numbers / 2.0**self.fraction_bits
-
-    def times(self, other: FixedPoint) -> FixedPoint:
-        """The scale of a product of two such numbers, of which sums may be far larger than either."""
-        return FixedPoint(self.fraction_bits + other.fraction_bits, self.largest * other.largest)

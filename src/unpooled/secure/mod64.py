@@ -26,6 +26,12 @@ def product(x: Ring, y: Ring) -> Ring:
     return result
 
 
+def row_products(x: Ring, y: Ring) -> Ring:
+    """Each row of X times the same row of Y, rows × columns of X × columns of Y."""
+    result: Ring = x[:, :, np.newaxis] * y[:, np.newaxis, :]
+    return result
+
+
 def fold(words: Ring, nodes: Ints32, count: int) -> Ring:
     """Y with a copy of its columns for each node, holding the rows of that node and zero elsewhere."""
     rows, width = words.shape
@@ -140,5 +146,5 @@ def to_bytes(values: Ring) -> Bytes:
 def from_bytes(data: Bytes, shape: tuple[int, ...], sender: str) -> Ring:
     """Numbers that arrived, which must be as many as expected."""
     if data.ndim != 1 or data.size != 8 * math.prod(shape):
-        raise ProtocolError(f"{sender} sent a Contribution of the wrong size")
+        raise ProtocolError(f"invalid Contribution from {sender}: wrong size")
     return np.frombuffer(data.tobytes(), np.uint64).reshape(shape)

@@ -84,7 +84,7 @@ def products_outline(setup: Setup, *, hidden_nodes: bool) -> list[Exchange]:
     active, passive, coordinator = setup.active, setup.passive, setup.coordinator or ""
     shown = [Exchange(party, active, Contribution) for party in passive]
     if setup.rules.engine == "plain":
-        return [*(Exchange(party, active, plain.Shown) for party in passive), *shown]
+        return [*(Exchange(party, active, plain.PlainMatrix) for party in passive), *shown]
     if setup.rules.engine == "paillier":
         return [
             *(Exchange(active, party, paillier.EncryptedRows) for party in passive),
@@ -126,7 +126,7 @@ def dense_products_outline(setup: Setup, *, shown: bool) -> list[Exchange]:
         if shown
     ]
     if setup.rules.engine == "plain":
-        sent = [Exchange(one, other, plain.Shown, only_if=multiplied(one, other)) for one, other in pairs]
+        sent = [Exchange(one, other, plain.PlainMatrix, only_if=multiplied(one, other)) for one, other in pairs]
         return [*sent, *told]
     if setup.rules.engine == "paillier":
         lefts = {owner: [multiplied(owner, other) for other in owners if other != owner] for owner in owners}

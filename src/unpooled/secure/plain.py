@@ -10,7 +10,7 @@ import numpy as np
 from unpooled.arrays import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
-from unpooled.secure.calls import Call, Dense, Inputs, given
+from unpooled.secure.calls import Call, Dense, Inputs, RowByRow, given
 from unpooled.secure.engine import Engine, Rules
 from unpooled.secure.service_limits import Serving
 from unpooled.session import ITEM_BYTES
@@ -20,7 +20,7 @@ _EXACT = 2**53
 
 
 @message(discloses="matrices X, as they are", to="the holder of Y")
-class Shown:
+class PlainMatrix:
     tags: tuple[bytes, ...]
     values: tuple[Ints, ...]
 
@@ -33,7 +33,7 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
         places = [place for place, left, right in terms if (left, right) == (me, peer)]
         if places:
             values = tuple(given(batch[place][1].x).astype(np.int64) for place in places)
-            session.send(peer, Shown(tuple(tags[place] for place in places), values))
+            session.send(peer, PlainMatrix(tuple(tags[place] for place in places), values))
     held = [np.zeros(call.shape, np.uint64) for call, _ in batch]
     for peer in engine.parties:
         places = [place for place, left, right in terms if (left, right) == (peer, me)]
@@ -41,19 +41,21 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
             continue
         shapes = [(batch[place][0].rows, batch[place][0].left) for place in places]
         most = [rows * (left.width if isinstance(left, Dense) else len(left.sizes)) for rows, left in shapes]
-        shown = session.recv(peer, Shown, at_most=sum(8 * cells + 2 * ITEM_BYTES for cells in most))
+        shown = session.recv(peer, PlainMatrix, at_most=sum(8 * cells + 2 * ITEM_BYTES for cells in most))
         if shown.tags != tuple(tags[place] for place in places) or len(shown.values) != len(places):
-            raise ProtocolError(f"{peer} sent Shown for other products than {me} works on")
+            raise ProtocolError(f"invalid PlainMatrix from {peer}: it is not for the products that {me} works on")
         for place, x in zip(places, shown.values, strict=True):
             call = batch[place][0]
             if x.shape != (call.rows, call.left.width if isinstance(call.left, Dense) else len(call.left.sizes)):
-                raise ProtocolError(f"{peer} sent a matrix X of the wrong shape")
+                raise ProtocolError(f"invalid PlainMatrix from {peer}: wrong shape")
             held[place] += _product(batch[place][0], x, batch[place][1]).view(np.uint64)
     return held
 
 
 def _product(call: Call, x: Ints, inputs: Inputs) -> Ints:
     y = given(inputs.y)
+    if isinstance(call.left, RowByRow):
+        return mod64.row_products(x.view(np.uint64), y.view(np.uint64)).view(np.int64)
     if isinstance(call.left, Dense):
         return mod64.product(x.view(np.uint64), y.view(np.uint64)).view(np.int64)
     result = np.zeros(call.shape, np.int64)

@@ -78,7 +78,7 @@ def product_shares(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list
     The matrices are any numbers mod 2^64, such as shares that an earlier call left, with 2^63 as their bound.
     """
     if engine.rules.engine == "paillier":
-        raise PlanError("engine: paillier has no shares to go on with; take shares")
+        raise PlanError("engine: paillier leaves no shares to compute with; choose shares")
     tags = next_tags(engine.calls, [call for call, _ in batch])
     engine.batches += 1
     for call, inputs in batch:
@@ -134,7 +134,7 @@ def _show(
             most = sum(module.to_bytes(engine, held[i]).nbytes + 2 * ITEM_BYTES for i in theirs)  # as much as its own
             contribution = session.recv(sender, Contribution, at_most=most)
             if contribution.tags != tuple(tags[i] for i in theirs) or len(contribution.values) != len(theirs):
-                raise ProtocolError(f"{sender} sent a Contribution to other products than {me} is to be shown")
+                raise ProtocolError(f"invalid Contribution from {sender}: not for the products that {me} receives")
             for i, values in zip(theirs, contribution.values, strict=True):
                 arrived[i].append(module.from_bytes(engine, calls[i], values, sender))
     for i in shown:
@@ -147,7 +147,7 @@ def _show(
 def _check_bound(call: Call, result: Ints) -> None:
     """A share of random numbers makes the sum random and mostly too large; one that is a little wrong is not seen."""
     if result.size and (int(result.max()) > call.result_bound or int(result.min()) < -call.result_bound):
-        raise ProtocolError("a product lies beyond its bound: a party or the coordinator sent a wrong share")
+        raise ProtocolError("a product exceeds its bound: a party or the coordinator sent a wrong share")
 
 
 def _others(engine: Engine, call: Call) -> list[str]:

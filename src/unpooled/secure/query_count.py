@@ -1,7 +1,7 @@
-"""What a party has ever been asked in a run, kept in a file, so that its limits hold however often the run is resumed.
+"""Counts of what a party was ever asked in a run, kept in a file, so that limits hold however often the run is resumed.
 
-It is counted ahead: before the first answer all that may be asked in one go counts, and at the end what was. So a party
-that is killed has counted too much rather than too little. A count never falls.
+Counts are written ahead: before the first answer everything that may be asked until the next page counts, and at the
+end what was really asked. So a party that is killed has counted too much rather than too little. A count never falls.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 
 from unpooled import atomic
-from unpooled.checkpoint import naming
 from unpooled.errors import InputError
 from unpooled.secure.engine import COUNTED, Engine
 
@@ -37,10 +36,10 @@ class Asked:
     def counting(
         self, engine: Engine, digest: str, at_once: Mapping[str, int] | None = None, pages: Callable[[], int] = int
     ) -> Iterator[None]:
-        """Let what was answered before an interruption count, and count on; by the end what has been is kept.
+        """Add to the counts of earlier attempts, and keep the counts on disk.
 
-        `at_once` is how much is asked at most between two `pages`, for which is counted ahead; without it as much again
-        as there is.
+        `at_once` is the most that is asked between two `pages`, which is counted ahead; without it the count is doubled
+        each time.
         """
         for name, counted in engine.counted.items():
             counted.update({digest + rows: count for rows, count in self.counts[name].items()})
@@ -52,7 +51,7 @@ class Asked:
             self.count(engine, digest)
 
     def count(self, engine: Engine, digest: str, models: int = 0) -> None:
-        """Keep how much was ever answered, and no more, and count models that begin now."""
+        """Keep exactly what was answered so far, and count models that begin now."""
         self.begun += models
         self._ahead = _none()
         self._write(engine, digest)
@@ -68,7 +67,7 @@ class Asked:
         amount: int,
         most: int | None,
     ) -> None:
-        """Keep as answered what may be asked about some rows until the next page, before the first of it is."""
+        """Before an answer: write a count that covers all that may be asked until the next page."""
         before = engine.counted[name][rows]
         total, kept = before + amount, rows.removeprefix(digest)
         if pages() != self._pages:
@@ -83,7 +82,7 @@ class Asked:
         for name, counted in engine.counted.items():
             self.counts[name] |= Counter({rows.removeprefix(digest): count for rows, count in counted.items()})
         text = json.dumps({"begun": self.begun} | {name: self.counts[name] | self._ahead[name] for name in COUNTED})
-        with naming(self._path, "written"):
+        with atomic.naming(self._path, "written"):
             atomic.make_folder(self._path.parent)
             atomic.write_text(self._path, text + "\n")
 
@@ -100,4 +99,4 @@ def _read(path: Path) -> tuple[int, Counts]:
         counts = {name: Counter({rows: int(count) for rows, count in kept[name].items()}) for name in COUNTED}
         return int(kept["begun"]), counts
     except (OSError, KeyError, ValueError, AttributeError, TypeError):
-        raise InputError(f"{path}: does not say what was answered, so the run cannot be resumed") from None
+        raise InputError(f"{path}: cannot be read, so the run cannot be resumed") from None

@@ -26,7 +26,7 @@ def new_seed() -> bytes:
 
 
 def expand_bytes(seed: bytes, purpose: bytes, length: int) -> bytes:
-    """So many bytes from a seed."""
+    """Random bytes from a seed."""
     return _cipher(seed, purpose).update(bytes(length))
 
 
@@ -36,7 +36,7 @@ def expand(seed: bytes, purpose: bytes, shape: tuple[int, ...]) -> Ring:
 
 
 def expansions(seed: bytes, purpose: bytes, shapes: Iterable[tuple[int, ...]]) -> Iterator[Ring]:
-    """The same numbers one array after the other, so that each can be used while it is in the caches."""
+    """The same numbers as one array after another, so that each can be used while it is in the cache."""
     cipher = _cipher(seed, purpose)
     for shape in shapes:
         numbers = np.empty(shape, "<u8")
@@ -53,10 +53,10 @@ def _cipher(seed: bytes, purpose: bytes) -> CipherContext:
 
 
 def shuffles(seed: bytes, purpose: bytes, shapes: Iterable[tuple[int, int]]) -> Iterator[Ints]:
-    """Random orders of the rows, columns × rows at a time, each by 64 random bits a row.
+    """Random orders of the rows, columns × rows at a time, each by 64 random bits per row.
 
-    Two equal ones are as good as impossible. Sorting by the first 16 bits goes by counting, and what is nearly in
-    order is sorted fast.
+    Equal numbers are practically impossible. The first 16 bits are sorted by counting, and nearly sorted data is sorted
+    fast.
     """
     for numbers in expansions(seed, purpose, shapes):
         firsts = first_places(*numbers.shape)

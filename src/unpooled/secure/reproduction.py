@@ -1,8 +1,7 @@
-"""What a party would have sent of a matrix, computed anew from what it opens, to be compared with what arrived.
+"""What a party would have sent of a matrix, recomputed from its opening, to compare with what arrived.
 
 A line is what the receiver has kept (`evidence`): how the product was made, and a digest of what arrived. An opening is
-the seed of a mask. For `paillier` it is the exponents of the noise, and a page beside; a ciphertext stands for one
-number alone, so only that one comes out the same.
+the seed of a mask, or for `paillier` the exponents of the noise: a ciphertext then determines its number.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from unpooled.secure.shares.packing import Slots, pack
 
 
 def opening_of(line: Line) -> tuple[str, Arrays]:
-    """What the holder of a matrix tells, from what it has kept: a seed, or a page with the noise of this matrix."""
+    """What the holder of a matrix tells: a seed, or the noise of the matrix."""
     if "seed" in line:
         return line["seed"], {}
     public = PublicKey(*(int(number, 16) for number in line["key"]))
@@ -34,7 +33,7 @@ def opening_of(line: Line) -> tuple[str, Arrays]:
 
 
 def is_y(line: Line, seed: bytes, page: Arrays, y: Ints, nodes: Ints32) -> bool:
-    """Whether Y, as it was sent, is this one: its words, with the nodes folded in where nobody else knows them."""
+    """Whether Y was this matrix when it was sent: packed, with the nodes folded in where only its holder knows them."""
     if line["method"] == "paillier":
         return _arrived(line, _encrypted(line, page["exponents"].tobytes(), y, nodes))
     words = pack(y, Slots(*line["slots"]))
@@ -44,7 +43,7 @@ def is_y(line: Line, seed: bytes, page: Arrays, y: Ints, nodes: Ints32) -> bool:
 
 
 def is_x(line: Line, seed: bytes, x: NDArray[Any], nodes: Ints32) -> bool:
-    """Whether X, as it was sent, is this one: less its mask, or the order of its rows within a random order."""
+    """Whether X was this matrix when it was sent: less its mask, or the hidden order of its rows."""
     sizes = tuple(line["sizes"])
     if line["method"] == "permute":
         orders, lengths = mod64.sort_rows(x, sizes, nodes, line["nodes"])
@@ -59,7 +58,7 @@ def _arrived(line: Line, *arrays: NDArray[Any]) -> bool:
 
 
 def _was_dealt(seed: bytes, line: Line) -> bool:
-    """Whether it is the seed that the coordinator reckoned with."""
+    """Whether the coordinator dealt this seed."""
     return digest_of_seed(seed).hex() == str(line["seed"])
 
 

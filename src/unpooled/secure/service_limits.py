@@ -1,4 +1,4 @@
-"""What a coordinator serves, whoever asks: so much at once, and products of no more rows than it knows of."""
+"""The limits of a coordinator: how much it serves at once, and for how many rows."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ MOST_PRODUCTS = 2**16
 
 @dataclass(frozen=True)
 class Serving:
-    """A coordinator's limits: megabytes of one request, and rows of a product where it knows how many there are.
+    """A coordinator's limits: megabytes per request, and rows of a product if it knows how many there are.
 
-    The default is enough for ten trees in step on 200,000 rows of 200 columns.
+    The default is enough for ten trees at a time on 200,000 rows of 200 columns.
     """
 
     megabytes: float = 4096
     rows: int | None = None
 
     def check(self, party: str, driver: str, size: int, products: int, rows: int) -> None:
-        """Refuse a request, before any of it is made."""
+        """Refuse a request before any of it is computed."""
         if products > MOST_PRODUCTS:
-            raise RefusedError(f"{driver} asks for {products} products at once, and {party} serves {MOST_PRODUCTS}")
+            raise RefusedError(f"{party} serves at most {MOST_PRODUCTS} products at once; {driver} asks for {products}")
         if self.rows is not None and rows > self.rows:
-            raise RefusedError(f"{driver} asks for a product of {rows} rows, and {party} knows of {self.rows} at most")
+            raise RefusedError(f"{party} serves products of at most {self.rows} rows; {driver} asks for {rows}")
         if size > self.megabytes * MEGABYTE:
             raise RefusedError(
-                f"{driver} asks for {size // MEGABYTE} MB at once, and {party} serves at most {self.megabytes:g} "
-                "(policy.maximum_served_megabytes)"
+                f"{party} serves at most {self.megabytes:g} MB at once (policy.maximum_served_megabytes); "
+                f"{driver} asks for {size // MEGABYTE}"
             )

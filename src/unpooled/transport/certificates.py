@@ -1,6 +1,6 @@
 """Making keys, requests, certificates and revocation lists.
 
-A party makes its own key and a request; an authority signs it and hands back the certificate. The authority's folder
+A party makes its own key and a request; an authority signs it and returns the certificate. The authority's folder
 holds `authority-key.pem`, `authority.pem`, `revoked.pem` and, in `issued/`, a copy of every certificate it signed.
 """
 
@@ -69,7 +69,7 @@ def make_authority(folder: Path, name: str, days: int = AUTHORITY_DAYS) -> x509.
 
 
 def make_request(folder: Path, party: str) -> x509.CertificateSigningRequest:
-    """Make a party's key and its request for a certificate; only the request is ever sent to anybody."""
+    """Make a party's key and its request for a certificate; only the request is sent to anybody."""
     check_party_name(party)
     key = _make_key(folder / KEY_FILE)
     request = x509.CertificateSigningRequestBuilder().subject_name(_subject(party)).sign(key, hashes.SHA256())
@@ -78,7 +78,7 @@ def make_request(folder: Path, party: str) -> x509.CertificateSigningRequest:
 
 
 def sign(authority_folder: Path, request_file: Path, out: Path, days: int = PARTY_DAYS) -> x509.Certificate:
-    """Sign a request, and put the three files that go back to the party into `out`."""
+    """Sign a request, and write the three files for the party into `out`."""
     authority, key = _read_authority(authority_folder)
     party, public_key = _read_request(request_file)
     now = datetime.now(UTC)
@@ -104,7 +104,7 @@ def issue(
     begins: datetime,
     ends: datetime,
 ) -> x509.Certificate:
-    """Make a party's certificate: good for calling and for being called under its name, and for nothing else."""
+    """Make a party's certificate: valid as TLS client and server under its name, and for nothing else."""
     both_ways = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     return (
         _begin_certificate(_subject(party), authority.subject, public_key, begins, ends)
@@ -131,7 +131,7 @@ def revoke(authority_folder: Path, certificate_file: Path) -> x509.CertificateRe
 def refresh_revoked(
     authority_folder: Path, added: Sequence[x509.RevokedCertificate] = ()
 ) -> x509.CertificateRevocationList:
-    """Write the authority's revocation list anew, with today's date, what stood on it and what is added."""
+    """Write the authority's revocation list again, with today's date, its old entries and the added ones."""
     authority, key = _read_authority(authority_folder)
     path = authority_folder / REVOKED_FILE
     old = read_revoked(path, authority)
@@ -147,7 +147,7 @@ def revocation_list(
     entries: Iterable[x509.RevokedCertificate],
     made: datetime,
 ) -> x509.CertificateRevocationList:
-    """Make a revocation list: good for `LIST_DAYS` from the moment it is made."""
+    """Make a revocation list: valid for `LIST_DAYS` from now."""
     builder = (
         x509.CertificateRevocationListBuilder()
         .issuer_name(authority.subject)
@@ -162,7 +162,7 @@ def revocation_list(
 
 
 def make_trial(folder: Path, parties: Sequence[str], days: int = TRIAL_DAYS) -> None:
-    """Make an authority and a ready folder for each party at once; for trials only, as one place has seen all keys."""
+    """Make an authority and a ready folder for each party at once; for trials only, since one place holds all keys."""
     names = dict.fromkeys(check_party_name(party) for party in parties)
     make_authority(folder / TRIAL_AUTHORITY, "unpooled trial authority", days)
     for party in names:
@@ -180,7 +180,7 @@ def _make_key(path: Path) -> ec.EllipticCurvePrivateKey:
     if path.exists():
         raise CertificateError(f"{path} exists and is not overwritten; choose another folder, or remove it by hand")
     make_folder(path.parent)
-    key = ec.generate_private_key(ec.SECP256R1())  # every OpenSSL takes it, and revocation lists signed with it
+    key = ec.generate_private_key(ec.SECP256R1())  # every OpenSSL accepts it, and revocation lists signed with it
     write_bytes(path, key_pem(key))
     return key
 
@@ -188,12 +188,12 @@ def _make_key(path: Path) -> ec.EllipticCurvePrivateKey:
 def _read_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     authority, key = read_authority(folder), read_key(folder / AUTHORITY_KEY_FILE)
     if key.public_key() != authority.public_key():
-        raise CertificateError(f"{folder / AUTHORITY_FILE} is not for the key in {AUTHORITY_KEY_FILE}")
+        raise CertificateError(f"{folder / AUTHORITY_FILE} does not match {AUTHORITY_KEY_FILE}")
     return authority, key
 
 
 def _read_request(path: Path) -> tuple[str, ec.EllipticCurvePublicKey]:
-    """Take the name and the key from a request, and nothing else that it may ask for."""
+    """Read the name and the key from a request; whatever else it asks for is ignored."""
     request = read_pem(path, _parse_request, "a request for a certificate, signed with the key that it is for")
     public_key = require_p256(request.public_key(), f"the key in {path}")
     return check_party_name(common_name(request.subject)), public_key

@@ -1,9 +1,9 @@
-"""The doorway: where callers prove who they are, before anything else of the party is theirs to use.
+"""The doorway: where callers prove who they are before they can use anything else of the party.
 
-One thread serves all of them. There are so many at once, each has so many seconds and bytes, and when the doorway is
-full one of those that have proved least makes way. Once everybody who is awaited has come, nobody else can be let in:
-callers are then heard only so often, so that they take little from the work that goes on, and the rest are hung up on.
-What was wrong with callers is counted, not listed: anybody can call.
+One thread serves all of them. The number of callers and the seconds and bytes of each are limited, and when the doorway
+is full, the least advanced caller is dropped. Once all expected parties are connected, only a few callers a second are
+heard, so that they take little time from the job, and the rest are hung up on. Reasons for refusals are counted, not
+listed: anybody can call.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ BACKLOG = 128
 _PIECE_BYTES = 2**14
 _ACCEPTED_AT_ONCE = 32
 _HEARD_A_SECOND, _ANSWERED_A_SECOND = 20, 2000
-"""When nobody more is awaited: how many callers are listened to, and how many are answered at all, mostly by hanging
-up; the system lets the others wait."""
+"""Once all parties are connected: how many callers are heard, and how many are answered at all, mostly by hanging up;
+the others wait in the system's queue."""
 _REASONS_KEPT = 5
 _GLANCE_SECONDS, _PAUSE_SECONDS = 0.5, 0.05
 _TLS_HANDSHAKE = 0x16
@@ -40,7 +40,7 @@ _NO_ROOM = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class Refusals:
-    """Counts callers that were turned away, by reason; the last few reasons are kept."""
+    """Counts refused callers by reason; the last few reasons are kept."""
 
     def __init__(self, party: str) -> None:
         self._party = party
@@ -63,7 +63,7 @@ class Refusals:
             log.warning("%s refused %d connection(s): %s", self._party, count, reason)
 
     def hint(self) -> str:
-        """What to add to the news that somebody never came."""
+        """What to add to the error that a party never connected."""
         with self._lock:
             return "".join(
                 f"; {count} connection(s) refused: {reason}" if count > 1 else f"; a connection was refused: {reason}"
@@ -82,12 +82,12 @@ class _Caller:
 
     @property
     def rank(self) -> tuple[bool, bool, float]:
-        """Who has the least makes way first: who was refused, who has said nothing, who has been there longest."""
+        """The lowest is dropped first: a refused caller, then one that has sent nothing, then the oldest."""
         return not self.leaving, self.received > 0, self.until
 
 
 class Doorway:
-    """Listens at an address, and hands over each caller that `admit` takes; `complete` says that nobody is missing."""
+    """Listens at an address and passes on each caller that `admit` accepts; `complete`: all parties are connected."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Doorway:
         self._thread.start()
 
     def close(self) -> None:
-        """Send everybody off and stop listening."""
+        """Drop all callers and stop listening."""
         self._closing.close()
         self._thread.join()
         self.refusals.report()
@@ -135,16 +135,16 @@ class Doorway:
                 key.fileobj.close()  # type: ignore[union-attr]
 
     def _look(self) -> bool:
-        """See to whoever has something to say; False once the doorway is to close."""
+        """Serve the callers that have sent something; False once the doorway is to close."""
         for key, _ in self._selector.select(_PAUSE_SECONDS if self._listens_again else _GLANCE_SECONDS):
             if key.data is None:
                 return False
             if key.data == self._accept:
                 self._accept()
-            elif key.data in self._callers:  # it may have had to make way just now
+            elif key.data in self._callers:  # it may have been dropped just now
                 try:
                     self._hear(key.data)
-                except Exception as error:  # whatever a caller does, the others are served
+                except Exception as error:  # whatever one caller does, the others are served
                     log.debug("a caller at %s led to %r", self._party, error)
                     self._send_off(key.data, "its handshake failed")
         now = time.monotonic()
@@ -169,7 +169,7 @@ class Doorway:
                 return
             if complete and not self._heard.take():
                 connection.close()
-                self.refusals.note("nobody more is awaited")
+                self.refusals.note("no further parties are awaited")
                 continue
             if len(self._callers) >= MOST_CALLERS:
                 self._make_way()
@@ -179,14 +179,14 @@ class Doorway:
             self._selector.register(connection, selectors.EVENT_READ, caller)
 
     def _make_room(self) -> None:
-        """The system has no descriptor left: a caller makes way, or all wait a little."""
+        """The system has no descriptor left: drop a caller, or pause a little."""
         if self._callers:
             self._make_way()
         else:
             self._pause(_GLANCE_SECONDS)
 
     def _make_way(self) -> None:
-        self._send_off(min(self._callers, key=lambda caller: caller.rank), "it made way for others before it was done")
+        self._send_off(min(self._callers, key=lambda caller: caller.rank), "it made way for other callers")
 
     def _pause(self, seconds: float) -> None:
         self._selector.unregister(self._listener)
@@ -208,7 +208,7 @@ class Doorway:
         elif caller.leaving:
             return
         elif caller.secured is None and data[0] != _TLS_HANDSHAKE:
-            self._send_off(caller, "it did not speak TLS")
+            self._send_off(caller, "it did not use TLS")
         else:
             if caller.secured is None:
                 caller.secured = Secured(self._context, server=True)
@@ -249,15 +249,15 @@ class Doorway:
             self._say(caller, secured.verdict())
             self._welcome(peer, caller.connection, secured)
         except OSError:
-            self.refusals.note("it hung up when it was let in")
+            self.refusals.note("it hung up when it was accepted")
             caller.connection.close()
 
     def _say(self, caller: _Caller, data: bytes) -> None:
-        with suppress(OSError):  # it is little, and fits the system's buffer unless the caller is no party of ours
+        with suppress(OSError):  # short enough for the system's buffer, unless the caller is not one of the parties
             caller.connection.send(data)
 
     def _refuse(self, caller: _Caller, last_words: bytes, reason: str) -> None:
-        """Say why, and stay until the caller has hung up: to close earlier could take the words away from it."""
+        """Say why, and keep the connection until the caller hangs up: closing earlier could discard the reason."""
         self.refusals.note(reason)
         self._say(caller, last_words)
         caller.leaving = True
@@ -275,7 +275,7 @@ class Doorway:
 
 
 class _Allowance:
-    """So many a second, and not more than that at once."""
+    """A number of permits per second, and no more than that at once."""
 
     def __init__(self, a_second: int) -> None:
         self._a_second = a_second
@@ -283,7 +283,7 @@ class _Allowance:
         self._at = time.monotonic()
 
     def take(self) -> bool:
-        """Take one, if there is one."""
+        """Take a permit, if there is one."""
         now = time.monotonic()
         self._left = min(self._a_second, self._left + (now - self._at) * self._a_second)
         self._at = now

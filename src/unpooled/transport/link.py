@@ -1,8 +1,8 @@
-"""A link to one peer: frames on a TLS connection, whoever dialled.
+"""A link to one peer: frames on a TLS connection, whichever side dialled.
 
-A frame travels as its size (8 bytes) and itself. Who sends encrypts, and hands the system as much as that takes; what
-is left over waits for a thread of the link's own, up to a bound, and then the sender waits. Who receives reads the head
-of a frame, lets the mailbox judge it, and takes memory for the rest only then.
+A frame is sent as its size (8 bytes) and its bytes. The sender encrypts, and passes the system as much as it accepts;
+the rest waits for the link's writing thread, up to a limit, and then the sender waits. The receiver reads the head of a
+frame, lets the mailbox check it, and only then allocates memory for the rest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FOR_EVER = 10.0**6
 
 
 def pieces(frame: Frame, size: int = CHUNK_BYTES) -> Iterator[Buffer]:
-    """A frame with its size before it, in pieces to be encrypted one by one; only small parts are copied."""
+    """A frame preceded by its size, in pieces to be encrypted one by one; only small parts are copied."""
     announced = frame.size.to_bytes(_SIZE_BYTES, "little")
     if frame.size < size:
         yield b"".join((announced, *frame.parts))
@@ -43,7 +43,7 @@ def pieces(frame: Frame, size: int = CHUNK_BYTES) -> Iterator[Buffer]:
 
 
 class Link:
-    """The way to and from one peer; it can be used once `begin` has given it a connection."""
+    """The connection with one peer; usable once `begin` was called."""
 
     def __init__(self, peer: str, mailbox: Mailbox, timeout: float) -> None:
         self.peer = peer
@@ -58,7 +58,7 @@ class Link:
         self._inbox = memoryview(bytearray(CHUNK_BYTES))
 
     def begin(self, connection: socket.socket, secured: Secured) -> None:
-        """Take over a connection on which both sides have accepted each other."""
+        """Start using a connection on which both sides have accepted each other."""
         _keep_alive(connection, self._timeout)
         connection.settimeout(_FOR_EVER)
         self._connection, self._secured = connection, secured
@@ -72,7 +72,7 @@ class Link:
         log.info("%s is connected with %s", self._mailbox.party, self.peer)
 
     def send(self, frame: Frame) -> None:
-        """Hand a frame over, waiting as long as the peer does not take more."""
+        """Send a frame; waits while the peer does not accept more."""
         for piece in pieces(frame):
             if self._unsent > QUEUED_BYTES:
                 self._wait_for_place()
@@ -83,19 +83,19 @@ class Link:
         return self._works and not self._unsent
 
     def end(self) -> None:
-        """Say farewell after what was sent."""
+        """Close the sending direction after everything that was sent."""
         with self._changed:
             self._ending = True
             self._changed.notify_all()
 
     def close(self, until: float) -> None:
-        """Leave nothing running; the peer has some time to take what was sent and to say farewell too."""
+        """Stop all threads; until then the peer may still read what was sent and close its side."""
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
         if self._threads:
             for end in (self._connection, self._at_once):
                 with suppress(OSError):
-                    end.shutdown(socket.SHUT_RDWR)  # wakes who still reads or writes
+                    end.shutdown(socket.SHUT_RDWR)  # wakes a thread that still reads or writes
                 end.close()
 
     # sending
@@ -103,7 +103,7 @@ class Link:
     def _hand_over(self, data: Buffer) -> None:
         with self._changed:
             if not self._works:
-                self._mailbox.check("was to send a message to {}", self.peer)
+                self._mailbox.check("was about to send a message to {}", self.peer)
                 raise PeerLost(f"{self.peer}: the connection was lost", self.peer)
             if not self._unsent:
                 try:
@@ -119,7 +119,7 @@ class Link:
                 self._changed.notify_all()
 
     def _wait_for_place(self) -> None:
-        """Wait until the peer has taken enough; but not while others wait for this party, which would be a circle."""
+        """Wait until the peer has read enough; but not while a peer waits for this party, which could be a deadlock."""
         look = self._mailbox.patience(self.peer, self._timeout)
         while self._works and self._unsent > QUEUED_BYTES and not self._mailbox.somebody_waits():
             with self._changed:
@@ -127,7 +127,7 @@ class Link:
             look()
 
     def _write(self) -> None:
-        """Send what the system did not take at once, and the farewell."""
+        """Send what the system did not accept at once, and the end of the TLS stream."""
         try:
             while data := self._next_out():
                 self._connection.sendall(data)
@@ -154,9 +154,9 @@ class Link:
             while True:
                 self._read_frame()
         except WireError as error:
-            self._mailbox.lose(self.peer, f"broke off: {error}")
+            self._mailbox.lose(self.peer, f"invalid data: {error}")
         except (OSError, EOFError, UnpooledError) as error:  # an UnpooledError is known to the mailbox already
-            log.debug("what %s sends ended: %r", self.peer, error)
+            log.debug("reading from %s ended: %r", self.peer, error)
             self._mailbox.lose(self.peer, "the connection was lost")
         self._drain()
 
@@ -202,14 +202,14 @@ class Link:
             return self._inbox[:count]
 
     def _drain(self) -> None:
-        """Take what still comes: to close before that would take this party's last words away from the peer."""
+        """Read what still arrives: closing earlier could discard this party's last message at the peer."""
         with suppress(OSError):
             while self._connection.recv_into(self._inbox):
                 pass
 
 
 def _keep_alive(connection: socket.socket, timeout: float) -> None:
-    """Have the system find out within two thirds of the timeout that the peer's machine, or the way to it, is gone."""
+    """Let TCP keep-alive detect within two thirds of the timeout that the peer's machine or its network is gone."""
     pulse = int(max(1.0, min(20.0, timeout / 3)))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

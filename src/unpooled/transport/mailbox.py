@@ -1,9 +1,9 @@
-"""What has arrived at a party and waits to be taken: one queue per peer, and the news that a peer failed or finished.
+"""Received frames of a party: one queue per peer, and the news that a peer failed or finished.
 
-Every frame goes on the ledger as it arrives, whether or not anybody takes it. A queue that is full makes the one who
-delivers wait: that is the back-pressure. A frame up to the free size is let in while the queue holds less than its
-room. Of a larger one only the head is: it waits at the door until the party awaits that very message and allows the
-size. So a peer takes no more memory here than the party chose.
+Every frame is written to the ledger as it arrives, whether or not it is ever read. A full queue makes the sender wait
+(back-pressure). A frame up to the free size is accepted while the queue holds less than its room. Of a larger
+one only the head is: it waits at the door until the party expects exactly that message and allows the size. So a peer
+uses no more memory here than the party chose.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from unpooled.wire import Buffer, Disclosure, Header, disclosure_named, kind_of,
 
 ROOM_BYTES = 64 * 2**20
 FREE_BYTES = 16 * 2**20
-"""A frame up to this size is let in before anybody awaits it."""
+"""A frame up to this size is accepted before it is expected."""
 EARLY_BYTES = 2**20
-"""The same, and the room of a queue, until the plan is agreed on."""
+"""The same, and the room of a queue, until the plan is agreed."""
 SMALL_BYTES = 2**16
-"""A frame up to this size is not worth a look before it is there; one about the conversation itself is never larger."""
+"""A frame up to this size is read without a check; a control message is never larger."""
 _MOST_NEWS = 10_000
-"""How many messages about the conversation itself a peer may send; they are not held back, so they are counted."""
+"""How many control messages a peer may send; they are never held back, so they are counted."""
 TURN_SECONDS = 0.01
-"""How long a party waits for its turn, at most."""
+"""The longest that a party waits for its turn."""
 FRAME_BYTES = 1024
-"""What a queued frame takes in memory besides its content, about: a queue of tiny frames must fill up too."""
+"""About what a queued frame takes in memory besides its content: a queue of tiny frames must fill up too."""
 
 
 @dataclass(eq=False)
@@ -55,7 +55,7 @@ class Door:
 
 
 class Arrival(NamedTuple):
-    """What lies in a queue: a frame, or the head of one that waits at the door; `size` is that of the whole frame."""
+    """An item of a queue: a frame, or the head of one that waits at the door; `size` is that of the whole frame."""
 
     header: Header
     size: int
@@ -67,7 +67,7 @@ class Arrival(NamedTuple):
 
 
 Judge = Callable[[Header, int], None]
-"""Raises if the message with this header and size is not one that is awaited."""
+"""Raises if the message with this header and size is not an expected one."""
 
 
 class Mailbox:
@@ -107,7 +107,7 @@ class Mailbox:
         self._closed = False
 
     def agreed(self) -> None:
-        """The plan is agreed on with all: messages may be larger from now on."""
+        """The plan is agreed with all peers: messages may be larger from now on."""
         with self._changed:
             self._room, self._free = self._whole_room, FREE_BYTES
             for door in self._doors.values():
@@ -115,7 +115,7 @@ class Mailbox:
             self._changed.notify_all()
 
     def check_size(self, peer: str, head: Buffer, size: int) -> Header:
-        """Judge a frame by its head: a kind whose messages are short is refused if it is long."""
+        """Check a frame by its head: a long frame of a message type that is always short is refused."""
         with self._changed:
             self._refuse_if_closed()
             try:
@@ -125,13 +125,13 @@ class Mailbox:
             kind, fields = header.kind, largest_named(header.kind)
             most = SMALL_BYTES if kind in _NEWS else None if fields is None else header.start + fields
             if most is not None and size > max(most, SMALL_BYTES):
-                raise self._misbehaves(peer, f"announced a {kind} of {size} bytes, which never has more than {most}")
+                raise self._misbehaves(peer, f"announced a {kind} of {size} bytes; at most {most} are allowed")
             return header
 
     def knock(self, peer: str, head: Buffer, size: int) -> bool:
-        """Judge a frame before more than its head is taken in; a large one waits until this party awaits it.
+        """Check a frame before more than its head is read; a large one waits until this party expects it.
 
-        Whether it had to wait; PeerLost if this party has left.
+        Returns whether it had to wait; PeerLost if this party has left.
         """
         header = self.check_size(peer, head, size)
         with self._changed:
@@ -151,7 +151,7 @@ class Mailbox:
         return bool(self._doors)
 
     def arriving(self, peer: str) -> None:
-        """A part of a large frame has arrived: a peer that sends is at work."""
+        """A part of a large frame has arrived, so the peer is busy sending."""
         with self._changed:
             self._at_work[peer] = time.monotonic()
 
@@ -160,7 +160,7 @@ class Mailbox:
         with self._changed:
             self._refuse_if_closed()
             if self._heard[peer] >= _MOST_NEWS:
-                raise self._misbehaves(peer, f"sent more than {_MOST_NEWS} messages about the conversation itself")
+                raise self._misbehaves(peer, f"sent more than {_MOST_NEWS} control messages")
             header = self._received(peer, data)
             if header is None:
                 return
@@ -177,10 +177,10 @@ class Mailbox:
         halfway: Callable[[], None] | None = None,
         judge: Judge | None = None,
     ) -> Header:
-        """The next frame of a peer; raises the error that says why there is none, first of all any trouble.
+        """The next frame of a peer; raises the error that says why there is none, above all a known failure.
 
-        The timeout begins anew when the peer, or whom it waits for, says that it is at work. `halfway` is called once,
-        when half of it has passed since the wait began. What `judge` does not raise at is let in.
+        The timeout restarts when the peer, or the party that it waits for, sends a keep-alive. `halfway` is called
+        once, when half of it has passed since the wait began. `judge` raises if the frame is not accepted.
         """
         start, told = time.monotonic(), False
         arrived: Arrival | None = None
@@ -207,18 +207,18 @@ class Mailbox:
                 if halfway is not None:
                     halfway()
             elif now >= deadline:
-                raise self._silent(peer, f"{self.party} waited {timeout:g} s for {what} from {peer}, in vain")
+                raise self._silent(peer, f"{self.party} waited {timeout:g} s for {what} from {peer}: nothing arrived")
             else:
                 arrived = self._next(peer, what, deadline if told else start + timeout / 2)
 
     def take_goodbye(self, peer: str, timeout: float, halfway: Callable[[], None] | None = None) -> None:
-        """Wait for a peer's goodbye; a message of it that nobody took has no place in the protocol."""
+        """Wait for a peer's goodbye; any other message of it is unexpected."""
 
         def refuse(header: Header, size: int) -> None:  # noqa: ARG001
-            raise ProtocolError(f"{peer} sent {header.kind} (scope '{header.scope}'), which nobody asked for")
+            raise ProtocolError(f"{peer} sent an unexpected {header.kind} (scope '{header.scope}')")
 
         try:
-            self.take(peer, "its goodbye", timeout, halfway, refuse)
+            self.take(peer, "the goodbye", timeout, halfway, refuse)
         except PeerLost:
             with self._changed:
                 if peer not in self._finished or self._trouble is not None:
@@ -231,12 +231,12 @@ class Mailbox:
                 self._note_peer(PeerLost, peer, f"{peer}: {reason}")
 
     def check(self, doing: str = "was at work", *details: str) -> None:
-        """Raise if a peer is known to have failed; the error says what this party was doing."""
+        """Raise if a peer has failed; the error says what this party was doing."""
         if self._trouble is not None:
             raise self._trouble(f"while {self.party} {doing.format(*details)}")
 
     def take_turn(self) -> None:
-        """Where parties take turns, wait until it is this one's; nobody waits for one that is at work for long."""
+        """Where parties take turns, wait for this one's turn, but not for long."""
         if self._turn is not None and not self._has_turn:
             self._has_turn = self._turn.acquire(timeout=TURN_SECONDS)
 
@@ -246,7 +246,7 @@ class Mailbox:
             self._turn.release()
 
     def leave(self) -> None:
-        """Nobody takes anything any more: who waits to deliver something need not."""
+        """This party reads nothing more: whoever waits to deliver a frame need not."""
         with self._changed:
             self._left = True
             self._changed.notify_all()
@@ -273,7 +273,7 @@ class Mailbox:
         self._changed.notify_all()
 
     def _received(self, peer: str, data: Buffer) -> Header | None:
-        """Record a frame and read its beginning; None for what never reaches the queue: garbage, and news."""
+        """Record a frame and read its header; None for what never reaches the queue: garbage, and control messages."""
         try:
             header = read_header(data)
             kind, scope, disclosure = header.kind, header.scope, disclosure_named(header.kind)
@@ -289,7 +289,7 @@ class Mailbox:
         if header is None:
             return None
         if peer in self._finished and kind not in (kind_of(Abort), kind_of(Waiting), kind_of(Working)):
-            raise self._misbehaves(peer, f"sent {kind} after its goodbye")
+            raise self._misbehaves(peer, f"sent {kind} after its Goodbye")
         if kind not in _NEWS:
             self._waits_for.pop(peer, None)
             return header
@@ -297,7 +297,7 @@ class Mailbox:
         try:
             self._hear(peer, read_body(header, _NEWS[kind]))
         except WireError as error:
-            self._note_peer(PeerFailed, peer, f"{peer} sent a {kind} that cannot be read: {error}")
+            self._note_peer(PeerFailed, peer, f"{peer} sent an invalid {kind}: {error}")
         return None
 
     def _misbehaves(self, peer: str, what: str) -> ProtocolError:
@@ -320,7 +320,7 @@ class Mailbox:
                 self._queues[peer].put(None)
 
     def _taken(self, peer: str, arrival: Arrival) -> Arrival:
-        """Make room for as much as was taken out of a peer's queue."""
+        """Free the room that an item took in a peer's queue."""
         with self._changed:
             self._queued[peer] -= arrival.takes
             if self._waiting_for_room:
@@ -328,7 +328,7 @@ class Mailbox:
         return arrival
 
     def _next(self, peer: str, what: str, deadline: float) -> Arrival | None:
-        """Wait for the next thing in a peer's queue; None if it is no frame, or the deadline passes."""
+        """Wait for the next item in a peer's queue; None if it is not a frame, or the deadline passes."""
         if self._waiting_room:
             with self._changed:
                 self._waiting_room.enter(self.party, Wait(peer, what, lambda: self._has_news(peer)))
@@ -355,35 +355,35 @@ class Mailbox:
         self._waiting_for_room += 1
         try:
             if not self._changed.wait_for(over, timeout):
-                raise PeerSilent(f"{peer} waited {timeout:g} s for {self.party} to take a message, in vain", self.party)
+                raise PeerSilent(f"{peer} waited {timeout:g} s for {self.party} to read a message", self.party)
         finally:
             self._waiting_for_room -= 1
             if self._waiting_room:
                 self._waiting_room.leave(peer)
 
     def _silent(self, peer: str, text: str) -> PeerSilent:
-        """Blame the end of the chain: a peer that said that it waits itself is not the silent one."""
+        """Blame the end of the chain: a peer that is itself waiting is not the silent one."""
         with self._changed:
             chain = self._chain(peer)
             text += "".join(f"; {waiting} waits for {whom}" for waiting, whom in pairwise(chain))
             return PeerSilent(text, chain[-1])
 
     def patience(self, peer: str, timeout: float) -> Callable[[], None]:
-        """For who waits until a peer takes something: to be called now and then, and raises when it was long enough.
+        """A function to call while waiting for a peer to read a message; it raises when the timeout has passed.
 
-        As in `take`, the timeout begins anew when the peer is at work, and half-way through it the others are told.
+        As in `take`, keep-alives restart the timeout, and halfway through it the others are told.
         """
         start, told = time.monotonic(), False
 
         def look() -> None:
             nonlocal told
-            self.check("waited for {} to take a message", peer)
+            self.check("waited for {} to read a message", peer)
             now = time.monotonic()
             if not told and now >= start + timeout / 2:
                 told = True
                 self.tell_waiting(peer)
             if now > self._last_at_work(peer, start) + timeout:
-                raise self._silent(peer, f"{self.party} waited {timeout:g} s for {peer} to take a message, in vain")
+                raise self._silent(peer, f"{self.party} waited {timeout:g} s for {peer} to read a message")
 
         return look
 
@@ -392,7 +392,7 @@ class Mailbox:
             return max(since, *(self._at_work.get(party, since) for party in self._chain(peer)))
 
     def _chain(self, peer: str) -> list[str]:
-        """A peer, whom it waits for, whom that one waits for, and so on."""
+        """A peer, the party it waits for, the party that one waits for, and so on."""
         chain = [peer]
         while (whom := self._waits_for.get(chain[-1])) is not None and whom not in (self.party, *chain):
             chain.append(whom)
@@ -409,4 +409,4 @@ class Mailbox:
 
 
 _NEWS = {kind_of(kind): kind for kind in (Abort, Goodbye, Waiting, Working)}
-"""The messages that are not queued: they are heard at once, whatever lies before them."""
+"""The control messages that are not queued but handled at once."""

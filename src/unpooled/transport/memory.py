@@ -1,8 +1,8 @@
-"""Parties as threads of one process. Messages still go through bytes, and a deadlock is noticed when it begins.
+"""Parties as threads of one process. Messages are still encoded as bytes, and a deadlock is detected at once.
 
-Parties take turns: threads that all work in small steps get in one another's way, since numpy lets another one in at
-every call. Whoever waits for a message ends its turn. The others do not wait for a step that takes long, so that large
-steps still go on side by side.
+Parties take turns: threads that all work in small steps slow each other down, since numpy releases the interpreter at
+every call. A party that waits for a message ends its turn. The others do not wait long for a turn, so that long steps
+still run in parallel.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from unpooled.wire import Frame
 
 
 def mailboxes(ledgers: Mapping[str, Ledger], room: int = ROOM_BYTES) -> dict[str, Mailbox]:
-    """A mailbox for each party that has a ledger, all in one waiting room."""
+    """A mailbox for each party that has a ledger; together they detect deadlocks."""
     shared, turn = WaitingRoom(), threading.Lock()
     return {
         party: Mailbox(party, tuple(peer for peer in ledgers if peer != party), ledger, shared, room, turn)
@@ -27,7 +27,7 @@ def mailboxes(ledgers: Mapping[str, Ledger], room: int = ROOM_BYTES) -> dict[str
 
 
 class MemoryTransport:
-    """One party's end: it puts what it sends straight into the others' mailboxes."""
+    """One party's transport: it puts frames directly into the others' mailboxes."""
 
     networked = False
 
@@ -37,7 +37,7 @@ class MemoryTransport:
         self._timeout = timeout
 
     def open(self) -> None:
-        """Nothing to link up with: the others' mailboxes are there."""
+        """Nothing to connect: the others' mailboxes exist."""
         self.mailbox.take_turn()
 
     def send(self, peer: str, frame: Frame) -> None:
@@ -47,7 +47,7 @@ class MemoryTransport:
                 box.check_size(party, frame.head(), frame.size)
             box.deliver(party, frame.joined(), self._timeout)
         except PeerLost:
-            self.mailbox.check()  # what this party was told before says why the peer has left
+            self.mailbox.check()  # an earlier failure explains why the peer has left
             raise
 
     def can_send(self, peer: str) -> bool:  # noqa: ARG002

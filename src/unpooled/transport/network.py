@@ -1,7 +1,7 @@
-"""Parties on machines of their own: TLS 1.3 over TCP, one connection per pair, and either side may dial.
+"""Parties on different machines: TLS 1.3 over TCP, one connection per pair, and either side may dial.
 
 A party's identity is that of its certificate, never what a message says, and both sides check it in full before the
-first message. A connection that is lost ends the run: it is resumed, not dialled again.
+first message. A lost connection ends the run: the run is resumed, the connection is not dialled again.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _DESCRIPTORS = 4096
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where this party listens (None: it only dials) and whom it dials where; everybody else dials this party."""
+    """Where this party listens (None: it only dials), and the peers it dials; all others dial this party."""
 
     listen: str | None
     dial: Mapping[str, str]
 
 
 class _NotYetError(Exception):
-    """A call that did not lead to a link, but may when it is tried again."""
+    """A failed attempt to connect that is worth trying again."""
 
 
 class NetworkTransport:
@@ -65,7 +65,7 @@ class NetworkTransport:
         self._doorway: Doorway | None = None
 
     def open(self) -> None:
-        """Link up with every peer, whoever starts first; raises if that takes longer than the timeout."""
+        """Connect with every peer, whoever starts first; raises if that takes longer than the timeout."""
         _raise_limit_of_descriptors()
         deadline = time.monotonic() + self._timeout
         expected = {peer for peer in self._links if peer not in self._addresses.dial}
@@ -82,7 +82,7 @@ class NetworkTransport:
                 raise PeerLost(waited + (self._doorway.refusals.hint() if self._doorway else ""), missing[0])
 
     def _missing(self) -> list[str]:
-        """Who is not linked yet; if anybody is missing, after a moment's wait for that to change."""
+        """Peers that are not connected yet, after a moment's wait if there are any."""
         with self._changed:
             if len(self._linked) < len(self._links):
                 self._changed.wait(min(_LOOK_SECONDS, self._timeout))
@@ -95,7 +95,7 @@ class NetworkTransport:
         return self._links[peer].can_send()
 
     def close(self) -> None:
-        """End every link after what was sent, and leave nothing running."""
+        """Close every link after everything was sent, and stop all threads."""
         until = time.monotonic() + _GRACE_SECONDS
         if self._doorway:
             self._doorway.close()
@@ -119,14 +119,14 @@ class NetworkTransport:
         try:
             listener = _listener(*_host_and_port(address))
         except (OSError, UnicodeError, OverflowError) as error:
-            raise PlanError(f"{self.mailbox.party} cannot listen on {address}: is it in use? ({error})") from None
+            raise PlanError(f"{self.mailbox.party} cannot listen on {address}; perhaps it is in use: {error}") from None
 
         def admit(certificate: bytes) -> str:
             peer = check_peer(self._identity, certificate)
             if peer not in expected:
-                raise CertificateError(f"{peer} is not a party that {self.mailbox.party} waits for in this plan")
+                raise CertificateError(f"{peer} is not a party of this plan that connects to {self.mailbox.party}")
             if peer in self._linked:
-                raise CertificateError(f"{peer} is connected already")
+                raise CertificateError(f"{peer} is already connected")
             return peer
 
         def complete() -> bool:
@@ -150,7 +150,7 @@ class NetworkTransport:
                 text = str(reason)
             self.mailbox.check("was connecting with {}", peer)
             if time.monotonic() > deadline:
-                # the last call may have had no time to learn anything
+                # the last attempt may have been too short to learn the reason
                 raise PeerLost(f"{peer} at {address} could not be reached: {told or text}", peer)
             if text != told:
                 log.info("%s waits for %s: %s", self.mailbox.party, peer, text)
@@ -174,11 +174,9 @@ class NetworkTransport:
         try:
             return socket.create_connection(_host_and_port(address), seconds)
         except ConnectionRefusedError:
-            text = f"nobody listens at {address}; has {peer} started, and is the address right?"
+            text = f"nobody listens at {address}; check that {peer} has started, and the address"
         except TimeoutError:
-            text = (
-                f"no answer from {address} within {seconds:.2g} s; is the address right, and does a firewall allow it?"
-            )
+            text = f"no answer from {address} within {seconds:.2g} s; check the address and the firewalls"
         except (OSError, UnicodeError, OverflowError) as error:
             text = f"{address} cannot be reached: {error}"
         raise _NotYetError(text)
@@ -191,15 +189,15 @@ class NetworkTransport:
             while not secured.shake_hands():
                 connection.sendall(secured.to_send())
                 if not self._more(peer, connection, secured, until):
-                    raise _NotYetError(f"something answers at {address}, but not with TLS: no word from it")
+                    raise _NotYetError(f"something at {address} accepts connections, but does not answer with TLS")
         except ssl.SSLError as error:
             with suppress(OSError):
-                connection.sendall(secured.to_send())  # says why, in the words of TLS
+                connection.sendall(secured.to_send())  # a TLS alert that says why
             if fault := own_refusal(error, self.mailbox.party):
                 raise self._cannot(peer, f"the certificate shown by {peer} at {address} {fault}") from None
             raise self._refused(peer, address, error) from None
         except (OSError, EOFError) as error:
-            raise _NotYetError(f"something answers at {address}, but not with TLS: {error or 'it hung up'}") from None
+            raise _NotYetError(f"something at {address} answers, but not with TLS: {error or 'it hung up'}") from None
 
     def _exchange_verdicts(
         self, peer: str, address: str, connection: socket.socket, secured: Secured, deadline: float
@@ -219,13 +217,13 @@ class NetworkTransport:
         except ssl.SSLError as error:
             raise self._refused(peer, address, error) from None
         except (OSError, EOFError, WireError) as error:
-            text = f"{peer} at {address} hung up before it had let {self.mailbox.party} in"
+            text = f"{peer} at {address} hung up before it accepted {self.mailbox.party}"
             raise _NotYetError(f"{text}: {error}" if str(error) else text) from None
         if refusal:
             raise CertificateError(f"{peer} refused the connection: {refusal}")
 
     def _more(self, peer: str, connection: socket.socket, secured: Secured, until: float) -> bool:
-        """Take in what the peer says next; False if it says nothing in time."""
+        """Read what the peer sends next; False if it sends nothing in time."""
         while (left := until - time.monotonic()) > 0:
             self.mailbox.check("was connecting with {}", peer)
             connection.settimeout(min(left, _LOOK_SECONDS))
@@ -245,7 +243,7 @@ class NetworkTransport:
             return self._cannot(
                 peer, f"{peer} at {address} refused {self.mailbox.party}'s certificate: {fault}; {advice}"
             )
-        return _NotYetError(f"something answers at {address}, but not with TLS 1.3: {error}")
+        return _NotYetError(f"something at {address} answers, but not with TLS 1.3: {error}")
 
     def _cannot(self, peer: str, text: str) -> CertificateError:
         return CertificateError(f"{self.mailbox.party} cannot connect with {peer}: {text}")
@@ -257,7 +255,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    """Listen at an address of either family; a name that stands for both is taken as the older one."""
+    """Listen at an IPv4 or IPv6 address; a name that has both is used as IPv4."""
     families = {family for family, *_ in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
     if socket.AF_INET in families:
         return socket.create_server((host, port), backlog=BACKLOG)
@@ -266,7 +264,7 @@ def _listener(host: str, port: int) -> socket.socket:
 
 
 def _raise_limit_of_descriptors() -> None:
-    """Let this process open more files than the usual 1024, where that is allowed."""
+    """Let this process open more than the usual 1024 files, if allowed."""
     if resource is not None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)

@@ -1,4 +1,4 @@
-"""Checking keys and certificates: a party is who its certificate says it is, for as long as the certificate holds.
+"""Checking keys and certificates: a party is who its valid certificate says it is.
 
 A party's folder holds `key.pem`, `certificate.pem`, `authority.pem` and, if the authority has given one, the revocation
 list `revoked.pem`. Making them is the work of `certificates.py`.
@@ -42,7 +42,7 @@ Extension = TypeVar("Extension", bound=x509.ExtensionType)
 
 @dataclass(frozen=True)
 class Identity:
-    """What a party proves its name with, and what it checks others against."""
+    """A party's own key and certificate, and what it checks others' against."""
 
     party: str
     folder: Path
@@ -53,7 +53,7 @@ class Identity:
 
 
 def load_identity(folder: Path, party: str) -> Identity:
-    """Read a party's folder, and refuse it if anything in it would not stand up to the checks of its peers."""
+    """Read a party's folder, and refuse it if its peers would refuse the certificate."""
     try:
         return _load_identity(folder, party)
     except CertificateError as error:
@@ -75,16 +75,14 @@ def _load_identity(folder: Path, party: str) -> Identity:
     )
     check_peer(identity, identity.certificate_pem, expected=party)
     if key.public_key() != certificate.public_key():
-        raise CertificateError(
-            f"{CERTIFICATE_FILE} is not for the key in {KEY_FILE}; have this folder's request signed"
-        )
+        raise CertificateError(f"{CERTIFICATE_FILE} does not match {KEY_FILE}; have this folder's request signed")
     return identity
 
 
 def check_peer(
     identity: Identity, certificate_pem: bytes, expected: str | None = None, now: datetime | None = None
 ) -> str:
-    """Return the party that a certificate belongs to, after checking that it holds and is the expected party's."""
+    """Return the party that a certificate belongs to, after checking that it is valid and the expected party's."""
     now = now or datetime.now(UTC)
     shown_by = expected or "the peer"
     try:
@@ -105,21 +103,19 @@ def check_peer(
     check_dates(described, certificate, now)
     usage = _extension(certificate, x509.ExtendedKeyUsage) or ()
     if not {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH} <= set(usage):
-        raise CertificateError(f"{described} is not made for both calling and being called, as unpooled's are")
+        raise CertificateError(f"{described} must allow calling and being called (TLS client and server)")
     if identity.revoked is not None:
         _check_not_revoked(described, certificate, identity.revoked, now)
     return party
 
 
 def check_dates(described: str, certificate: x509.Certificate, now: datetime) -> None:
-    """Refuse a certificate before its time and after it."""
+    """Refuse a certificate that is not yet valid or has expired."""
     if now > certificate.not_valid_after_utc:
         raise CertificateError(f"{described} expired on {moment(certificate.not_valid_after_utc)}; a new one is needed")
     if now < certificate.not_valid_before_utc:
         begins = moment(certificate.not_valid_before_utc)
-        raise CertificateError(
-            f"{described} is valid only from {begins}; here it is {moment(now)}, is the clock right?"
-        )
+        raise CertificateError(f"{described} is valid only from {begins}; here it is {moment(now)}: check the clock")
 
 
 def _check_not_revoked(
@@ -134,26 +130,26 @@ def _check_not_revoked(
 
 
 def check_party_name(name: str) -> str:
-    """Return the name if a party may be called so."""
+    """Return the name if it is a valid party name."""
     if not PARTY_NAME.fullmatch(name):
         raise CertificateError(
-            f"{name[:40]!r} cannot be a party's name: it takes a small letter, then small letters, digits or hyphens, "
-            "32 characters at most"
+            f"{name[:40]!r} is not a valid party name: use a small letter, then small letters, digits or hyphens, at "
+            "most 32 characters"
         )
     return name
 
 
 def name_in(certificate: x509.Certificate) -> str:
-    """Return the one name that a certificate gives, whoever signed it."""
+    """Return the one name in a certificate, whoever signed it."""
     name = check_party_name(common_name(certificate.subject))
     alternative_names = _extension(certificate, x509.SubjectAlternativeName) or ()
     if list(alternative_names) != [x509.DNSName(name)]:
-        raise CertificateError(f"{name}'s certificate must give that name, and no other, as its alternative (DNS) name")
+        raise CertificateError(f"{name}'s certificate must have that name as its only alternative (DNS) name")
     return name
 
 
 def common_name(subject: x509.Name) -> str:
-    """Return the common name of a subject that consists of nothing else, otherwise an empty text."""
+    """Return the common name of a subject that has nothing else, otherwise an empty text."""
     match list(subject):
         case [x509.NameAttribute(oid=NameOID.COMMON_NAME, value=str(name))]:
             return name
@@ -161,7 +157,7 @@ def common_name(subject: x509.Name) -> str:
 
 
 def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    """Tell whether the authority itself signed the certificate, with nobody in between."""
+    """Whether the authority itself signed the certificate, without an intermediate."""
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
@@ -177,13 +173,13 @@ def _extension(certificate: x509.Certificate, kind: type[Extension]) -> Extensio
 
 
 def read_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    """Read a private key that nobody but its owner can read."""
+    """Read a private key that only its owner can read."""
     wanted = "a P-256 private key without a password"
     key = read_pem(path, lambda content: load_pem_private_key(content, password=None), wanted)
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise CertificateError(f"{path} is not {wanted}")
     if os.name != "nt" and stat.S_IMODE(path.stat().st_mode) & 0o077:
-        raise CertificateError(f"{path} is open to others than its owner; type: chmod 600 {path}")
+        raise CertificateError(f"{path} can be read by others; run: chmod 600 {path}")
     return key
 
 
@@ -233,12 +229,12 @@ def read_pem(path: Path, parse: Callable[[bytes], Parsed], wanted: str) -> Parse
 
 
 def require_p256(public_key: object, described: str) -> ec.EllipticCurvePublicKey:
-    """Return the key if it is of the one kind in use here."""
+    """Return the key if it is a P-256 key."""
     if isinstance(public_key, ec.EllipticCurvePublicKey) and isinstance(public_key.curve, ec.SECP256R1):
         return public_key
     raise CertificateError(f"{described} is not a P-256 key; `unpooled certs request` makes one")
 
 
 def moment(when: datetime) -> str:
-    """Write a moment for people, in UTC."""
+    """A moment as text, in UTC."""
     return f"{when:%Y-%m-%d %H:%M} UTC"

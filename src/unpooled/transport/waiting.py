@@ -1,4 +1,4 @@
-"""Who waits for whom. Parties that wait in one room notice at once when they wait in a circle."""
+"""Who waits for whom, to detect deadlocks at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unpooled.errors import Deadlock
 
 @dataclass(frozen=True)
 class Wait:
-    """Whom somebody waits for, what for, and how to see that the wait is over."""
+    """Whom a party waits for, what for, and whether the wait is over."""
 
     whom: str
     what: str
@@ -19,14 +19,14 @@ class Wait:
 
 
 class WaitingRoom:
-    """A lock, and who waits for whom under it. Mailboxes that share one notice when they wait in a circle."""
+    """A lock, and who waits for whom under it. Mailboxes that share one detect deadlocks."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self._waits: dict[str, Wait] = {}
 
     def enter(self, who: str, wait: Wait) -> None:
-        """Note, holding the lock, that somebody waits; Deadlock if those waited for wait for `who`."""
+        """Note, holding the lock, that a party waits; Deadlock if it waits in a circle."""
         self._waits[who] = wait
         if wait.over():
             return

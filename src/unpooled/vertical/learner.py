@@ -115,7 +115,7 @@ class Audit:
     check: Callable[[Any, Audited], Check]
 
 
-def _accept(_setup: Setup, _parameters: Any) -> None:
+def _accept(_setup: Setup, _parameters: Any, _bags: bool, _weighted: bool) -> None:
     pass
 
 
@@ -170,8 +170,11 @@ class Learner:
     """What a party's result tells of its own part."""
 
     scores_in_fit: Callable[[Any], bool] = lambda _: False
-    check: Callable[[Setup, Any], None] = _accept
-    """Refuse, with a PlanError, parameters that the parties or the engine of a plan cannot do justice to."""
+    check: Callable[[Setup, Any, bool, bool], None] = _accept
+    """Refuse, with a PlanError, parameters that the parties or the engine of a plan do not support.
+
+    The first bool says that models are fitted to bags of the rows, the second that rows have weights.
+    """
     takes_missing: bool = True
     """Whether columns may have missing values."""
     needs_columns: bool = False

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
-from unpooled.checkpoint import Notebook, Page, naming
+from unpooled import atomic
+from unpooled.checkpoint import Notebook, Page
 from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.secure.engine import limit_bits
 from unpooled.secure.query_count import Asked
@@ -98,7 +99,7 @@ class Checkpoint:
             raise InputError("the checkpoint does not go back far enough to resume the run: begin a new one")
         for folder in self._folder.glob(f"{_PAGES}*"):
             if int(folder.name.removeprefix(_PAGES)) not in (groups - 1, groups):
-                with naming(folder, "removed"):
+                with atomic.naming(folder, "removed"):
                     shutil.rmtree(folder)
         self.groups.keep_first(groups)
         self.notebook(groups).keep_first(pages)

@@ -8,7 +8,7 @@ import pytest
 
 from unpooled.errors import ProtocolError
 from unpooled.run.progress import Progress, nested
-from unpooled.secure.engine import HowFar
+from unpooled.secure.engine import HowFar, follow
 from unpooled.session import Session
 
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True, "estimate": False}
@@ -61,25 +61,41 @@ def test_the_share_that_is_done_only_rises(seeking: Any, told: Told, settings: d
         assert shares == sorted(shares), party
         assert {each.step for each in shown} == {"find"}, party
         assert 0.5 < shares[-1] <= 1
+    if settings:
+        totals = {total for where, _, total in of_learning(told, "shop") if where != "find"}
+        assert totals == {3}, "epochs, not batches: it does not depend on the rows"
 
 
-def test_what_is_told_of_a_linear_model_does_not_depend_on_the_rows(seeking: Any, told: Told) -> None:
-    seeking.run(seeking.plan(**LINEAR))
-    assert {total for where, _, total in of_learning(told, "shop") if where != "find"} == {3}, "epochs, not batches"
+class Shown:
+    """A session that only shows what it follows."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, int, int]] = []
+
+    def follow(self, where: str, done: int, total: int) -> None:
+        self.seen.append((where, done, total))
 
 
 @pytest.mark.parametrize(("done", "total"), [(-1, 3), (4, 3), (1, 2**31), (2**1100, 2**1100)])
-def test_numbers_that_cannot_be_are_refused(
-    seeking: Any, monkeypatch: pytest.MonkeyPatch, done: int, total: int
-) -> None:
+def test_numbers_that_cannot_be_are_refused(done: int, total: int) -> None:
+    shown: Any = Shown()
+    follow(shown, "bank", HowFar("find", 3, 3))
+    with pytest.raises(ProtocolError, match=r"bank .*HowFar"):
+        follow(shown, "bank", HowFar("find", done, total))
+    assert shown.seen == [("find", 3, 3)]
+
+
+@pytest.mark.parametrize("party", ["shop", "coordinator"])
+def test_who_waits_refuses_them(seeking: Any, monkeypatch: pytest.MonkeyPatch, party: str) -> None:
     send = Session.send
 
     def lying(self: Session, peer: str, message: object) -> None:
-        send(self, peer, HowFar("find", done, total) if isinstance(message, HowFar) else message)
+        lies = isinstance(message, HowFar) and peer == party
+        send(self, peer, HowFar("find", 4, 3) if lies else message)
 
     monkeypatch.setattr(Session, "send", lying)
-    with pytest.raises(ProtocolError, match="bank sent HowFar with numbers that cannot be"):
-        seeking.run(seeking.plan())
+    with pytest.raises(ProtocolError, match=r"bank .*HowFar"):
+        seeking.run(seeking.plan(estimate=False))
 
 
 def test_what_a_peer_calls_its_steps_is_fit_to_be_shown(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +51,6 @@ def sent(outcome: Outcome[Any], party: str) -> int:
 
 
 WAYS: dict[str, dict[str, Any]] = {
-    "two passive parties": {"passive": ("telco", "railway"), "model": TREES},
     "three passive parties": {"passive": ("telco", "railway", "gym"), "model": TREES},
     "one without columns": {"passive": ("telco", "railway"), "without": "telco", "model": TREES},
     "none with columns": {"without": "telco", "model": TREES},
@@ -70,13 +71,10 @@ def test_whoever_was_stopped_the_list_is_the_same(begin: Callable[..., Any], way
     assert run.found == whole.found
 
 
-@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
-def test_weights_that_nobody_saw_give_the_same_list_but_for_the_last_digits(
-    begin: Callable[..., Any], share: float
-) -> None:
+def test_weights_that_nobody_saw_give_the_same_list_but_for_the_last_digits(begin: Callable[..., Any]) -> None:
     settings: dict[str, Any] = {"model": LINEAR | {"reveal": "final", "show_weights": True}, "top": 20}
     whole, run = begin("whole", **settings), begin("run", **settings)
-    run.stop("bank", int(share * sent(whole.go(), "bank")))
+    run.stop("bank", int(0.7 * sent(whole.go(), "bank")))
     run.go()
     one, other = (pl.read_csv(each.root / "shop" / "reliable.csv") for each in (whole, run))
     assert one["id"].to_list() == other["id"].to_list()
@@ -96,40 +94,41 @@ def test_a_party_without_columns_takes_nobody_back_to_the_beginning_of_a_group(b
 # After a power cut
 
 
-@pytest.mark.parametrize("party", ["telco", "bank"])
-@pytest.mark.parametrize("torn", ["groups", "trees", "both"])
-def test_a_torn_last_page_is_as_if_it_had_not_been_written(begin: Callable[..., Any], party: str, torn: str) -> None:
-    whole, run = (begin(name, model=TREES, engine="plain") for name in ("whole", "run"))
+def test_a_torn_last_page_is_as_if_it_had_not_been_written(begin: Callable[..., Any]) -> None:
+    whole, stopped = (begin(name, model=TREES, engine="plain") for name in ("whole", "stopped"))
     whole.go()
-    run.stop("bank", 2 * TREES["trees"] * 2 + 5, kind=Level)  # two groups are whole, and two pages of the third
-    home = run.root / party / CHECKPOINT
-    assert [len(list((home / name).iterdir())) for name in ("groups", "pages-2")] == [2, 2]
-    for name in {"groups": ["groups"], "trees": ["pages-2"], "both": ["groups", "pages-2"]}[torn]:
-        page = home / name / "page-00001.npz"
-        page.write_bytes(page.read_bytes()[: page.stat().st_size // 2])
-    run.go()
-    assert run.found == whole.found
+    stopped.stop("bank", 2 * TREES["trees"] * 2 + 5, kind=Level)  # two groups are whole, and two pages of the third
+    for party, torn in (("telco", ["groups"]), ("telco", ["pages-2"]), ("bank", ["groups", "pages-2"])):
+        run = replace(stopped, root=stopped.root.with_name("-".join([party, *torn])))
+        shutil.copytree(stopped.root, run.root)
+        home = run.root / party / CHECKPOINT
+        assert [len(list((home / name).iterdir())) for name in ("groups", "pages-2")] == [2, 2]
+        for name in torn:
+            page = home / name / "page-00001.npz"
+            page.write_bytes(page.read_bytes()[: page.stat().st_size // 2])
+        run.go()
+        assert run.found == whole.found, (party, torn)
 
 
 # Not for ever
 
 
-def test_an_honest_run_is_interrupted_ten_times(begin: Callable[..., Any]) -> None:
+def test_an_honest_run_is_interrupted_again_and_again(begin: Callable[..., Any]) -> None:
     settings: dict[str, Any] = {"model": {"trees": 5, "depth": 2}, "engine": "plain"}
     whole, run = begin("whole", **settings), begin("run", **settings)
     questions = whole.go().results["telco"]["questions"]
-    for _ in range(10):
+    for _ in range(4):
         run.stop("bank", 3, kind=Level)  # one group of trees further, and half a group in vain
     again = run.go().results["telco"]["questions"]
     assert run.found == whole.found
     assert again == run.asked()["answered"][""] > questions, "what was asked in vain counts"
 
 
-def test_linear_models_are_interrupted_ten_times(begin: Callable[..., Any]) -> None:
+def test_linear_models_are_interrupted_again_and_again(begin: Callable[..., Any]) -> None:
     settings: dict[str, Any] = {"model": LINEAR, "engine": "plain", "estimate": False}
     whole, run = begin("whole", **settings), begin("run", **settings)
     messages = sent(whole.go(), "bank")
-    for _ in range(10):
+    for _ in range(3):
         run.stop("bank", messages // 2)
     run.go()
     assert run.found == whole.found
@@ -145,7 +144,7 @@ def test_no_more_models_are_begun_than_interruptions_explain(
     for begun in (2, 4, 6, 8):
         run.stop("bank", 0, kind=kind)
         assert run.asked()["begun"] == begun
-    with pytest.raises(RefusedError, match="telco begins at most 8 models in a run, however often that is resumed"):
+    with pytest.raises(RefusedError, match=r"telco .*\b8 models"):
         run.go()
     assert run.asked()["begun"] == 8
 
@@ -157,9 +156,7 @@ def test_an_active_party_that_asks_for_more_gets_nothing_by_resuming(begin: Call
     run.banks_plan = begin("other", model=TREES | {"lockstep": 2, "depth": 5, "min_rows": 2}, **settings).plan
     planned, kept = 4 * 3 * 2 * 2, []  # models, trees, nodes, sums
     for _ in range(3):
-        with pytest.raises(
-            RefusedError, match=r"telco (shows no more nodes|opens no more splits) than trees of the plan"
-        ):
+        with pytest.raises(RefusedError, match=r"telco .*(nodes|splits)"):
             run.go()
         kept.append(run.asked())
     assert kept[-1]["answered"][""] <= planned
@@ -177,7 +174,7 @@ def test_bits_and_splits_are_counted_over_interruptions(begin: Callable[..., Any
     most = found["splits"] if limit == "maximum_splits" else found["bits"] / found["common"]
     run.privates = {"telco": {"policy": {limit: most}}}
     run.stop("bank", 0, kind=Grown)  # all that the first group asked was answered in vain
-    with pytest.raises(RefusedError, match=r"telco (answers|opens) at most \d+ (bits|splits)"):
+    with pytest.raises(RefusedError, match=r"telco .*(bits|splits)"):
         run.go()
 
 
@@ -188,6 +185,6 @@ def test_a_partys_own_limit_holds_however_often_a_run_is_resumed(begin: Callable
     enough.privates = run.privates = {"telco": {"policy": {"maximum_questions": limit}}}
     enough.go()
     run.stop("bank", 3, kind=Level)
-    with pytest.raises(RefusedError, match=f"telco answers at most {limit} columns about the same"):
+    with pytest.raises(RefusedError, match=rf"telco .*\b{limit} columns"):
         run.go()
     assert run.asked()["answered"][""] <= limit

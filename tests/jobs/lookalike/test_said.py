@@ -13,16 +13,19 @@ from typer.testing import CliRunner
 from unpooled import control
 from unpooled.cli import app
 from unpooled.errors import PlanError, RefusedError
+from unpooled.jobs.checks import check_fits, check_policy
 from unpooled.jobs.example_job import example_job
-from unpooled.jobs.kinds import check_policy, outline_of
+from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.lookalike.list_files import Lookalikes
-from unpooled.jobs.private import Consent, Policy, Private, check_fits
+from unpooled.jobs.private import Consent, Policy, Private
 from unpooled.ledger import Record, reconcile_all
 from unpooled.transport.memory import MemoryTransport
-from unpooled.wire import Frame, kind_of
+from unpooled.wire import Frame, disclosure_of, kind_of
 
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
 LINEAR = {"learner": "linear", "epochs": 2, "insecure_batch": True}
+SMALL_KEY = {"psi": "blind-rsa", "key_bits": 1024, "insecure": True}
+FINDS = {"estimate": False}
 ONE_BAG = {"method": {"name": "bagging", "bags": 1}, "estimate": False, "top": 5}
 FIVE = ("shop", "telco", "bank", "railway", "coordinator")
 
@@ -36,12 +39,15 @@ def said(ledgers: Mapping[str, Record]) -> set[tuple[str, str, str]]:
 
 CASES = [
     pytest.param({}, {}, id="shares"),
-    pytest.param({"parties": FIVE}, {}, id="shares, two that lend columns"),
-    pytest.param({}, {"hide_bags": False}, id="shares, open bags"),
-    pytest.param({}, {"hide_nodes": True}, id="shares, hidden nodes"),
+    pytest.param({"parties": FIVE} | FINDS, {}, id="shares, two that lend columns"),
+    pytest.param(FINDS, {"hide_bags": False}, id="shares, open bags"),
+    pytest.param(FINDS, {"hide_nodes": True}, id="shares, hidden nodes"),
     pytest.param({"method": {"name": "two-step", "folds": 2}}, {"learner": "rf"}, id="shares, two steps, forest"),
-    pytest.param({"psi": "blind-rsa"}, {}, id="shares, blind signatures"),
+    pytest.param(SMALL_KEY | FINDS, {}, id="shares, blind signatures"),
     pytest.param({"method": {"name": "naive", "folds": 2}}, LINEAR, id="shares, linear"),
+    pytest.param({"parties": FIVE} | ONE_BAG, LINEAR, id="shares, linear, two that lend columns"),
+    pytest.param({"parties": FIVE} | ONE_BAG, LINEAR | {"reveal": "final"}, id="shares, linear, weights in shares"),
+    pytest.param({"parties": FIVE, "engine": "plain"} | ONE_BAG, LINEAR, id="plain, linear, two that lend columns"),
     pytest.param(PAILLIER | ONE_BAG, {}, id="paillier"),
     pytest.param({"engine": "plain"}, {}, id="plain"),
 ]
@@ -77,6 +83,13 @@ def test_everything_is_said_in_a_scope_of_its_step(seeking: Any) -> None:
         "iteration 1 of 2, trees of 2 bags",
         "iteration 2 of 2, trees of 2 bags",
     }
+    sent = [
+        (party, entry.peer, entry.scope)
+        for party, record in ledgers.items()
+        for entry in record.entries
+        if entry.way == "sent" and entry.kind == kind_of(Lookalikes)
+    ]
+    assert sent == [("bank", "shop", "deliver")], "the list is one message to one party"
 
 
 # Who hears of the list
@@ -96,7 +109,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[bytes]]:
     return heard
 
 
-@pytest.mark.parametrize("settings", [{}, {"psi": "blind-rsa"}, PAILLIER | ONE_BAG], ids=["ecdh", "rsa", "paillier"])
+@pytest.mark.parametrize("settings", [FINDS, SMALL_KEY | ONE_BAG, PAILLIER | ONE_BAG], ids=["ecdh", "rsa", "paillier"])
 def test_nobody_but_the_seeker_hears_of_the_list(
     seeking: Any, heard: dict[str, list[bytes]], settings: dict[str, Any]
 ) -> None:
@@ -114,25 +127,14 @@ def test_nobody_but_the_seeker_hears_of_the_list(
         assert holding <= {"aligned.csv"}, "a party's own ids, all of those in common"
 
 
-def test_the_list_is_one_message_to_one_party(seeking: Any) -> None:
-    ledgers = seeking.run(seeking.plan()).ledgers
-    sent = [
-        (party, entry.peer, entry.scope)
-        for party, record in ledgers.items()
-        for entry in record.entries
-        if entry.way == "sent" and entry.kind == kind_of(Lookalikes)
-    ]
-    assert sent == [("bank", "shop", "deliver")]
-
-
-@pytest.mark.parametrize("party", ["telco", "coordinator"])
-def test_what_others_receive_does_not_depend_on_how_long_the_list_is(seeking: Any, party: str) -> None:
-    views = []
+def test_what_others_receive_does_not_depend_on_how_long_the_list_is(seeking: Any) -> None:
+    others, views = ("telco", "coordinator"), []
     for name, top in (("short", 1), ("long", 150)):
-        entries = seeking.run(seeking.plan(**ONE_BAG | {"top": top}), name).ledgers[party].entries
-        views.append(sorted((e.peer, e.kind, e.scope, e.bytes) for e in entries if e.way == "received"))
+        ledgers = seeking.run(seeking.plan(**ONE_BAG | {"top": top}), name).ledgers
+        received = {party: [e for e in ledgers[party].entries if e.way == "received"] for party in others}
+        views.append({p: sorted((e.peer, e.kind, e.scope, e.bytes) for e in received[p]) for p in others})
         assert len(seeking.reliable(name)) == top
-        assert "listed" not in (seeking.root / name / party / "result.json").read_text()
+        assert not [p for p in others if "listed" in (seeking.root / name / p / "result.json").read_text()]
     assert views[0] == views[1]
 
 
@@ -142,7 +144,7 @@ def test_what_others_receive_does_not_depend_on_how_long_the_list_is(seeking: An
 @pytest.mark.parametrize(("party", "key"), [("shop", "positives"), ("telco", "found"), ("bank", "found")])
 def test_without_consent_nothing_starts(seeking: Any, party: str, key: str) -> None:
     other = {"positives": "found", "found": "positives"}[key]
-    with pytest.raises(PlanError, match=rf"^{party}: consent\.{key}: \w+ learns .*{party}.*agree to that"):
+    with pytest.raises(PlanError, match=rf"^{party}: consent\.{key}: "):
         seeking.run(seeking.plan(), **{party: {"consent": {other: True}}})
     assert not list(seeking.root.rglob("ledger.jsonl"))
 
@@ -176,17 +178,17 @@ def test_policies_go_by_what_the_plan_needs(
 ) -> None:
     plan, policy = seeking.plan(model=model), Policy(never_send=(kind,))
     if refused:
-        with pytest.raises(RefusedError, match=f"{party} never sends {kind} .*this job needs it"):
+        with pytest.raises(RefusedError, match=f"{party} .*{kind}"):
             check_policy(plan, party, policy)
     else:
         check_policy(plan, party, policy)
 
 
 def test_a_party_stops_at_the_questions_it_answers(seeking: Any) -> None:
-    plan = seeking.plan()
+    plan = seeking.plan(engine="plain")
     asked = seeking.run(plan).results["telco"]["questions"]
     seeking.run(plan, "enough", telco={"policy": {"maximum_questions": asked}})
-    with pytest.raises(RefusedError, match=rf"telco answers at most {asked - 1} columns about the same 240 rows"):
+    with pytest.raises(RefusedError, match=rf"telco .*\b{asked - 1} columns"):
         seeking.run(plan, "refused", telco={"policy": {"maximum_questions": asked - 1}})
     assert not list((seeking.root / "refused").rglob("reliable.csv"))
 
@@ -208,7 +210,7 @@ def test_the_dry_run_shows_what_will_be_disclosed(tmp_path: Path) -> None:
     exchanges = json.loads(run.invoke(app, ["run", job, "--dry-run", "--json"]).stdout)["exchanges"]
     (told,) = [one for one in exchanges if one["kind"] == "Lookalikes"]
     assert (told["sender"], told["receiver"]) == ("bank", "shop")
-    assert "the ids of the look-alikes" in told["discloses"]
+    assert told["discloses"] == disclosure_of(Lookalikes).what
     (tmp_path / "job.toml").write_text((tmp_path / "job.toml").read_text().replace("found = true", "found = false", 1))
     refused = run.invoke(app, ["run", job, "--dry-run"])
     assert refused.exit_code != 0

@@ -38,7 +38,7 @@ def test_every_learner_learns_every_task_as_from_pooled_data(learning: Any, lear
     assert judged.get("auc", judged.get("macro_auc", judged.get("r2", 0) + 0.4)) > 0.6
 
 
-@pytest.mark.parametrize("target", TASKS)
+@pytest.mark.parametrize("target", ["group", "amount"])
 def test_every_engine_gives_the_same_model(learning: Any, target: str) -> None:
     engines = {"shares": {}, "triples": {"count_rows": False}, "plain": {"engine": "plain"}, "paillier": PAILLIER}
     for name, settings in engines.items():
@@ -104,7 +104,7 @@ def test_options_do_not_change_that(learning: Any, settings: dict[str, Any], tar
 
 @pytest.mark.parametrize("settings", [{}, PAILLIER, {"engine": "plain"}], ids=["shares", "paillier", "plain"])
 def test_an_owner_may_have_no_columns(learning: Any, settings: dict[str, Any]) -> None:
-    plan = learning.plan(model={"trees": 2}, **settings)
+    plan = learning.plan(model={"trees": 1, "depth": 2}, **settings)
     tables = learning.tables(plan)
     ids = {party: table_from_frame(tables[party].frame.select("id"), "id", party) for party in ("telco", "railway")}
     for name, without in (("one", {"railway": ids["railway"]}), ("all", ids)):
@@ -114,7 +114,7 @@ def test_an_owner_may_have_no_columns(learning: Any, settings: dict[str, Any]) -
         assert results["bank"]["metrics"]["train"]["auc"] > 0.6
     target_alone = table_from_frame(tables["bank"].frame.select("id", "buys"), "id", "bank")
     assert learning.run(plan, "lent", tables=tables | {"bank": target_alone}).results["bank"]["own_gains"] == []
-    with pytest.raises(InputError, match="no party has any, so there is nothing to learn from"):
+    with pytest.raises(InputError, match="no party"):
         learning.run(plan, "none", tables=ids | {"bank": target_alone})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from unpooled.arrays import Bools, Floats
 from unpooled.data.prepare import load_preparation, transform
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import InputError, PlanError, RefusedError
+from unpooled.jobs.checks import checked
 from unpooled.jobs.kinds import outline_of, parameters_of
-from unpooled.jobs.preflight import rehearse
+from unpooled.jobs.preflight import preflight
 from unpooled.jobs.private import Private
 from unpooled.jobs.train.job import Parameters, notes_of
 from unpooled.run.simulate import simulate_roles
@@ -38,6 +39,7 @@ PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
 TWO = ("telco", "bank", "coordinator")
 THREE = ("telco", "bank", "railway", "coordinator")
 LINEAR = {"learner": "linear"}
+FINAL = {"reveal": "final"}
 TINY = LINEAR | {"insecure_batch": True, "epochs": 2}
 
 
@@ -85,8 +87,9 @@ def learned_directly(plan: Any, columns: Mapping[str, fitting.Columns], values: 
 # What is learned
 
 
-@pytest.mark.parametrize("parties", [TWO, THREE], ids=["one passive", "two passive"])
-@pytest.mark.parametrize("target", TASKS)
+@pytest.mark.parametrize(
+    ("target", "parties"), [("buys", TWO), ("group", THREE), ("amount", THREE)], ids=["buys", "group", "amount"]
+)
 def test_training_is_what_the_learner_does_and_prediction_repeats_it(
     many: Any, target: str, parties: tuple[str, ...]
 ) -> None:
@@ -126,13 +129,12 @@ def test_every_engine_gives_the_same_model(learning: Any) -> None:
     assert set(map(str, weights.values())) == {str(weights["shares"])}
 
 
-@pytest.mark.parametrize("parties", [TWO, THREE], ids=["one passive", "two passive"])
-def test_weights_that_are_revealed_at_the_end_are_about_the_same(many: Any, parties: tuple[str, ...]) -> None:
+def test_weights_that_are_revealed_at_the_end_are_about_the_same(many: Any) -> None:
     """Steps without momentum lower the loss each time, so that the best weights are the last ones too."""
     model = LINEAR | {"optimiser": "plain", "rate": 0.5}
-    losses = many.run(many.plan(parties=parties, model=model | {"tolerance": 0})).results["bank"]["losses"]
+    losses = many.run(many.plan(model=model | {"tolerance": 0})).results["bank"]["losses"]
     assert losses == sorted(losses, reverse=True)
-    result = many.run(many.plan(parties=parties, model=model | {"reveal": "final"}), "final").results["bank"]
+    result = many.run(many.plan(model=model | {"reveal": "final"}), "final").results["bank"]
     assert (result["epochs"], result["losses"], len(losses)) == (12, [], 12)
     assert np.abs(many.scores() - many.scores("final")).max() < 0.001
     assert many.scores().std() > 0.1
@@ -146,7 +148,7 @@ def test_test_rows_are_the_last_in_an_order_that_all_know() -> None:
     order = order_of(50)
     assert np.flatnonzero(set_aside(50, 0.3)).tolist() == sorted(order[-15:].tolist())
     assert not set_aside(50, 0.0).any()
-    with pytest.raises(InputError, match=r"parameters\.test_share: of 2 common rows none are left"):
+    with pytest.raises(InputError, match=r"parameters\.test_share: .*\b2 common rows"):
         set_aside(2, 0.9)
 
 
@@ -175,8 +177,8 @@ def unlabelled(many: Any) -> pl.DataFrame:
 
 @pytest.mark.parametrize(
     ("parties", "model"),
-    [(TWO, {}), (TWO, {"show_weights": True}), (THREE, {"show_weights": True})],
-    ids=["hidden", "shown to one", "shown to two"],
+    [(TWO, {}), (THREE, {"show_weights": True}), (THREE, {}), (TWO, FINAL)],
+    ids=["hidden", "shown", "hidden from two", "hidden, weights in shares"],
 )
 def test_rows_without_a_label_or_weight_are_scored_and_not_judged(
     many: Any, parties: tuple[str, ...], model: dict[str, Any]
@@ -195,13 +197,6 @@ def test_rows_without_a_label_or_weight_are_scored_and_not_judged(
     assert counts.items() <= result.items()
     assert np.isfinite(many.scores()).all()
     assert result["metrics"]["test"]["auc"] > 0.6
-
-
-def test_several_passive_parties_must_see_weights(many: Any) -> None:
-    plan = many.plan(engine="plain", model=LINEAR)
-    with pytest.raises(InputError, match="with several passive parties they must be shown"):
-        many.run(plan, weight="counts", tables=many.with_bank(plan, unlabelled(many)))
-    assert not list(many.root.rglob("model.json"))
 
 
 # What is kept
@@ -251,18 +246,18 @@ def test_notes_say_what_the_others_saw(many: Any) -> None:
 
 
 def test_small_batches_are_refused(learning: Any) -> None:
-    with pytest.raises(RefusedError, match=r"takes part in batches of at least 1000 rows .* and one would have 192"):
+    with pytest.raises(RefusedError, match=r"\b1000 rows .*\b192\b"):
         learning.run(learning.plan(engine="plain", model=LINEAR))
 
 
 @pytest.mark.parametrize(
     ("settings", "model", "reason"),
     [
-        (PAILLIER, {"reveal": "final"}, r"parameters\.model\.reveal: 'final' needs engine = 'shares'"),
-        ({}, {"reveal": "final", "optimiser": "adam"}, r"parameters\.model: reveal: with 'final' there is neither"),
-        ({}, {"classes": 1}, r"parameters\.model: classes: two at least, or 0 for a number"),
-        ({}, {"trees": 5}, r"parameters\.model\.trees: unknown key"),
-        ({"parties": ("telco", "bank")}, {}, "engine: shares needs a coordinator"),
+        (PAILLIER, {"reveal": "final"}, r"parameters\.model\.reveal: .*shares"),
+        ({}, {"reveal": "final", "optimiser": "adam"}, r"parameters\.model: reveal: .*final"),
+        ({}, {"classes": 1}, r"parameters\.model: classes: "),
+        ({}, {"trees": 5}, r"parameters\.model\.trees: "),
+        ({"parties": ("telco", "bank")}, {}, "engine: .*coordinator"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused_before_the_start(
@@ -280,34 +275,40 @@ def with_a_gap(table: Table, column: str) -> Table:
 
 def test_missing_values_are_named(learning: Any) -> None:
     plan = learning.plan(engine="plain", model=TINY)
-    reason = r"telco: data frame: column 'data': values are missing, .* prepare\.missing = 'impute'"
-    with pytest.raises(InputError, match=reason):
+    with pytest.raises(InputError, match=r"telco: data frame: column 'data': .*prepare\.missing"):
         learning.run(plan, "kept", telco={"prepare": {"missing": "keep"}})
     assert not list(learning.root.rglob("model.json"))
     tables = learning.tables(plan)
     tables["telco"] = table_from_frame(tables["telco"].frame.drop("data"), "id", "telco")
     learning.run(plan, tables=tables, telco={"prepare": {"missing": "keep"}})
     again = learning.plan("predict")
-    with pytest.raises(InputError, match=r"telco: data frame: column 'calls': values are missing"):
+    with pytest.raises(InputError, match=r"telco: data frame: column 'calls': .*missing"):
         learning.run(
             again, "new", tables=tables | {"telco": with_a_gap(tables["telco"], "calls")}, **learning.models(again)
         )
 
 
-@pytest.fixture
-def trained(learning: Any) -> Any:
+@pytest.fixture(scope="module")
+def trained_once(tmp_path_factory: pytest.TempPathFactory, learning_in: Callable[[Path], Any]) -> Any:
     """In `run` a linear model, in `trees` one of trees."""
+    learning = learning_in(tmp_path_factory.mktemp("trained"))
     learning.run(learning.plan(engine="plain", model=TINY))
     learning.run(learning.plan(engine="plain", model={"trees": 1}), "trees")
     return learning
 
 
-@pytest.mark.parametrize("active", ["run", "trees"])
-@pytest.mark.parametrize("odd", ["telco", "railway"])
+@pytest.fixture
+def trained(trained_once: Any, tmp_path: Path) -> Any:
+    """A copy."""
+    shutil.copytree(trained_once.root, tmp_path / "copy")
+    return replace(trained_once, root=tmp_path / "copy")
+
+
+@pytest.mark.parametrize(("odd", "active"), [("telco", "run"), ("railway", "trees")])
 def test_parts_of_two_kinds_of_model_do_not_go_together(trained: Any, odd: str, active: str) -> None:
     plan, other = trained.plan("predict"), "trees" if active == "run" else "run"
     homes = {party: trained.root / (other if party == odd else active) / party for party in plan.owners}
-    with pytest.raises(InputError, match=rf"^{odd}: .*: this is a part of .*, and bank predicts with another learner"):
+    with pytest.raises(InputError, match=rf"^{odd}: .*bank"):
         trained.run(plan, "new", **{party: {"model": home} for party, home in homes.items()})
     assert not list((trained.root / "new").rglob("aligned.csv"))
 
@@ -321,29 +322,26 @@ def test_a_damaged_part_is_found_before_the_start(trained: Any) -> None:
     plan, table = trained.plan("predict"), trained.root / "telco.csv"
     trained.frames["telco"].write_csv(table)
     private = Private.model_validate({"table": {"path": table, "id": "id"}, "model": trained.root / "run" / "telco"})
-    assert rehearse(plan, "telco", private).columns.keys() == {"calls", "data", "tariff"}
+    assert preflight(checked(plan, "telco", private)).columns.keys() == {"calls", "data", "tariff"}
     folder = copied(trained.root / "run" / "telco", trained.root / "damaged")
     whole = (folder / "model.json").read_text()
     for text in (whole.replace('"outputs":1', '"outputs":2'), whole.replace('"limit"', '"limits"'), whole[:-9]):
         (folder / "model.json").write_text(text)
-        with pytest.raises(InputError, match=r"^telco: .*damaged/model\.json: is no part of a model: "):
-            rehearse(plan, "telco", private.model_copy(update={"model": folder}))
-    for other, reason in (
-        (trained.root / "run" / "railway", "this is railway's part of a model"),
-        (trained.root / "run" / "bank", "is no part of a model: "),
-    ):
-        with pytest.raises(InputError, match=rf"^telco: .*model\.json: {reason}"):
-            rehearse(plan, "telco", private.model_copy(update={"model": other}))
+        with pytest.raises(InputError, match=r"^telco: .*damaged/model\.json: "):
+            preflight(checked(plan, "telco", private.model_copy(update={"model": folder})))
+    for other in ("railway", "bank"):
+        with pytest.raises(InputError, match=rf"^telco: .*{other}/model\.json: "):
+            preflight(checked(plan, "telco", private.model_copy(update={"model": trained.root / "run" / other})))
     mixed = copied(trained.root / "run" / "telco", trained.root / "mixed")
     shutil.copy(trained.root / "run" / "railway" / "preparation.json", mixed)
-    with pytest.raises(InputError, match=r"telco: .*mixed: model\.json and preparation\.json do not belong together"):
-        rehearse(plan, "telco", private.model_copy(update={"model": mixed}))
+    with pytest.raises(InputError, match=r"telco: .*mixed: model\.json .*preparation\.json"):
+        preflight(checked(plan, "telco", private.model_copy(update={"model": mixed})))
 
 
 def test_a_model_of_other_owners_is_found_before_the_start(trained: Any) -> None:
     table = trained.root / "bank.csv"
     trained.frames["bank"].write_csv(table)
     private = Private.model_validate({"table": {"path": table, "id": "id"}, "model": trained.root / "run" / "bank"})
-    assert rehearse(trained.plan("predict"), "bank", private)
-    with pytest.raises(InputError, match=r"bank: the model needs the columns of .*railway"):
-        rehearse(trained.plan("predict", parties=TWO), "bank", private)
+    assert preflight(trained.plan("predict"), "bank", private)
+    with pytest.raises(InputError, match=r"bank: .*railway"):
+        preflight(trained.plan("predict", parties=TWO), "bank", private)

@@ -9,7 +9,8 @@ import pytest
 
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import RefusedError
-from unpooled.jobs.kinds import check_policy, outline_of
+from unpooled.jobs.checks import check_policy
+from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.private import Policy
 from unpooled.ledger import Record, reconcile_all
 
@@ -54,12 +55,15 @@ def check_nothing_more_is_foretold(plan: Any, ledgers: Mapping[str, Record]) -> 
     assert not [one for one in foretold - said(ledgers) if one[2].startswith(("secure.", "vertical."))]
 
 
-ENGINES: list[dict[str, Any]] = [{}, {"engine": "plain"}, PAILLIER]
-BOTH = [TWO, THREE, ("bank", "telco", "coordinator"), ("bank", "railway", "telco", "coordinator")]
+FIRST = ("bank", "telco", "coordinator")
+"""The active party may be the first in the plan, too."""
+FIRST_OF_THREE = ("bank", "railway", "telco", "coordinator")
 
 
-@pytest.mark.parametrize("parties", BOTH, ids=" ".join)
-@pytest.mark.parametrize("settings", ENGINES, ids=["shares", "plain", "paillier"])
+@pytest.mark.parametrize(
+    ("settings", "parties"),
+    [({}, TWO), ({}, FIRST_OF_THREE), ({"engine": "plain"}, THREE), (PAILLIER, FIRST), (PAILLIER, THREE)],
+)
 def test_the_outline_is_what_is_said(learning: Any, settings: dict[str, Any], parties: tuple[str, ...]) -> None:
     plan = learning.plan(parties=parties, model=TINY, **settings)
     tables = learning.tables(plan)
@@ -69,8 +73,7 @@ def test_the_outline_is_what_is_said(learning: Any, settings: dict[str, Any], pa
     check_outline(plan, learning.run(plan, "bare", tables=bare(tables)).ledgers)
 
 
-@pytest.mark.parametrize("parties", BOTH, ids=" ".join)
-@pytest.mark.parametrize("settings", ENGINES[:2], ids=["shares", "plain"])
+@pytest.mark.parametrize(("settings", "parties"), [({}, FIRST), ({}, THREE), ({"engine": "plain"}, FIRST_OF_THREE)])
 def test_so_it_is_where_nothing_is_shown_before_the_end(
     learning: Any, settings: dict[str, Any], parties: tuple[str, ...]
 ) -> None:
@@ -85,9 +88,16 @@ def test_so_it_is_where_nothing_is_shown_before_the_end(
     check_outline(plan, learning.run(plan, "bare", tables=bare(tables)).ledgers)
 
 
-@pytest.mark.parametrize("settings", ENGINES, ids=["shares", "plain", "paillier"])
 @pytest.mark.parametrize(
-    ("parties", "shown"), [(TWO, False), (TWO, True), (THREE, True)], ids=["hidden", "shown to one", "shown to two"]
+    ("settings", "parties", "shown"),
+    [
+        ({}, TWO, False),
+        ({}, TWO, True),
+        ({}, THREE, True),
+        ({"engine": "plain"}, TWO, False),
+        (PAILLIER, TWO, False),
+        (PAILLIER, THREE, True),
+    ],
 )
 def test_so_it_is_with_weights(learning: Any, settings: dict[str, Any], parties: tuple[str, ...], shown: bool) -> None:
     plan = learning.plan(parties=parties, model=TINY | {"show_weights": shown}, **settings)
@@ -109,7 +119,7 @@ def test_the_outline_of_a_prediction_is_what_is_said(learning: Any, parties: tup
 
 def test_a_party_stops_at_the_questions_it_answers(many: Any) -> None:
     plan = many.plan(parties=TWO, engine="plain", model=LINEAR)
-    with pytest.raises(RefusedError, match="telco answers at most 3 columns about the same"):
+    with pytest.raises(RefusedError, match=r"telco .*\b3 columns"):
         many.run(plan, telco={"policy": {"maximum_questions": 3}})
 
 
@@ -128,7 +138,7 @@ def test_a_party_stops_at_the_questions_it_answers(many: Any) -> None:
 def test_policies_go_by_what_the_plan_needs(learning: Any, kind: str, model: dict[str, Any], refused: bool) -> None:
     plan, policy = learning.plan(model=LINEAR | model), Policy(never_send=(kind,))
     if refused:
-        with pytest.raises(RefusedError, match=f"telco never sends {kind}"):
+        with pytest.raises(RefusedError, match=f"telco .*{kind}"):
             check_policy(plan, "telco", policy)
     else:
         check_policy(plan, "telco", policy)

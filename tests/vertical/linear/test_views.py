@@ -168,7 +168,7 @@ def test_other_rows_are_noticed(together: Make) -> None:
     def fewer(_: str, message: Any) -> Any:
         return replace(message, rows=message.rows - 1) if isinstance(message, Width) else message
 
-    with pytest.raises(ProtocolError, match=r"has 1199 rows and .* 1200: align first"):
+    with pytest.raises(ProtocolError, match=r" 1199 .* 1200"):
         together(LinearParameters(**SMALL), tamper={"telco": fewer})
 
 
@@ -177,7 +177,7 @@ def test_widths_that_cannot_be(together: Make, columns: int) -> None:
     def wrong(_: str, message: Any) -> Any:
         return replace(message, columns=columns) if isinstance(message, Width) else message
 
-    with pytest.raises(ProtocolError, match="telco sent a Width that cannot be"):
+    with pytest.raises(ProtocolError, match="Width from telco"):
         together(LinearParameters(**SMALL), tamper={"telco": wrong})
 
 
@@ -185,5 +185,5 @@ def test_a_width_that_is_not_the_partys_ends_in_an_error(together: Make) -> None
     def wrong(_: str, message: Any) -> Any:
         return replace(message, columns=message.columns + 1) if isinstance(message, Width) else message
 
-    with pytest.raises(ProtocolError, match=r"dealt for other products|sent Hidden matrices for other|sent numbers"):
+    with pytest.raises(ProtocolError, match=r"other products|Hidden|numbers"):
         together(LinearParameters(**SMALL), tamper={"telco": wrong})

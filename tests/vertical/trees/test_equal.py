@@ -75,7 +75,7 @@ CASES = [
     for learner in LEARNERS
     for option in options_of(learner)
     for classes in TASKS
-    if option in {"default"} | LEAFWISE.keys() | FOREST.keys() or classes == turn(learner, option)
+    if option == "default" or classes == turn(learner, option)
 ]
 """Every learner has every task and every option; every option that several learners have, every task."""
 
@@ -93,11 +93,10 @@ def weighed(truth: np.ndarray, seed: int = 5) -> list[Target]:
 def test_every_option_of_every_learner(
     learner: str, classes: int, option: str, scene: Make, parameters_for: Make, together: Make, as_pooled: Make
 ) -> None:
-    protected = option in TALKING or classes == turn(learner, option)
-    data, engine = scene(rows=100), "shares" if protected else "plain"
+    data = scene(rows=100)
     parameters = parameters_for(learner, classes, **options_of(learner)[option])
     targets = weighed(data.truth[classes])[:1]
-    run = together(parameters, engine=engine, data=data, targets=targets, predicts=option in TALKING)
+    run = together(parameters, data=data, targets=targets, predicts=option in TALKING)
     as_pooled(run)
     bundled = any(len(bundle) > 1 for bundle in run.parts["telco"].binning.bundles)
     assert bundled == (option != "bundle = false")
@@ -115,20 +114,6 @@ def test_under_encryption(
     as_pooled(together(parameters, engine="paillier", data=data, targets=weighed(data.truth[classes])[:1]))
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
-def test_engines_agree(learner: str, scene: Make, parameters_for: Make, together: Make) -> None:
-    """Also where columns are sums of small numbers of rows, and where row counts may not be shown."""
-    data, parameters = scene(rows=80), parameters_for(learner, 3, trees=2, min_rows=2)
-    ways = [("plain", {}), ("shares", {}), ("shares", {"count_rows": False}), ("paillier", {})]
-    runs = [together(parameters, engine=engine, data=data, rules=rules) for engine, rules in ways]
-    for run in runs[1:]:
-        np.testing.assert_array_equal(run.fitted.scores[0], runs[0].fitted.scores[0])
-        np.testing.assert_array_equal(run.predictions[0], runs[0].predictions[0])
-        assert run.model.ensembles == runs[0].model.ensembles
-        assert run.model.part.splits == runs[0].model.part.splits
-        assert run.parts["telco"].splits == runs[0].parts["telco"].splits
-
-
 TEAMS = (
     "the active first",
     "the active in the middle",
@@ -139,15 +124,17 @@ TEAMS = (
 )
 
 
-@pytest.mark.parametrize("team", TEAMS)
+TALKERS = [
+    ("gbdt", 0, "default"),
+    ("lgb", 3, "hide_nodes"),
+    ("xgb", 2, "hide_bags = false"),
+    ("rf", 3, "min_rows = 1"),
+]
+
+
 @pytest.mark.parametrize(
-    ("learner", "classes", "option"),
-    [
-        ("gbdt", 0, "default"),
-        ("xgb", 2, "hide_bags = false"),
-        ("lgb", 3, "hide_nodes"),
-        ("rf", 3, "min_rows = 1"),
-    ],
+    ("team", "learner", "classes", "option"),
+    [(team, *talker) for place, team in enumerate(TEAMS) for talker in TALKERS[place % 2 :: 2]],
 )
 def test_any_number_of_parties_in_any_order(
     team: str, learner: str, classes: int, option: str, parameters_for: Make, together: Make, as_pooled: Make
@@ -162,13 +149,12 @@ def test_many_parties_under_encryption(
     as_pooled(together(parameters_for("xgb", 2, trees=1, depth=2, bins=4), team, "paillier", data=scene(rows=60)))
 
 
-@pytest.mark.parametrize("option", ["default", "neither"])
-@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize(("learner", "option"), list(zip(LEARNERS, ["default", "neither"] * 2, strict=True)))
 def test_targets_learned_together_are_as_if_learned_one_by_one(
     learner: str, option: str, scene: Make, parameters_for: Make, together: Make
 ) -> None:
     """With patience they stop at different times."""
-    data = scene()
+    data = scene(rows=100)
     more = {} if learner == "rf" else {"trees": 6, "patience": 1, "rate": 0.6, "validation_share": 0.3}
     parameters = parameters_for(learner, 3, **TALKING[option] | more | {"lockstep": 4})
     targets = [*weighed(data.truth[3]), Target(np.random.default_rng(6).permutation(data.truth[3]), seed=2)]
@@ -184,7 +170,7 @@ def test_targets_learned_together_are_as_if_learned_one_by_one(
 def test_lockstep_changes_nothing_but_the_number_of_messages(
     learner: str, scene: Make, parameters_for: Make, together: Make, grown: Make
 ) -> None:
-    data = scene()
+    data = scene(rows=100)
     targets = weighed(data.truth[3])
     runs = {
         lockstep: together(parameters_for(learner, 3, lockstep=lockstep), data=data, targets=targets, predicts=False)
@@ -202,7 +188,7 @@ def test_lockstep_changes_nothing_but_the_number_of_messages(
 def test_none_missing_and_half_missing(
     learner: str, missing: float, scene: Make, parameters_for: Make, together: Make, as_pooled: Make
 ) -> None:
-    data = scene(missing=missing)
+    data = scene(rows=100, missing=missing)
     as_pooled(together(parameters_for(learner), data=data))
 
 

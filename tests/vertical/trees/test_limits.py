@@ -63,9 +63,20 @@ def test_trees_grow_as_large_as_plan_and_rows_allow(
     assert splits_of(parameters, rows) == most
 
 
-@pytest.mark.parametrize("engine", ["plain", "shares", "paillier"])
-@pytest.mark.parametrize("hidden", [False, True])
-@pytest.mark.parametrize("learner", ["gbdt", "lgb", "rf"])
+@pytest.mark.parametrize(
+    ("learner", "hidden", "engine"),
+    [
+        ("gbdt", False, "shares"),
+        ("gbdt", True, "paillier"),
+        ("gbdt", False, "plain"),
+        ("lgb", True, "shares"),
+        ("lgb", False, "paillier"),
+        ("lgb", True, "plain"),
+        ("rf", False, "shares"),
+        ("rf", True, "shares"),
+        ("rf", False, "paillier"),
+    ],
+)
 def test_an_honest_run_needs_no_more_bits_than_were_reckoned(
     learner: str, hidden: bool, engine: str, parameters_for: Make, together: Make
 ) -> None:
@@ -118,7 +129,7 @@ def test_the_plan_says_how_many_groups_there_are(parameters: AnyTrees, models: i
 @pytest.mark.parametrize("groups", [-1, 0, 1, 3, 2**40])
 def test_another_number_of_groups_is_refused(groups: int, parameters_for: Make, together: Make) -> None:
     bank = lent(lambda team, layout, rows: None, groups)
-    with pytest.raises(ProtocolError, match=f"invalid Begin from bank: {groups} groups of trees, where the plan has 2"):
+    with pytest.raises(ProtocolError, match=rf"Begin from bank.* {groups} .* 2"):
         run_with(together, parameters_for("xgb"), bank)
 
 
@@ -127,37 +138,37 @@ def test_groups_come_to_an_end(parameters_for: Make, together: Make) -> None:
         for number in range(3):
             team.session.send("telco", messages.Grown(send_trees(team, f"tree {number}").names))
 
-    with pytest.raises(RefusedError, match="telco takes part in the trees that the plan names, and bank wants more"):
+    with pytest.raises(RefusedError, match=r"telco.*bank"):
         run_with(together, parameters_for("rf", trees=11), lent(grow_three))  # trees are left, groups are not
 
 
 GROUPS: dict[str, tuple[tuple[str, ...], str]] = {
-    "empty": ((), "0 trees in a group, where 1 to 10 grow"),
-    "too large": (tuple(f"{NAME.hex()} {number}" for number in range(11)), "11 trees in a group, where 1 to 10 grow"),
-    "the same twice": ((f"{NAME.hex()} a",) * 2, "repeated names"),
-    "of another model": ((f"{bytes(15).hex()}01 a",), "names of another model"),
-    "without a name": (("",), "names of another model"),
-    "with a long name": ((f"{NAME.hex()} {'a' * 100}",), "names of another model"),
-    "with an unprintable name": ((f"{NAME.hex()} a\n",), "names of another model"),
+    "empty": ((), " 0 .*1 to 10"),
+    "too large": (tuple(f"{NAME.hex()} {number}" for number in range(11)), " 11 .*1 to 10"),
+    "the same twice": ((f"{NAME.hex()} a",) * 2, "names"),
+    "of another model": ((f"{bytes(15).hex()}01 a",), "names"),
+    "without a name": (("",), "names"),
+    "with a long name": ((f"{NAME.hex()} {'a' * 100}",), "names"),
+    "with an unprintable name": ((f"{NAME.hex()} a\n",), "names"),
 }
 
 
 @pytest.mark.parametrize("case", GROUPS)
 def test_groups_that_no_honest_party_grows_are_refused(case: str) -> None:
     names, text = GROUPS[case]
-    with pytest.raises(ProtocolError, match=f"invalid Trees from bank: .*{text}"):
+    with pytest.raises(ProtocolError, match=rf"Trees from bank.*{text}"):
         check_trees(TEAM, XgbParameters(lockstep=10), messages.Trees(names, 2), NAME)
 
 
 def test_an_empty_group_is_refused_before_it_costs_a_page(parameters_for: Make, together: Make) -> None:
-    with pytest.raises(ProtocolError, match="invalid Trees from bank: 0 trees in a group"):
+    with pytest.raises(ProtocolError, match=r"Trees from bank.* 0"):
         run_with(together, parameters_for("xgb"), lent(lambda team, layout, rows: send_trees(team)))
 
 
 def test_trees_of_one_forest_share_gradients_where_the_plan_has_it_so() -> None:
     same = messages.Trees((f"{NAME.hex()} forest 0",) * 3, 2)
     check_trees(TEAM, ForestParameters(bootstrap=False, hide_bags=False), same, NAME)
-    with pytest.raises(ProtocolError, match="repeated names"):
+    with pytest.raises(ProtocolError, match="Trees from bank"):
         check_trees(TEAM, ForestParameters(bootstrap=False), same, NAME)
 
 
@@ -171,7 +182,7 @@ def test_gradients_are_forgotten_with_their_trees(
         send_trees(team, "tree")
         team.session.send("telco", messages.Grown(forget))
 
-    with pytest.raises(ProtocolError, match="invalid Grown from bank: it forgets other gradients"):
+    with pytest.raises(ProtocolError, match="Grown from bank"):
         run_with(together, parameters_for("xgb"), lent(keep))
 
 
@@ -189,9 +200,9 @@ def family(parent: int, first: int) -> Families:
 def test_the_root_is_looked_at_once() -> None:
     tree = standing()
     check_growth(TEAM, GbdtParameters(), tree, root_family())
-    with pytest.raises(ProtocolError, match="invalid Level from bank: the root is looked at first, and once"):
+    with pytest.raises(ProtocolError, match=r"Level from bank.*root"):
         check_growth(TEAM, GbdtParameters(), tree, root_family())
-    with pytest.raises(ProtocolError, match="invalid Level from bank: the root is looked at first, and once"):
+    with pytest.raises(ProtocolError, match=r"Level from bank.*root"):
         check_growth(TEAM, GbdtParameters(), standing(), family(0, 1))
 
 
@@ -207,7 +218,7 @@ def test_the_root_is_not_asked_about_again_in_a_run(parameters_for: Make, togeth
             call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, 1))
             product(team.products, [(call, Inputs(y=np.zeros((rows, 2), np.int64), nodes=np.zeros(rows, np.int32)))])
 
-    with pytest.raises(ProtocolError, match="the root is looked at first, and once"):
+    with pytest.raises(ProtocolError, match=r"Level from bank.*root"):
         run_with(together, parameters, lent(twice))
 
 
@@ -215,7 +226,7 @@ def test_no_node_is_looked_at_that_is_too_deep() -> None:
     tree, parameters = standing(), GbdtParameters(depth=2)
     check_growth(TEAM, parameters, tree, root_family())
     check_growth(TEAM, parameters, tree, family(0, 1))
-    with pytest.raises(RefusedError, match="telco shows no more nodes than trees of the plan have"):
+    with pytest.raises(RefusedError, match=r"telco.*nodes.*bank"):
         check_growth(TEAM, parameters, tree, family(1, 3))
 
 
@@ -224,7 +235,7 @@ def test_no_more_leaves_than_the_plan_names() -> None:
     check_growth(TEAM, parameters, tree, root_family())
     check_growth(TEAM, parameters, tree, family(0, 1))
     check_growth(TEAM, parameters, tree, family(1, 3))
-    with pytest.raises(RefusedError, match="telco shows no more nodes than trees of the plan have"):
+    with pytest.raises(RefusedError, match=r"telco.*nodes.*bank"):
         check_growth(TEAM, parameters, tree, family(2, 5))
 
 
@@ -244,7 +255,7 @@ def test_no_split_of_anybodys_leaves_few_rows_on_a_side(parameters_for: Make, to
         team.session.send("telco", messages.Level((split,)))
         team.session.recv("telco", messages.Merged)
 
-    with pytest.raises(RefusedError, match="telco follows no split that leaves fewer than 6 rows on a side"):
+    with pytest.raises(RefusedError, match=r"telco.* 6"):
         run_with(together, parameters, lent(one_row))
 
 
@@ -256,7 +267,7 @@ def test_a_hidden_tree_has_no_more_nodes_than_the_plan_says() -> None:
     growth.look(TEAM, parameters, [(0, 1, 1000)])
     growth.look(TEAM, parameters, [(0, 1, 1000)])
     growth.look(TEAM, parameters, [(0, 2, 1000)])
-    with pytest.raises(ProtocolError, match="invalid HiddenLevel from bank: more nodes of a tree than the plan has"):
+    with pytest.raises(ProtocolError, match="HiddenLevel from bank"):
         growth.look(TEAM, parameters, [(0, 1, 1000)])
 
 
@@ -265,7 +276,7 @@ def test_each_step_of_a_hidden_tree_follows_from_the_one_before(looks: list[int]
     parameters, growth = GbdtParameters(depth=6, hide_nodes=True), HiddenGrowth()
     for nodes in looks[:-1]:
         growth.look(TEAM, parameters, [(0, nodes, 1000)])
-    with pytest.raises(ProtocolError, match="invalid HiddenLevel from bank: more nodes of a tree than the plan has"):
+    with pytest.raises(ProtocolError, match="HiddenLevel from bank"):
         growth.look(TEAM, parameters, [(0, looks[-1], 1000)])
 
 
@@ -273,7 +284,7 @@ def test_hidden_splits_are_opened_between_levels_and_for_nodes_that_were_shown()
     parameters, growth = GbdtParameters(depth=3, hide_nodes=True), HiddenGrowth()
 
     def refused(splits: int, most: int) -> None:
-        with pytest.raises(RefusedError, match=f"telco opens at most {most} splits now, .* bank asks for {splits}"):
+        with pytest.raises(RefusedError, match=rf"telco.* {most} splits.* bank.* {splits}"):
             growth.open(TEAM, parameters, splits, 1000)
 
     refused(1, 0)  # nothing was shown
@@ -293,11 +304,11 @@ def test_leaf_by_leaf_each_step_opens_one_split_of_a_tree() -> None:
     growth.look(TEAM, parameters, [(0, 1, 1000), (1, 1, 1000)])
     growth.open(TEAM, parameters, 2, 1000)
     growth.look(TEAM, parameters, [(0, 1, 1000), (1, 1, 1000)])
-    with pytest.raises(RefusedError, match="telco opens at most 2 splits now"):
+    with pytest.raises(RefusedError, match=r"telco.* 2 splits"):
         growth.open(TEAM, parameters, 3, 1000)
     growth.open(TEAM, parameters, 2, 1000)
     growth.open(TEAM, parameters, 2, 1000)
-    with pytest.raises(RefusedError, match="telco opens at most 0 splits now"):
+    with pytest.raises(RefusedError, match=r"telco.* 0 splits"):
         growth.open(TEAM, parameters, 1, 1000)
 
 
@@ -320,7 +331,7 @@ def test_one_message_does_not_open_the_whole_table(looks: int, parameters_for: M
         team.session.send("telco", all_thresholds(layout))
         team.session.recv("telco", messages.OpenedForAll)
 
-    with pytest.raises(RefusedError, match=f"telco opens at most {looks} splits now, one for each node that was shown"):
+    with pytest.raises(RefusedError, match=rf"telco.* {looks} splits"):
         run_with(together, parameters, lent(everything))
 
 
@@ -340,7 +351,7 @@ def test_a_hidden_split_is_asked_for_once_and_has_two_sides(
         team.session.send("telco", request_)
         team.session.recv("telco", messages.OpenedForAll)
 
-    with pytest.raises(ProtocolError, match="invalid OpenForAll from bank: repeated splits, or no side"):
+    with pytest.raises(ProtocolError, match="OpenForAll from bank"):
         run_with(together, parameters_for("gbdt", hide_nodes=True), lent(ask))
 
 
@@ -354,12 +365,12 @@ def columns(*values: int) -> messages.LentColumns:
 
 def test_no_column_has_more_bins_than_the_plan_says() -> None:
     assert layout_of(columns(32, 5), "telco", 32).bins == 37
-    with pytest.raises(ProtocolError, match="invalid LentColumns from telco: more bins than the 32 of the plan"):
+    with pytest.raises(ProtocolError, match=r"LentColumns from telco.* 32"):
         layout_of(columns(5, 33), "telco", 32)
 
 
 def test_nobody_lends_columns_without_end() -> None:
     many = columns(2)
     many = messages.LentColumns(10, *(np.tile(each, 2**16 + 1) for each in (many.values, many.missing, many.usual)), ())
-    with pytest.raises(ProtocolError, match="invalid LentColumns from telco: more than 65536 columns"):
+    with pytest.raises(ProtocolError, match=r"LentColumns from telco.* 65536"):
         layout_of(many, "telco", 32)

@@ -40,7 +40,7 @@ smallest = st.integers(2, 12)
 
 
 def everywhere(test: Callable[..., None]) -> Callable[..., None]:
-    return settings(max_examples=150, deadline=None)(given(layouts(), seeds, crowds, smallest)(test))
+    return settings(max_examples=60, deadline=None)(given(layouts(), seeds, crowds, smallest)(test))
 
 
 def drawn(layout: Layout, seed: int, crowd: float) -> Ints:

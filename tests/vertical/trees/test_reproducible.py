@@ -61,11 +61,11 @@ def test_another_order_of_columns_gives_another_file_and_the_same_predictions(
     learner: str, scene: Make, parameters_for: Make, together: Make
 ) -> None:
     """Unless two splits are as good as each other, or columns are drawn."""
-    data = scene(missing=0.0)
+    data = scene(rows=100, missing=0.0)
     more = {"column_share": 1.0} if learner == "rf" else {}
     runs = [
         together(parameters_for(learner, 0, **more), engine="plain", data=data, seeds={"telco": seed})
-        for seed in range(1, 5)
+        for seed in range(1, 4)
     ]
     for run in runs[1:]:
         np.testing.assert_array_equal(run.predictions[0], runs[0].predictions[0])
@@ -108,17 +108,17 @@ def test_the_order_of_rows_does_not_matter(learner: str, scene: Make, parameters
 def digest() -> str:
     """Of all learners' scores and predictions, computed here."""
     rng = np.random.default_rng(5)
-    matrix = rng.integers(-500, 500, (300, 6)) / 64.0
+    matrix = rng.integers(-500, 500, (200, 6)) / 64.0
     matrix[rng.random(matrix.shape) < 0.05] = np.nan
     filled = np.where(np.isnan(matrix), 0.0, matrix)
     number = filled[:, 0] * filled[:, 1] / 8 + filled[:, 2]
     truth = {0: number / 7, 2: (number > 0.25).astype(float), 3: np.digitize(number, [-3.0, 3.0]).astype(float)}
-    weights = rng.integers(0, 9, 300) / 3.0
+    weights = rng.integers(0, 9, 200) / 3.0
     found = hashlib.sha256()
     for learner in (GbdtParameters, XgbParameters, LgbParameters, ForestParameters):
         more = {} if learner is ForestParameters else {"rate": 0.3}
         for classes, values in truth.items():
-            parameters = learner(classes=classes, trees=6, depth=4, min_rows=3, **more)
+            parameters = learner(classes=classes, trees=3, depth=4, min_rows=3, **more)
             fitted = fit(alone(), parameters, Columns(matrix, tuple("abcdef")), [Target(values, weights, seed=8)])
             found.update(fitted.scores[0].tobytes())
             found.update(scores(alone(), fitted.model, matrix[::-1] * 1.5)[0].tobytes())

@@ -13,7 +13,6 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from unpooled import atomic
 from unpooled.align import blind_rsa, ecdh, ring, rows, same
 from unpooled.align.ids import IdLooks, keys_of
 from unpooled.align.opening import Limits, Opening, TooFew
@@ -22,7 +21,7 @@ from unpooled.data.table import Table
 from unpooled.errors import PlanError
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.scores import free_name
+from unpooled.jobs.scores import write_rows
 from unpooled.jobs.work import Work
 from unpooled.session import Session
 from unpooled.settings import Section
@@ -105,7 +104,7 @@ def places_of(plan: Plan, parameters: Parameters) -> Places:
     if len(seekers) > 1 or len(coordinators) > 1:
         raise PlanError("parties: there can be one seeker and one coordinator at most")
     if not passive and not seekers:
-        raise PlanError("parties: an alignment takes a passive party or a seeker besides the active one")
+        raise PlanError("parties: an alignment needs a passive party or a seeker besides the active one")
     if parameters.psi == "ecdh" and len(passive) > 1 and not coordinators:
         raise PlanError("parties: to align several passive parties, add a coordinator, or set psi = 'blind-rsa'")
     return Places(plan.active, tuple(passive), next(iter(seekers), None), next(iter(coordinators), None))
@@ -144,11 +143,7 @@ def common_rows(session: Session, work: Work[P], places: Places) -> Common | int
 
 def write_aligned(folder: Path, table: Table, labels: NDArray[np.int8] | None = None) -> None:
     """Write the ids of aligned rows in their common order, and the labels where this party is entitled to them."""
-    ids = table.ids
-    if labels is not None:
-        ids = ids.with_columns(pl.Series(free_name(LABEL, table.id), labels))
-    with atomic.replacing(folder / ALIGNED) as temporary:
-        ids.write_csv(temporary)
+    write_rows(folder / ALIGNED, table.ids, {} if labels is None else {LABEL: pl.Series(labels)})
 
 
 def _ending_outline(places: Places, parameters: Parameters) -> list[Exchange]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from unpooled.arrays import Bytes
 from unpooled.data.columns import kind_name
@@ -45,19 +47,65 @@ class Echo:
     length: int
 
 
+@dataclass(frozen=True)
+class Column:
+    """A column of a party's table, and what cleaning found in it."""
+
+    name: str
+    kind: str
+    missing: int
+    impossible: int
+    constant: bool
+    left_out: bool
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """A party's table before and after cleaning."""
+
+    rows_read: int
+    duplicates_removed: int
+    rows_dropped: int
+    rows: int
+    columns: tuple[Column, ...]
+    prepared_columns: int
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A connection as one of its two ends measured it."""
+
+    peer: str
+    round_trip_ms: float
+    megabytes_per_second: float
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What a check leaves in `result.json`; `rows` is what the active party was told."""
+
+    table: TableSummary | None
+    rows: Mapping[str, int]
+    links: tuple[Connection, ...]
+
+
+_AS_JSON = TypeAdapter(CheckResult)
+
+
 def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     """The same for every party: prepare the table, tell the active party its size, measure every connection."""
-    result: dict[str, Any] = {"table": _prepare_table(work)}
+    table = _prepare_table(work)
     with session.scope("sizes"):
-        result["rows"] = _exchange_sizes(session, work)
-    result["links"] = []
+        rows = _exchange_sizes(session, work)
+    links = []
     for first, second in combinations(work.plan.parties, 2):
         with session.scope(f"link {first} {second}"):
             if session.party == first:
-                result["links"].append(_measure(session, second, work.parameters))
+                links.append(_measure(session, second, work.parameters))
             elif session.party == second:
                 _answer(session, first, work.parameters)
-    return result
+    found: dict[str, Any] = _AS_JSON.dump_python(CheckResult(table, rows, tuple(links)), mode="json")
+    return found
 
 
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
@@ -75,31 +123,25 @@ def _lenders(plan: Plan) -> list[str]:
     return [name for name, party in plan.parties.items() if party.role not in ("active", "coordinator")]
 
 
-def _prepare_table(work: Work[Parameters]) -> dict[str, Any] | None:
-    if work.table is None or work.cleaning is None:
+def _prepare_table(work: Work[Parameters]) -> TableSummary | None:
+    table, cleaning = work.table, work.cleaning
+    if table is None or cleaning is None:
         return None
-    preparation = fit(work.table, work.private.prepare)
+    preparation = fit(table, work.private.prepare)
     save(preparation, work.folder / "preparation.json")
-    prepared = transform(preparation, work.table)
-    cleaning = work.cleaning
-    return {
-        "rows_read": cleaning.rows_read,
-        "duplicates_removed": cleaning.duplicates_removed,
-        "rows_dropped": cleaning.rows_dropped,
-        "rows": work.table.frame.height,
-        "columns": [
-            {
-                "name": name,
-                "kind": kind_name(kind),
-                "missing": cleaning.missing.get(name, 0),
-                "impossible": len(cleaning.impossible.get(name, ())),
-                "constant": name in preparation.constant,
-                "left_out": name in preparation.left_out,
-            }
-            for name, kind in work.table.kinds.items()
-        ],
-        "prepared_columns": len(prepared.names),
-    }
+    columns = tuple(
+        Column(
+            name,
+            kind_name(kind),
+            missing=cleaning.missing.get(name, 0),
+            impossible=len(cleaning.impossible.get(name, ())),
+            constant=name in preparation.constant,
+            left_out=name in preparation.left_out,
+        )
+        for name, kind in table.kinds.items()
+    )
+    counts = cleaning.rows_read, cleaning.duplicates_removed, cleaning.rows_dropped, table.frame.height
+    return TableSummary(*counts, columns, len(transform(preparation, table).names))
 
 
 def _exchange_sizes(session: Session, work: Work[Parameters]) -> dict[str, int]:
@@ -110,7 +152,7 @@ def _exchange_sizes(session: Session, work: Work[Parameters]) -> dict[str, int]:
     return {}
 
 
-def _measure(session: Session, peer: str, parameters: Parameters) -> dict[str, Any]:
+def _measure(session: Session, peer: str, parameters: Parameters) -> Connection:
     def seconds(probe: Probe) -> float:
         start = time.perf_counter()
         session.send(peer, probe)
@@ -122,11 +164,7 @@ def _measure(session: Session, peer: str, parameters: Parameters) -> dict[str, A
 
     delays = [seconds(probe(_SMALL)) for _ in range(parameters.round_trips)]
     large = seconds(probe(parameters.megabytes * 10**6))
-    return {
-        "peer": peer,
-        "round_trip_ms": round(1000 * statistics.median(delays), 3),
-        "megabytes_per_second": round(parameters.megabytes / large, 1),
-    }
+    return Connection(peer, round(1000 * statistics.median(delays), 3), round(parameters.megabytes / large, 1))
 
 
 def _answer(session: Session, peer: str, parameters: Parameters) -> None:

@@ -13,12 +13,11 @@ from unpooled.align import rows
 from unpooled.align.rows import Aligned, Places
 from unpooled.arrays import Bools
 from unpooled.data.table import Table
-from unpooled.errors import PlanError
 from unpooled.jobs import model_files
 from unpooled.jobs.align import job as align
 from unpooled.jobs.learning import (
     answered_in,
-    check_plan,
+    check_learner,
     checkpoint_of,
     learning_outline,
     open_products,
@@ -125,7 +124,7 @@ class Parameters(align.Parameters):
 
 def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     """Every party's part: align, make ready, learn, deliver."""
-    plan, places = work.plan, places_of(work.plan, work.parameters)
+    plan, places = work.plan, align.places_of(work.plan, work.parameters)
     if session.party == places.seeker and work.table is not None:
         return _seek(session, work, places, work.table)
     common = align.common_rows(session, work, places)
@@ -142,7 +141,8 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
 
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     """What a search sends; how often depends on the rows, and on how learning goes."""
-    places, active, passive = places_of(plan, parameters), plan.active, plan.with_role("passive")
+    places, active, passive = align.places_of(plan, parameters), plan.active, plan.with_role("passive")
+    check_learner(plan, parameters.model, bags=True)
     begin, fit, end = learning_outline(plan, parameters.model)
     return [
         *align.outline(plan, parameters),
@@ -158,14 +158,6 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
 def groups_of(parameters: Parameters) -> list[int]:
     """How many models are learned together, step by step, at the most."""
     return search.groups_of(parameters.method, estimate=parameters.estimate)
-
-
-def places_of(plan: Plan, parameters: Parameters) -> Places:
-    """Who does what in a plan; PlanError if its parties cannot find look-alikes."""
-    check_plan(plan, parameters.model)
-    if not plan.with_role("seeker"):
-        raise PlanError("parties: lookalike takes a seeker, who knows some positives")
-    return align.places_of(plan, parameters)
 
 
 def _known(session: Session, work: Work[Parameters], places: Places, common: align.Common) -> Bools | None:

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from unpooled import atomic
 from unpooled.arrays import Floats, Ints, Ints32
 from unpooled.data.columns import rows_named, unfit_ids
 from unpooled.data.table import Table
-from unpooled.errors import ProtocolError
-from unpooled.jobs.scores import free_name
+from unpooled.errors import InputError, ProtocolError
+from unpooled.jobs.scores import write_rows
 from unpooled.pu.ranking import Ranking
 from unpooled.wire import message
 
@@ -21,6 +20,9 @@ RELIABLE, RANKING = "reliable.csv", "ranking.csv"
 TIERS = ("first", "second", "third")
 _FORMULA, _NUMBER = r"^'*[=+\-@＝＋－＠]", r"^[+-][0-9]+([.,][0-9]+)?$"
 """What a spreadsheet takes for a formula, and which of it is none: a number has no way to do anything."""
+
+_ADDED = ("rank", "score", "tier", "iteration")
+"""What stands behind the ids; a name that an id column has already comes with something after it."""
 
 
 @message(
@@ -60,15 +62,15 @@ def listed(said: Lookalikes, table: Table, sender: str, most: int, last: int) ->
     columns, rows = len(table.id), len(said.scores)
     fits = said.scores.ndim == said.iterations.ndim == 1 and len(said.iterations) == rows
     if not fits or len(said.ids) != rows * columns or (said.iterations < 0).any() or np.isinf(said.scores).any():
-        raise ProtocolError(f"{sender} sent Lookalikes that do not fit together")
+        raise ProtocolError(f"invalid Lookalikes from {sender}: ids, scores and iterations do not match")
     if rows > most or (said.iterations > last).any():
-        raise ProtocolError(f"{sender} sent Lookalikes of more rows or iterations than there can be")
+        raise ProtocolError(f"invalid Lookalikes from {sender}: more rows or iterations than there can be")
     frame = pl.DataFrame({name: list(said.ids[place::columns]) for place, name in enumerate(table.id)})
     if frame.is_duplicated().any() or frame.null_count().row(0) != (0,) * columns:
-        raise ProtocolError(f"{sender} sent Lookalikes in which somebody is twice or nobody")
+        raise ProtocolError(f"invalid Lookalikes from {sender}: duplicate or missing ids")
     for texts in frame:
         if unfit := unfit_ids(texts):
-            raise ProtocolError(f"{sender} sent Lookalikes, {rows_named(unfit[1])}: {unfit[0]}")
+            raise ProtocolError(f"invalid Lookalikes from {sender}: {rows_named(unfit[1])}: {unfit[0]}")
     return Listed(frame, said.scores, said.iterations.astype(np.int64))
 
 
@@ -116,7 +118,51 @@ def _write(
     if tier is not None:
         columns["tier"] = pl.Series(tier.tolist(), dtype=pl.String)
     columns["iteration"] = pl.Series(iterations)
-    for name, cells in columns.items():
-        ids = ids.with_columns(cells.alias(free_name(name, ids.columns)))
-    with atomic.replacing(path) as temporary:
-        ids.write_csv(temporary)
+    write_rows(path, ids, columns)
+
+
+@dataclass(frozen=True, eq=False)
+class ListFile:
+    """The ids, and for each rank, score (null if it has none), tier and iteration."""
+
+    ids: pl.DataFrame
+    lines: pl.DataFrame
+
+
+def read_list(path: Path, first: int | None = None) -> ListFile:
+    """The whole list, or the first few rows of it; InputError if the file is not one."""
+    try:
+        cells = pl.read_csv(path, infer_schema=False, n_rows=first, glob=False)
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file") from None
+    except (OSError, pl.exceptions.PolarsError):
+        raise InputError(f"{path}: cannot be read as a list of look-alikes") from None
+    ids, added = cells.columns[: -len(_ADDED)], cells.columns[-len(_ADDED) :]
+    if not ids or tuple(name.rstrip("_") for name in added) != _ADDED:
+        raise InputError(f"{path}: its columns are not ids followed by {', '.join(_ADDED)}")
+    rank, score, tier, iteration = (cells[name] for name in added)
+    lines = pl.DataFrame(
+        {
+            "rank": rank.cast(pl.UInt32, strict=False),
+            "score": score.cast(pl.Float64, strict=False),
+            "tier": tier,
+            "iteration": iteration.cast(pl.UInt32, strict=False),
+        }
+    )
+    wrong = {
+        rank.name: lines["rank"].is_null(),
+        score.name: lines["score"].is_null() & score.is_not_null(),
+        tier.name: ~tier.is_in(TIERS).fill_null(value=False),
+        iteration.name: lines["iteration"].is_null(),
+    }
+    for name, rows in wrong.items():
+        if rows.any():
+            numbers = (rows.arg_true() + 1).to_list()
+            raise InputError(
+                f"{path}: column '{name}': {rows_named(numbers)}: not what a list of look-alikes has there"
+            )
+    names = as_sent(cells.select(ids))
+    for column in names:
+        if unfit := unfit_ids(column):
+            raise InputError(f"{path}: column '{column.name}': {rows_named(unfit[1])}: {unfit[0]}")
+    return ListFile(names, lines)

@@ -7,11 +7,10 @@ from typing import Any
 
 import polars as pl
 
-from unpooled.align.rows import Places
 from unpooled.arrays import Floats
 from unpooled.data.prepare import transform
 from unpooled.data.table import Table
-from unpooled.errors import InputError, PlanError
+from unpooled.errors import InputError
 from unpooled.jobs import scores
 from unpooled.jobs.align import job as align
 from unpooled.jobs.labels import check_columns, known_labels
@@ -20,7 +19,6 @@ from unpooled.jobs.model_files import check_owners, load
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
-from unpooled.jobs.train.job import check_no_seeker
 from unpooled.jobs.work import Work, asked_before
 from unpooled.secure.engine import Engine
 from unpooled.session import Session
@@ -43,7 +41,7 @@ class Parameters(align.Parameters):
 
 def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     """Every party's part: bring the model, align the new rows, score them together."""
-    places, party, table = places_of(work.plan, work.parameters), work.party, work.table
+    places, party, table = align.places_of(work.plan, work.parameters), work.party, work.table
     if table is None:
         align.common_rows(session, work, places)
         return {}
@@ -72,7 +70,6 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
 
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     """What a prediction says; the model says which of the ways to score rows it takes."""
-    places_of(plan, parameters)
     said = [Exchange(plan.active, party, ModelLearner, 1, 60) for party in plan.with_role("passive")]
     said += align.outline(plan, parameters)
     for learner in learners.LEARNERS:
@@ -80,14 +77,6 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
         for one in learner.score_outline(setup_of(plan)):
             said.append(replace(one, only_if=f"{condition} {one.only_if}".rstrip()))
     return said
-
-
-def places_of(plan: Plan, parameters: Parameters) -> Places:
-    """Who does what in a plan; PlanError if its parties cannot predict together."""
-    check_no_seeker(plan)
-    if not plan.with_role("passive"):
-        raise PlanError("parties: predict takes a passive party at least, besides the active one")
-    return align.places_of(plan, parameters)
 
 
 def _agree_on_learner(session: Session, work: Work[Parameters], learner: Learner) -> None:

@@ -11,13 +11,12 @@ from pydantic import Field, model_validator
 from unpooled.align.rows import Places
 from unpooled.arrays import Bools, Floats
 from unpooled.data.table import Table
-from unpooled.errors import PlanError
 from unpooled.jobs import model_files, scores
 from unpooled.jobs.align import job as align
 from unpooled.jobs.labels import Labels, check_columns, drawn_for_test, labels_of
 from unpooled.jobs.learning import (
     answered_in,
-    check_plan,
+    check_learner,
     checkpoint_of,
     learning_outline,
     open_products,
@@ -87,15 +86,8 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
 
 def places_of(plan: Plan, parameters: Parameters) -> Places:
     """Who does what in a plan; PlanError if its parties cannot learn together."""
-    check_no_seeker(plan)
-    check_plan(plan, parameters.model)
+    check_learner(plan, parameters.model)
     return align.places_of(plan, parameters)
-
-
-def check_no_seeker(plan: Plan) -> None:
-    """Refuse a plan with a seeker."""
-    if plan.with_role("seeker"):
-        raise PlanError(f"parties: {plan.kind} has no seeker: labels are a column of the active party")
 
 
 def notes_of(parameters: Parameters) -> list[str]:

@@ -38,16 +38,12 @@ from unpooled.secure.paillier.key_holder import Decrypt, Decrypted, DecryptItem,
 from unpooled.secure.paillier.keys import PublicKey
 from unpooled.secure.paillier.layout import Layout, layout_for, pack, repeated, row_words, unpack
 from unpooled.secure.paillier.noise import NoiseStock, Span
+from unpooled.secure.paillier.state import RowsKey
 from unpooled.secure.paillier.sums import bin_sums, packed, weighted_sums
 from unpooled.secure.randomness import expand_bytes
 from unpooled.secure.service_limits import Serving
 from unpooled.session import ITEM_BYTES
 from unpooled.wire import message
-
-Kept = tuple[str, int, int, int]
-
-_KEY = ("key",)
-_OF_Y = ("bound", "sent", "rows")
 
 
 @message(discloses="nothing: matrices Y, encrypted with a key that only the coordinator has")
@@ -69,12 +65,12 @@ class Task:
     layout: Layout
 
     @property
-    def kept(self) -> Kept:
-        return _kept(self.call, self.layout, self.tag)
+    def rows_key(self) -> RowsKey:
+        return _rows_key(self.call, self.layout, self.tag)
 
 
 def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[list[mpz]]:
-    """Encrypt, add up, mask, decrypt: a message at most between any two parties each way, however many products."""
+    """Encrypt, add, mask, decrypt: at most one message each way between two parties, however many products."""
     public, me = _public(engine), engine.party
     tasks = [
         Task(place, call, inputs, tags[place], left, right, _layout(engine, call))
@@ -87,7 +83,7 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
             engine,
             Decrypt(tuple(DecryptItem(task.tag, task.left, task.right, task.layout.plaintexts) for task in tasks)),
         )
-    _stock(engine, cover=True).expect(sum(task.layout.plaintexts for task in lefts))  # while the rows are on their way
+    _cover(engine).expect(sum(task.layout.plaintexts for task in lefts))  # while the rows are on their way
     _send_rows(engine, rights)  # 2
     _take_rows(engine, lefts)
     held = [[mpz(0)] * _layout(engine, call).plaintexts for call, _ in batch]
@@ -103,48 +99,52 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
         if isinstance(task.call.left, Dense):
             lifted = _lifted(task, _lift(task.call.left))
             held[task.place] = _minus(public, held[task.place], lifted)
-    forget(engine, {key[1] for key in engine.prepared if key[0] in _OF_Y and key[1].startswith("#")})
+    engine.paillier.forget({""})  # a matrix without a name serves one call
     return held
 
 
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
-    """Have noise made for batches to come, while there is other work."""
+    """Have noise made for the next batches in advance."""
     me, results = engine.party, 0
-    words: dict[Kept, int] = {}
+    words: dict[RowsKey, int] = {}
     for number, call in enumerate(call for batch in batches for call in batch):
         layout = _layout(engine, call)
         results += layout.plaintexts * sum(left == me for left, _ in call.terms)
-        kept = _kept(call, layout, number.to_bytes(8, "little"))
-        if any(right == me and ("sent", *kept, left) not in engine.prepared for left, right in call.terms):
-            words[kept] = call.rows * layout.words
-    _stock(engine, cover=True).order(results)
-    _stock(engine, cover=False).order(sum(words.values()))
+        key = _rows_key(call, layout, number.to_bytes(8, "little"))
+        if any(right == me and (left, key) not in engine.paillier.sent for left, right in call.terms):
+            words[key] = call.rows * layout.words
+    _cover(engine).order(results)
+    _noise(engine).order(sum(words.values()))
 
 
 def forget(engine: Engine, names: Iterable[str]) -> None:
-    """Drop what is kept of matrices Y under these names; all parties must, since each reckons with what others keep."""
-    dropped = set(names)
-    for key in [key for key in engine.prepared if key[0] in _OF_Y and key[1] in dropped]:
-        del engine.prepared[key]
+    """Drop what is kept of matrices Y with these names; all parties must, since they rely on what others keep."""
+    engine.paillier.forget(set(names))
 
 
 def _public(engine: Engine) -> PublicKey:
     """The key; it is the first thing that the coordinator sends."""
-    if _KEY not in engine.prepared:
+    state = engine.paillier
+    if state.public is None:
         coordinator = engine.coordinator or ""
         shared = engine.session.recv(coordinator, SharedKey)
         context = key_holder.context_of(coordinator, engine.driver, engine.parties)
-        engine.prepared[_KEY] = key_holder.key_from(shared, engine.rules.key_bits, coordinator, context)
-    public: PublicKey = engine.prepared[_KEY]
-    return public
+        state.public = key_holder.key_from(shared, engine.rules.key_bits, coordinator, context)
+    return state.public
 
 
-def _stock(engine: Engine, *, cover: bool) -> NoiseStock:
-    key = ("noise", cover)
-    if key not in engine.prepared:
-        engine.prepared[key] = NoiseStock(_public(engine), cover=cover, progress=engine.session.progress)
-    stock: NoiseStock = engine.prepared[key]
-    return stock
+def _noise(engine: Engine) -> NoiseStock:
+    """Noise for rows."""
+    state = engine.paillier
+    state.noise = state.noise or NoiseStock(_public(engine), cover=False, progress=engine.session.progress)
+    return state.noise
+
+
+def _cover(engine: Engine) -> NoiseStock:
+    """Noise for masked sums, which covers all noise before it."""
+    state = engine.paillier
+    state.cover = state.cover or NoiseStock(_public(engine), cover=True, progress=engine.session.progress)
+    return state.cover
 
 
 def _layout(engine: Engine, call: Call) -> Layout:
@@ -158,38 +158,41 @@ def _layout_by(rules: Rules, call: Call) -> Layout:
     return layout_for(cells, columns, call.result_bound, rules.key_bits)
 
 
-def _kept(call: Call, layout: Layout, tag: bytes) -> Kept:
-    """What encrypted rows are kept under; without a name for all rows, or with nodes folded in, they serve once."""
+def _rows_key(call: Call, layout: Layout, tag: bytes) -> RowsKey:
+    """What encrypted rows are kept under; without a name, or with nodes folded in, they are used once."""
     folded = isinstance(call.left, OneHot) and call.left.hidden
-    return call.y if call.y and not (folded or call.fixed) else f"#{tag.hex()}", call.rows, layout.columns, layout.bits
+    name = "" if folded or call.fixed else call.y
+    return RowsKey(name, b"" if name else tag, call.rows, layout.columns, layout.bits)
 
 
 def _send_rows(engine: Engine, rights: Sequence[Task]) -> None:
-    """Encrypt each Y once, and send it to those who have not had it."""
+    """Encrypt each Y once, and send it to those who do not have it."""
     for task in rights:
         _bind(engine, task)
-    encrypted: dict[Kept, tuple[Bytes, list[Span]]] = {}
+    encrypted: dict[RowsKey, tuple[Bytes, list[Span]]] = {}
     for left in dict.fromkeys(task.left for task in rights):
-        new: dict[Kept, Task] = {}
+        new: dict[RowsKey, Task] = {}
         for task in rights:
-            if task.left == left and ("sent", *task.kept, left) not in engine.prepared:
-                new.setdefault(task.kept, task)
-        for kept, task in new.items():
-            engine.prepared["sent", *kept, left] = True
-            if kept not in encrypted:
-                encrypted[kept] = _encrypted(engine, task)
-            _keep_opening(engine, task, encrypted[kept][1])
+            if task.left == left and (left, task.rows_key) not in engine.paillier.sent:
+                new.setdefault(task.rows_key, task)
+        for key, task in new.items():
+            engine.paillier.sent.add((left, key))
+            if key not in encrypted:
+                encrypted[key] = _encrypted(engine, task)
+            _keep_opening(engine, task, encrypted[key][1])
         if new:
             tags = tuple(task.tag for task in new.values())
-            engine.session.send(left, EncryptedRows(tags, tuple(encrypted[kept][0] for kept in new)))
+            engine.session.send(left, EncryptedRows(tags, tuple(encrypted[key][0] for key in new)))
 
 
 def _bind(engine: Engine, task: Task) -> None:
-    """Refuse another matrix under a name that was used: the others would go on with the one they have."""
+    """Refuse a second matrix under the same name: the others would use the one they have."""
     y = given(task.inputs.y)
     digest = hashlib.sha256(f"{y.shape}".encode() + y.tobytes()).digest()
-    if task.call.y and not task.call.fixed and engine.prepared.setdefault(("bound", task.call.y), digest) != digest:
-        raise ProtocolError(f"{engine.party}: a name that stands for one matrix Y cannot stand for another")
+    if not task.call.y or task.call.fixed:
+        return
+    if engine.paillier.digests.setdefault(task.call.y, digest) != digest:
+        raise ProtocolError(f"{engine.party}: one name was used for two matrices Y")
 
 
 def _encrypted(engine: Engine, task: Task) -> tuple[Bytes, list[Span]]:
@@ -198,18 +201,18 @@ def _encrypted(engine: Engine, task: Task) -> tuple[Bytes, list[Span]]:
         y = mod64.fold(y.view(np.uint64), given(task.inputs.nodes), left.nodes).view(np.int64)
     words = row_words(y, task.layout)
     with engine.session.scope("encrypt"):
-        noise, spans = _stock(engine, cover=False).take(len(words))
+        noise, spans = _noise(engine).take(len(words))
     return keys.to_bytes(public, keys.encrypt(public, words, noise)), spans
 
 
 def _take_rows(engine: Engine, lefts: Sequence[Task]) -> None:
-    """Receive what has not come before."""
+    """Receive the rows that are new."""
     public = _public(engine)
     for right in dict.fromkeys(task.right for task in lefts):
-        new: dict[Kept, Task] = {}
+        new: dict[RowsKey, Task] = {}
         for task in lefts:
-            if task.right == right and ("rows", *task.kept, right) not in engine.prepared:
-                new.setdefault(task.kept, task)
+            if task.right == right and (right, task.rows_key) not in engine.paillier.received:
+                new.setdefault(task.rows_key, task)
             elif task.right == right:
                 _keep_received(engine, task, None)
         if not new:
@@ -218,15 +221,18 @@ def _take_rows(engine: Engine, lefts: Sequence[Task]) -> None:
         most = cells * public.width + 2 * ITEM_BYTES * len(new)
         sent = engine.session.recv(right, EncryptedRows, at_most=most)
         if sent.tags != tuple(task.tag for task in new.values()) or len(sent.rows) != len(new):
-            raise ProtocolError(f"{right} sent EncryptedRows for other products than {engine.party} works on")
-        for (kept, task), rows in zip(new.items(), sent.rows, strict=True):
+            raise ProtocolError(
+                f"invalid EncryptedRows from {right}: they are not for the products that {engine.party} works on"
+            )
+        for (key, task), rows in zip(new.items(), sent.rows, strict=True):
             key_holder.ciphertexts_from(public, rows, task.call.rows * task.layout.words, right)
-            engine.prepared["rows", *kept, right] = rows.reshape(task.call.rows, task.layout.words, public.width)
+            shape = task.call.rows, task.layout.words, public.width
+            engine.paillier.received[right, key] = rows.reshape(shape)
             _keep_received(engine, task, rows)
 
 
 def _keep_opening(engine: Engine, task: Task, spans: Sequence[Span]) -> None:
-    """Keep where the noise of a matrix came from, where the product is about something that can be checked."""
+    """Keep the seeds of the noise of a matrix, for audits."""
     if engine.evidence and task.inputs.about is not None:
         public, noise = _public(engine), [(span.seed.hex(), span.start, span.length) for span in spans]
         key = hex(public.n), hex(public.noise_base)
@@ -259,7 +265,7 @@ def _keep_received(engine: Engine, task: Task, rows: Bytes | None) -> None:
 def _totals(engine: Engine, task: Task) -> list[mpz]:
     """The encrypted results, packed."""
     public, left, x, progress = _public(engine), task.call.left, given(task.inputs.x), engine.session.progress
-    rows: Bytes = engine.prepared["rows", *task.kept, task.right]
+    rows = engine.paillier.received[task.right, task.rows_key]
     if not task.layout.plaintexts:
         return []
     with engine.session.scope("add"):
@@ -277,7 +283,7 @@ def _totals(engine: Engine, task: Task) -> list[mpz]:
 def _hidden(engine: Engine, totals: Sequence[mpz], masks: Sequence[mpz]) -> Bytes:
     """Ciphertexts with masks added, under noise that covers theirs."""
     public = _public(engine)
-    noise, _ = _stock(engine, cover=True).take(len(masks))
+    noise, _ = _cover(engine).take(len(masks))
     encrypted = keys.encrypt(public, keys.centre(public, masks), noise)
     return keys.to_bytes(public, [keys.add(public, c, mask) for c, mask in zip(totals, encrypted, strict=True)])
 
@@ -301,7 +307,9 @@ def _take_decrypted(engine: Engine, rights: Sequence[Task]) -> list[list[mpz]]:
     most = plaintexts * _public(engine).bits // 8 + 2 * ITEM_BYTES * len(rights)
     decrypted = engine.session.recv(coordinator, Decrypted, at_most=most)
     if decrypted.tags != tuple(task.tag for task in rights) or len(decrypted.sums) != len(rights):
-        raise ProtocolError(f"{coordinator} sent Decrypted for other products than {engine.party} works on")
+        raise ProtocolError(
+            f"invalid Decrypted from {coordinator}: it is not for the products that {engine.party} works on"
+        )
     return [
         key_holder.residues_from(_public(engine), values, task.layout.plaintexts, coordinator)
         for task, values in zip(rights, decrypted.sums, strict=True)
@@ -322,7 +330,7 @@ def add(engine: Engine, call: Call, parts: Sequence[Sequence[mpz]]) -> list[mpz]
 
 
 def masked(engine: Engine, call: Call, tag: bytes, held: list[mpz], others: Sequence[str]) -> list[mpz]:  # noqa: ARG001
-    """The share plus numbers that the others take off again."""
+    """The share plus random numbers that cancel against those of the others."""
     public = _public(engine)
     for other in others:
         draw = partial(expand_bytes, engine.mask_seeds[other], b"cancel" + tag)

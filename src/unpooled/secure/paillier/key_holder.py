@@ -74,9 +74,9 @@ def serve(session: Session, rules: Rules, driver: str, parties: Sequence[str], s
             continue
         for item in request.items:
             if item.left not in parties or item.right not in parties or item.left == item.right:
-                raise ProtocolError(f"{driver} asks for decryption for parties that take no part")
+                raise ProtocolError(f"invalid Decrypt from {driver}: unknown parties")
             if item.plaintexts < 0:
-                raise ProtocolError(f"{driver} asks for decryption of a number of results that cannot be")
+                raise ProtocolError(f"invalid Decrypt from {driver}: number of results out of range")
         results = sum(item.plaintexts for item in request.items)
         serving.check(session.party, driver, 2 * results * public.width, len(request.items), rows=0)
         total += results * public.bits // 8
@@ -93,7 +93,7 @@ def _decrypt(session: Session, private: PrivateKey, items: Sequence[DecryptItem]
         most = sum(item.plaintexts * private.public.width + 2 * ITEM_BYTES for item in theirs)
         arrived = session.recv(left, MaskedSums, at_most=most)
         if arrived.tags != tuple(item.tag for item in theirs) or len(arrived.sums) != len(theirs):
-            raise ProtocolError(f"{left} sent MaskedSums for other products than it was to")
+            raise ProtocolError(f"invalid MaskedSums from {left}: they are not for the products that were announced")
         for item, values in zip(theirs, arrived.sums, strict=True):
             masked += ciphertexts_from(private.public, values, item.plaintexts, left)
     chunks = (masked[start : start + _CHUNK] for start in range(0, len(masked), _CHUNK))
@@ -120,7 +120,7 @@ def key_from(shared: SharedKey, bits: int, sender: str, context: str) -> PublicK
         keys.check_public(public, bits)
         check_proof(public, shared.roots, context)
     except ProtocolError as error:
-        raise ProtocolError(f"{sender} sent a key that is refused: {error}") from None
+        raise ProtocolError(f"invalid SharedKey from {sender}: {error}") from None
     return public
 
 
@@ -129,9 +129,9 @@ def ciphertexts_from(public: PublicKey, values: Bytes, count: int, sender: str) 
     try:
         ciphertexts = keys.from_bytes(public, values)
     except ProtocolError as error:
-        raise ProtocolError(f"{sender} sent a wrong list: {error}") from None
+        raise ProtocolError(f"invalid ciphertexts from {sender}: {error}") from None
     if len(ciphertexts) != count:
-        raise ProtocolError(f"{sender} sent {len(ciphertexts)} ciphertexts, {count} were to come")
+        raise ProtocolError(f"invalid ciphertexts from {sender}: {len(ciphertexts)}, expected {count}")
     return ciphertexts
 
 
@@ -140,7 +140,7 @@ def residues_from(public: PublicKey, values: Bytes, count: int, sender: str) -> 
     try:
         residues = keys.residues_from_bytes(public, values)
     except ProtocolError as error:
-        raise ProtocolError(f"{sender} sent a wrong share: {error}") from None
+        raise ProtocolError(f"invalid share from {sender}: {error}") from None
     if len(residues) != count:
-        raise ProtocolError(f"{sender} sent a share of {len(residues)} numbers, {count} were to come")
+        raise ProtocolError(f"invalid share from {sender}: {len(residues)} numbers, expected {count}")
     return residues

@@ -94,9 +94,9 @@ class PrivateKey:
 def check_size(bits: int, *, insecure: bool = False) -> None:
     """Refuse sizes that keys do not have, and those that can be broken unless that is asked for."""
     if bits % 16 or bits < SMALLEST_BITS:
-        raise InputError(f"a key has a multiple of 16 bits, at least {SMALLEST_BITS}, but {bits} are asked for")
+        raise InputError(f"{bits} bits: a key has a multiple of 16 bits, and at least {SMALLEST_BITS}")
     if bits < SECURE_BITS and not insecure:
-        raise RefusedError(f"a key of {bits} bits can be broken: {SECURE_BITS} are needed, or the option insecure")
+        raise RefusedError(f"a key of {bits} bits can be broken: use {SECURE_BITS} or more, or set insecure for trials")
 
 
 def make_key(bits: int, *, insecure: bool = False) -> PrivateKey:
@@ -141,7 +141,7 @@ def check_public(key: PublicKey, bits: int) -> None:
     if not 0 < base < key.n_squared or gmpy2.gcd(base, n) != 1:
         raise ProtocolError("the key's noise base is not a number below n² without a factor of n")
     if base % n in (1, n - 1):
-        raise ProtocolError("the key's noise base has next to no powers, so that its noise would hide nothing")
+        raise ProtocolError("the key's noise base has too small an order: its noise would hide nothing")
     if gmpy2.jacobi(base % n, n) != 1:
         raise ProtocolError("the key's noise base does not have the Jacobi symbol 1")
 
@@ -227,7 +227,7 @@ def encrypt(public: PublicKey, plaintexts: Iterable[int], noises: Iterable[mpz])
     for position, (plaintext, noise) in enumerate(zip(plaintexts, noises, strict=True)):
         m = mpz(index(plaintext))  # numpy's integers would overflow on the way
         if not -n < 2 * m < n:
-            raise InputError(f"plaintext {position} does not lie between -n/2 and n/2")
+            raise InputError(f"plaintext {position} is not between -n/2 and n/2")
         made.append((1 + m * n) * noise % n_squared)
     return made
 
@@ -292,7 +292,7 @@ def from_bytes(public: PublicKey, array: Bytes) -> list[mpz]:
     """Ciphertexts that arrived; what cannot be one under this key is refused."""
     n, n_squared, width = public.n, public.n_squared, public.width
     if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != width:
-        raise ProtocolError(f"ciphertexts under this key travel as rows of {width} bytes")
+        raise ProtocolError(f"ciphertexts must be rows of {width} bytes")
     data = array.tobytes()
     ciphertexts = [mpz.from_bytes(data[at : at + width], "little") for at in range(0, len(data), width)]
     product = mpz(1)
@@ -300,7 +300,7 @@ def from_bytes(public: PublicKey, array: Bytes) -> list[mpz]:
         product = product * c % n
     if gmpy2.gcd(product, n) != 1 or not all(c < n_squared for c in ciphertexts):
         fault = next(i for i, c in enumerate(ciphertexts) if c >= n_squared or gmpy2.gcd(c, n) != 1)
-        raise ProtocolError(f"ciphertext {fault} is not one under this key")
+        raise ProtocolError(f"ciphertext {fault} is not valid under this key")
     return ciphertexts
 
 
@@ -315,10 +315,10 @@ def residues_from_bytes(public: PublicKey, array: Bytes) -> list[mpz]:
     """Numbers mod n that arrived."""
     width = public.bits // 8
     if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != width:
-        raise ProtocolError(f"numbers mod n travel as rows of {width} bytes")
+        raise ProtocolError(f"numbers mod n must be rows of {width} bytes")
     data = array.tobytes()
     residues = [mpz.from_bytes(data[at : at + width], "little") for at in range(0, len(data), width)]
     for position, residue in enumerate(residues):
         if residue >= public.n:
-            raise ProtocolError(f"number {position} is not one mod n")
+            raise ProtocolError(f"number {position} is not below n")
     return residues

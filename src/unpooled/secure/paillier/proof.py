@@ -49,10 +49,10 @@ def check_proof(public: PublicKey, roots: Sequence[int], context: str) -> None:
     if small_factor(public.n):
         raise ProtocolError("the key's n has a small factor")
     if len(roots) != ROOTS or not all(0 < root < public.n for root in roots):
-        raise ProtocolError(f"the proof that the key can decrypt has {ROOTS} numbers below n, and this is none")
+        raise ProtocolError(f"the key's proof must have {ROOTS} numbers below n")
     for root, number in zip(roots, _challenges(public, context), strict=True):
         if gmpy2.powmod(root, public.n, public.n) != number:
-            raise ProtocolError("the proof that the key can decrypt is wrong: n may have a factor that φ(n) has too")
+            raise ProtocolError("the key's proof is wrong: n may share a factor with φ(n)")
 
 
 def small_factor(n: mpz) -> int:

@@ -1,26 +1,25 @@
-"""Products by additive shares mod 2^64, with randomness that the coordinator deals; shapes are all that it sees.
+"""Products by additive shares mod 2^64, with random numbers that the coordinator deals; it sees nothing but shapes.
 
-Y's columns are packed into words first (`packing`). A mask V is dealt to the holder of Y, who opens F = Y - V. Where
-the driver would be dealt nothing but seeds it chooses them itself, and tells the coordinator: that saves a message. For
-products of the same shape again and again numbers are dealt ahead (`supply`, `stock`).
+Y's columns are packed into words first (`packing`). The holder of Y is dealt a mask V and opens F = Y - V. Where the
+driver would be dealt only seeds, it chooses them itself and tells the coordinator, which saves a message. For products
+of the same shape, numbers are dealt ahead (`supply`, `stock`).
 
-**Matrix triple.** A mask U is dealt to the holder of X, who opens E = X - U; W = UᵀV is dealt as two halves, random
-numbers that add up to it. XᵀY = (XᵀF + the one half) + (EᵀV + the other half): each side computes one bracket. For
-one-hot X the nodes are folded into Y: its holder alone needs to know them.
+**Matrix triple.** The holder of X is dealt a mask U and opens E = X - U. W = UᵀV is dealt as two random halves. XᵀY =
+(XᵀF + one half) + (EᵀV + other half): each side computes one bracket. For one-hot X the nodes are folded into Y, so
+that only its holder needs to know them. Row by row it is the same, with the product of each row in place of the sum.
 
 **Permute and share**, for one-hot X with nodes that both sides know. For each column the holder of X has the order π of
-the rows by node and bin. It is dealt a random order ρ and Δ = V[ρ] - b, the other side b. It sends σ with ρ[σ] = π,
-which is as random as ρ is. It holds F[π] + Δ[σ], the other side b[σ]; together that is Y[π], and each side sums up its
-runs; rows outside all nodes come last and are in no run. The holder of Y is told how long the runs are. `permute` has
-the arithmetic.
+the rows by node and bin. It is dealt a random order ρ and Δ = V[ρ] - b; the other side is dealt b. It sends σ with ρ[σ]
+= π, which is as random as ρ. It holds F[π] + Δ[σ], the other side b[σ]; together that is Y[π], and each side sums its
+runs. Rows outside all nodes come last and are in no run. The holder of Y learns the lengths of the runs. `permutation`
+has the arithmetic.
 
-What a mask hides it hides once: U is bound to one X and V to one Y, and what was opened may serve again. Halves, Δ, b
-and ρ serve once.
+A mask hides one matrix only: U is bound to one X and V to one Y, and what was opened may be used again. Halves, Δ, b
+and ρ are used once.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
@@ -32,16 +31,17 @@ from numpy.typing import NDArray
 from unpooled.arrays import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
-from unpooled.secure.calls import Call, Inputs, OneHot, given
+from unpooled.secure.calls import Call, Inputs, OneHot, RowByRow, given
 from unpooled.secure.engine import Engine, Rules, Stop
 from unpooled.secure.evidence import digest_of
 from unpooled.secure.mod64 import Places
 from unpooled.secure.randomness import SEED_BYTES, expand
 from unpooled.secure.service_limits import Serving
 from unpooled.secure.shares import dealer, permutation
-from unpooled.secure.shares.dealer import DealItem, Part, method_of
+from unpooled.secure.shares.dealer import Part
 from unpooled.secure.shares.packing import RING_BITS, pack, unpack
-from unpooled.secure.shares.supply import LAYOUT, ask_ahead, slots_of, supplied
+from unpooled.secure.shares.state import Mask, Matrix
+from unpooled.secure.shares.supply import Need, ask_ahead, method_of, slots_of, supplied
 from unpooled.session import ITEM_BYTES
 from unpooled.wire import message
 
@@ -62,49 +62,48 @@ class Orders:
     lengths: tuple[Ints, ...]
 
 
-@dataclass
-class Mask:
-    """A mask that was dealt; it is bound to the first matrix that it hides."""
-
-    values: Ring
-    seed: bytes
-    bound_to: bytes = b""
-
-    def bind(self, matrix: NDArray[Any], whose: str, sizes: tuple[int, ...] = ()) -> None:
-        """Refuse a second matrix: the difference of what the mask hides would show."""
-        digest = hashlib.sha256(f"{matrix.dtype} {matrix.shape} {sizes}".encode() + matrix.tobytes()).digest()
-        if self.bound_to not in (b"", digest):
-            raise ProtocolError(f"{whose}: a mask that has hidden one matrix cannot hide another")
-        self.bound_to = digest
-
-
 @dataclass(eq=False)
 class Task:
-    """One term of one call at one of its two parties: where in the batch, what is held, what was dealt, who else."""
+    """One term of one call at one of its two parties."""
 
     place: int
     call: Call
     inputs: Inputs
     tag: bytes
-    item: DealItem
+    need: Need
     part: Part
     peer: str
     is_left: bool
-    rows: slice
     orders: Places | None = None
     places: Places | None = None
     lengths: Ints | None = None
     inside: int = 0
 
-    def side(self, *, own: bool) -> str:
-        """Whose matrix is meant, and which where two stand one above the other."""
-        return ("x" if self.is_left is own else "y") + ("-below" if self.rows.start else "")
+    @property
+    def own(self) -> Matrix:
+        return self.need.x if self.is_left else self.need.y
+
+    @property
+    def theirs(self) -> Matrix:
+        return self.need.y if self.is_left else self.need.x
+
+    @property
+    def permutes(self) -> bool:
+        return self.need.item.method == "permute"
+
+    def shape_of(self, matrix: Matrix) -> tuple[int, int]:
+        item = self.need.item
+        return item.rows, item.width if matrix.side == "x" else item.words
+
+    def evidence_side(self, matrix: Matrix) -> str:
+        """The side of a matrix, and which of two stacked ones."""
+        return matrix.side + ("-below" if self.need.rows.start else "")
 
 
 def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Ring]:
     """Deal, open, multiply: at most two messages from each party to another, however many products there are.
 
-    Everybody sends one message to each peer and then takes one from each, so that nobody waits in a circle.
+    Every party sends to all peers before it receives, so that no cycle of parties waits.
     """
     tasks = _dealt_tasks(engine, batch, tags)
     peers = [peer for peer in engine.parties if any(task.peer == peer for task in tasks)]
@@ -112,7 +111,7 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
         _send_hidden(engine, peer, [task for task in tasks if task.peer == peer])
     for peer in peers:
         _take_hidden(engine, peer, [task for task in tasks if task.peer == peer])
-    permuted = [task for task in tasks if task.item.method == "permute"]
+    permuted = [task for task in tasks if task.permutes]
     for peer in peers:
         _send_orders(engine, peer, [task for task in permuted if task.peer == peer and task.is_left])
     for peer in peers:
@@ -121,25 +120,23 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
     for number, task in enumerate(tasks, start=1):
         engine.session.progress(number, len(tasks))
         held[task.place] += _left_share(engine, task) if task.is_left else _right_share(engine, task)
-    _forget_unnamed(engine, tasks)
+    engine.shares.forget({""})  # a matrix without a name serves one call
     return held
 
 
 def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Task]:
     """This party's terms, with what the coordinator dealt for them."""
     tasks = []
-    for place, (item, rows, _), part in supplied(engine, [call for call, _ in batch], tags):
-        is_left = item.left == engine.party
-        peer, (call, inputs) = item.right if is_left else item.left, batch[place]
-        tasks.append(
-            Task(place, call, _rows_of(inputs, rows), tags[place], item, part, peer, is_left=is_left, rows=rows)
-        )
+    for place, need, part in supplied(engine, [call for call, _ in batch], tags):
+        is_left = need.item.left == engine.party
+        peer, (call, inputs) = need.item.right if is_left else need.item.left, batch[place]
+        tasks.append(Task(place, call, _rows_of(inputs, need.rows), tags[place], need, part, peer, is_left))
         _keep_mask(engine, tasks[-1])
     return tasks
 
 
 def _rows_of(inputs: Inputs, rows: slice) -> Inputs:
-    """What is held of some rows: all, or one of two matrices that stand one above the other."""
+    """The inputs of some rows: all, or one of two stacked matrices."""
     x, y = (None if matrix is None else matrix[rows] for matrix in (inputs.x, inputs.y))
     return replace(inputs, x=x, y=y)
 
@@ -150,58 +147,42 @@ def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
 
 def forget(engine: Engine, names: Iterable[str]) -> None:
     """Drop the masks and openings of matrices with these names, which must not be used again."""
-    dropped = set(names)
-    for key in [key for key in engine.prepared if key[-1].partition(LAYOUT)[0] in dropped]:
-        del engine.prepared[key]
-
-
-def _forget_unnamed(engine: Engine, tasks: Sequence[Task]) -> None:
-    """Drop what was kept of matrices without a name, which serve one call."""
-    kept = {task.item.y for task in tasks} | {task.item.x for task in tasks if task.item.method == "triple"}
-    if unnamed := {name for name in kept if name.startswith("#")}:
-        forget(engine, unnamed)
-        engine.masked -= unnamed
+    engine.shares.forget(set(names))
 
 
 def _send_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
-    """Open to a peer what it has not had: matrices minus their masks."""
+    """Send a peer the masked matrices that it does not have yet."""
     hidden = []
     for task in tasks:
-        left, item = task.call.left, task.item
-        if task.is_left and item.method == "triple":
-            x, mask = given(task.inputs.x), _mask(engine, "x", item.x, (item.rows, item.width))
-            mask.bind(x, engine.party, left.sizes if isinstance(left, OneHot) else ())
-            if _first_time(engine, "sent", peer, "x", item.x):
-                _keep_opening(engine, task, mask.seed)
-                full = mod64.one_hot(x, left.sizes) if isinstance(left, OneHot) else x.view(np.uint64)
-                hidden.append((task.tag, full - mask.values))
-        elif not task.is_left:
-            words, mask = _words(task), _mask(engine, "y", item.y, (item.rows, item.words))
-            mask.bind(words, engine.party)
-            if _first_time(engine, "sent", peer, "y", item.y):
-                _keep_opening(engine, task, mask.seed)
-                hidden.append((task.tag, words - mask.values))
+        if task.is_left and task.permutes:
+            continue
+        mask, left = _mask(engine, task), task.call.left
+        own = given(task.inputs.x) if task.is_left else _words(task)
+        sizes = left.sizes if task.is_left and isinstance(left, OneHot) else ()
+        mask.bind(own, engine.party, sizes)
+        if (peer, task.own) not in engine.shares.sent:
+            engine.shares.sent.add((peer, task.own))
+            _keep_opening(engine, task, mask.seed)
+            full = mod64.one_hot(own, sizes) if sizes else own.view(np.uint64)
+            hidden.append((task.tag, full - mask.values))
     if hidden:
         engine.session.send(peer, Hidden(tuple(tag for tag, _ in hidden), tuple(values for _, values in hidden)))
 
 
 def _take_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
-    """Receive the peer's hidden matrices that have not come before."""
-    new: dict[tuple[str, str, str, str], Task] = {}
+    """Receive the masked matrices that are new."""
+    new: dict[Matrix, Task] = {}
     for task in tasks:
-        if task.is_left or task.item.method == "triple":
-            side, name = ("y", task.item.y) if task.is_left else ("x", task.item.x)
-            if ("opened", peer, side, name) not in engine.prepared:
-                new.setdefault(("opened", peer, side, name), task)
+        if (task.is_left or not task.permutes) and (peer, task.theirs) not in engine.shares.opened:
+            new.setdefault(task.theirs, task)
     if not new:
         return
-    cells = [task.item.rows * (task.item.words if task.is_left else task.item.width) for task in new.values()]
+    cells = [math.prod(task.shape_of(matrix)) for matrix, task in new.items()]
     hidden = engine.session.recv(peer, Hidden, at_most=sum(8 * count + 2 * ITEM_BYTES for count in cells))
     if hidden.tags != tuple(task.tag for task in new.values()) or len(hidden.values) != len(new):
-        raise ProtocolError(f"{peer} sent Hidden matrices for other products than {engine.party} works on")
-    for (key, task), values in zip(new.items(), hidden.values, strict=True):
-        width = task.item.words if task.is_left else task.item.width
-        engine.prepared[key] = _shaped(values, (task.item.rows, width), peer)
+        raise ProtocolError(f"invalid Hidden from {peer}: it is not for the products that {engine.party} works on")
+    for (matrix, task), values in zip(new.items(), hidden.values, strict=True):
+        engine.shares.opened[peer, matrix] = _shaped(values, task.shape_of(matrix), peer)
         _keep_received(engine, task, values)
 
 
@@ -218,103 +199,100 @@ def _send_orders(engine: Engine, right: str, tasks: Sequence[Task]) -> None:
         engine.session.send(right, Orders(tuple(task.tag for task in tasks), tuple(places), tuple(lengths)))
 
 
-def _first_time(engine: Engine, *key: str) -> bool:
-    first = key not in engine.prepared
-    engine.prepared[key] = True
-    return first
-
-
 def _take_orders(engine: Engine, left: str, tasks: Sequence[Task]) -> None:
     if not tasks:
         return
-    moves = sum(4 * task.item.width * task.item.rows + 3 * ITEM_BYTES for task in tasks)
+    moves = sum(4 * task.need.item.width * task.need.item.rows + 3 * ITEM_BYTES for task in tasks)
     runs = sum(8 * task.call.left.nodes * task.call.left.bins for task in tasks if isinstance(task.call.left, OneHot))
     orders = engine.session.recv(left, Orders, at_most=moves + runs)
     if orders.tags != tuple(task.tag for task in tasks) or not len(tasks) == len(orders.places) == len(orders.lengths):
-        raise ProtocolError(f"{left} sent Orders for other products than {engine.party} works on")
+        raise ProtocolError(f"invalid Orders from {left}: they are not for the products that {engine.party} works on")
     for task, places, lengths in zip(tasks, orders.places, orders.lengths, strict=True):
-        form, item = task.call.left, task.item
+        form, item = task.call.left, task.need.item
         if not isinstance(form, OneHot):
             raise TypeError("only one-hot matrices are permuted")
         if places.shape != (item.width, item.rows) or lengths.shape != (form.nodes * form.bins,):
-            raise ProtocolError(f"{left} sent Orders of the wrong shape")
+            raise ProtocolError(f"invalid Orders from {left}: wrong shape")
         inside = int(np.count_nonzero(given(task.inputs.nodes) >= 0))
-        beyond = places.size and int(places.max()) >= item.rows
-        if beyond or not permutation.lengths_fit(lengths, inside, form.sizes, form.nodes):
-            raise ProtocolError(f"{left} sent Orders that are none")
+        if places.size and int(places.max()) >= item.rows:
+            raise ProtocolError(f"invalid Orders from {left}: a position is out of range")
+        if not permutation.lengths_fit(lengths, inside, form.sizes, form.nodes):
+            raise ProtocolError(f"invalid Orders from {left}: the bins do not add up to the rows of the nodes")
         task.places, task.lengths, task.inside = places, lengths, inside
         _keep_received(engine, task, places, lengths)
 
 
 def _left_share(engine: Engine, task: Task) -> Ring:
-    left, item = task.call.left, task.item
-    opened: Ring = engine.prepared["opened", item.right, "y", item.y]
-    if isinstance(left, OneHot) and item.method == "permute":
+    left, item = task.call.left, task.need.item
+    opened = engine.shares.opened[task.peer, task.theirs]
+    if isinstance(left, OneHot) and task.permutes:
         dealt = _shaped(task.part.values, (item.width, item.rows, item.words), engine.coordinator)
         places, orders, lengths = given(task.places), given(task.orders), given(task.lengths)
         return permutation.left_sums(dealt, opened, places, orders, lengths, left.sizes, left.nodes)
-    half = expand(_seed(task.part.once, engine), b"half", (item.width, item.words))
+    half = expand(_seed(task.part.once, engine), b"half", dealer.half_shape(item))
     x = given(task.inputs.x)
+    if isinstance(left, RowByRow):
+        return mod64.row_products(x.view(np.uint64), opened) + half
     if isinstance(left, OneHot):
         return mod64.unfold(mod64.bin_sums(x, left.sizes, opened) + half, left.nodes)
     return mod64.product(x.view(np.uint64), opened) + half
 
 
 def _right_share(engine: Engine, task: Task) -> Ring:
-    left, item = task.call.left, task.item
-    if isinstance(left, OneHot) and item.method == "permute":
+    left, item = task.call.left, task.need.item
+    if isinstance(left, OneHot) and task.permutes:
         seed, places, lengths = _seed(task.part.once, engine), given(task.places), given(task.lengths)
         return permutation.right_sums(seed, places, item.words, lengths, task.inside, left.sizes, left.nodes)
-    opened: Ring = engine.prepared["opened", item.left, "x", item.x]
-    mask: Mask = engine.prepared["mask", "y", item.y]
-    half = _shaped(task.part.values, (item.width, item.words), engine.coordinator)
+    opened, mask = engine.shares.opened[task.peer, task.theirs], engine.shares.masks[task.own]
+    half = _shaped(task.part.values, dealer.half_shape(item), engine.coordinator)
+    if isinstance(left, RowByRow):
+        return mod64.row_products(opened, mask.values) + half
     sums = mod64.product(opened, mask.values) + half
     return mod64.unfold(sums, left.nodes) if isinstance(left, OneHot) else sums
 
 
 def _keep_mask(engine: Engine, task: Task) -> None:
-    """A mask that was dealt under a name is there for every product of the batch, whichever comes first."""
+    """Keep a newly dealt mask for all products of the batch."""
     if task.part.mask:
-        side, name = ("x", task.item.x) if task.is_left else ("y", task.item.y)
-        shape = (task.item.rows, task.item.width if task.is_left else task.item.words)
         seed = _seed(task.part.mask, engine)
-        engine.prepared["mask", side, name] = Mask(expand(seed, b"mask", shape), seed)
+        engine.shares.masks[task.own] = Mask(expand(seed, b"mask", task.shape_of(task.own)), seed)
 
 
-def _mask(engine: Engine, side: str, name: str, shape: tuple[int, int]) -> Mask:
-    """The mask for this party's matrix, dealt now or under its name before."""
-    mask: Mask | None = engine.prepared.get(("mask", side, name))
+def _mask(engine: Engine, task: Task) -> Mask:
+    """The mask of this party's matrix, dealt now or earlier."""
+    mask, shape = engine.shares.masks.get(task.own), task.shape_of(task.own)
     if mask is None or mask.values.shape != shape:
-        raise ProtocolError(f"{engine.coordinator} dealt no mask of shape {shape} for {engine.party}")
+        raise ProtocolError(f"invalid Dealt from {engine.coordinator}: no mask of shape {shape} for {engine.party}")
     return mask
 
 
 def _words(task: Task) -> Ring:
-    """Y as it is multiplied: packed, and with the nodes folded in for a triple."""
+    """Y as it is multiplied: packed, and for a triple with the nodes folded in."""
     words = pack(given(task.inputs.y), slots_of(task.call))
-    if isinstance(task.call.left, OneHot) and task.item.method == "triple":
+    if isinstance(task.call.left, OneHot) and not task.permutes:
         return mod64.fold(words, given(task.inputs.nodes), task.call.left.nodes)
     return words
 
 
 def _keep_opening(engine: Engine, task: Task, seed: bytes) -> None:
-    """Keep what opens a hidden matrix, where the product is about something that can be checked."""
+    """Keep the seed that opens a hidden matrix, for audits."""
     if engine.evidence and task.inputs.about is not None:
-        engine.evidence.keep_opening(task.side(own=True), task.tag, task.peer, dict(task.inputs.about), seed=seed.hex())
+        side, about = task.evidence_side(task.own), dict(task.inputs.about)
+        engine.evidence.keep_opening(side, task.tag, task.peer, about, seed=seed.hex())
 
 
 def _keep_received(engine: Engine, task: Task, *values: NDArray[Any]) -> None:
-    """Keep a digest of a hidden matrix that arrived, and what is needed to hide one in the same way (`reopening`)."""
+    """Keep a digest of a hidden matrix that arrived, and what it takes to hide one in the same way (`reproduction`)."""
     if engine.evidence and task.inputs.about is not None:
-        left = task.call.left
+        left, item = task.call.left, task.need.item
         engine.evidence.keep_received(
-            task.side(own=False),
+            task.evidence_side(task.theirs),
             task.tag,
             task.peer,
             dict(task.inputs.about),
-            method=task.item.method,
-            rows=task.item.rows,
-            part=(task.rows.start or 0, task.rows.stop),
+            method=item.method,
+            rows=item.rows,
+            part=(task.need.rows.start or 0, task.need.rows.stop),
             slots=astuple(slots_of(task.call)),
             sizes=left.sizes if isinstance(left, OneHot) else (),
             nodes=left.nodes if isinstance(left, OneHot) else 0,
@@ -329,16 +307,16 @@ def _shape(call: Call) -> tuple[int, ...]:
 
 def _seed(seed: bytes, engine: Engine) -> bytes:
     if len(seed) != SEED_BYTES:
-        raise ProtocolError(f"{engine.coordinator} dealt a seed of the wrong length")
-    if seed in engine.seeds:
-        raise ProtocolError(f"{engine.coordinator} dealt a seed twice: its numbers hide nothing the second time")
-    engine.seeds.add(seed)
+        raise ProtocolError(f"invalid Dealt from {engine.coordinator}: a seed has the wrong length")
+    if seed in engine.shares.seeds:
+        raise ProtocolError(f"invalid Dealt from {engine.coordinator}: a seed was dealt before and would hide nothing")
+    engine.shares.seeds.add(seed)
     return seed
 
 
 def _shaped(values: Ring, shape: tuple[int, ...], sender: str | None) -> Ring:
     if values.shape != shape:
-        raise ProtocolError(f"{sender} sent numbers of shape {values.shape}, expected {shape}")
+        raise ProtocolError(f"invalid numbers from {sender}: shape {values.shape}, expected {shape}")
     return values
 
 
@@ -351,7 +329,7 @@ def add(engine: Engine, call: Call, parts: Sequence[Ring]) -> Ring:  # noqa: ARG
 
 
 def masked(engine: Engine, call: Call, tag: bytes, held: Ring, others: Sequence[str]) -> Ring:
-    """The share plus numbers that the others take off again."""
+    """The share plus random numbers that cancel against those of the others."""
     for other in others:
         numbers = expand(engine.mask_seeds[other], b"cancel" + tag, _shape(call))
         held = held + numbers if engine.comes_before(other) else held - numbers
@@ -371,9 +349,9 @@ def read(engine: Engine, call: Call, total: Ring) -> Ints:  # noqa: ARG001
 
 
 def answer_bits(rules: Rules, call: Call) -> int:
-    """All bits of the words that travel, and how long the runs of rows are, where the holder of Y is told.
+    """All bits of the words that are sent, plus the lengths of runs where the holder of Y learns them.
 
-    Words are mod 2^64 whatever the bound on results is, so that nothing keeps their upper bits from being used.
+    Words are mod 2^64 whatever the bound on results is, so that a deviating party could use their upper bits too.
     """
     bits = RING_BITS * math.prod(_shape(call))
     if method_of(call, rules) == "permute":

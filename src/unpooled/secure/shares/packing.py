@@ -1,7 +1,7 @@
-"""Several small numbers in one large one, so that one operation on the large one serves them all.
+"""Several small numbers in one word, so that one operation on the word serves them all.
 
 A word is the sum of v_k · 2^(k·bits): adding words adds all their slots, as long as every slot's sum stays between
--2^(bits-1) and 2^(bits-1). Slots are signed; reading a word takes the lowest slot off, then the next.
+-2^(bits-1) and 2^(bits-1). Slots are signed; a word is read from the lowest slot up.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RING_BITS = 64
 
 @dataclass(frozen=True)
 class Slots:
-    """How `columns` of numbers up to a bound are laid out: `per_word` slots of so many bits, in so many words."""
+    """How `columns` of bounded numbers are packed: `per_word` slots of `bits` in each word."""
 
     columns: int
     bits: int

@@ -1,6 +1,6 @@
-"""Permute and share, as arithmetic: what the coordinator deals, and what the two holders make of it (see `shares`).
+"""The arithmetic of permute and share: what the coordinator deals, and what the two holders compute (see `engine`).
 
-Columns are worked on a few at a time, from random numbers to sums, so that little leaves the processor's caches.
+A few columns are processed at a time, so that intermediate results stay in the processor's caches.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def dealt(order_seed: bytes, once_seed: bytes, mask: Ring, columns: int) -> Ring
 
 
 def hidden_places(order_seed: bytes, orders: Places, nodes: Ints32) -> Places:
-    """σ: where the rows, in the order in which they are summed up, stand in the random orders that were dealt.
+    """σ: the positions of the rows, in the order of summation, within the dealt random orders.
 
-    Rows outside all nodes come last: they are in no sum, but how many they are must not show.
+    Rows outside all nodes come last: they are in no sum, but their number must not show.
     """
     (columns, inside), rows = orders.shape, len(nodes)
     outside = np.flatnonzero(nodes < 0)
@@ -76,7 +76,7 @@ def right_sums(
 
 
 def lengths_fit(lengths: Ints, inside: int, sizes: tuple[int, ...], count: int) -> bool:
-    """Whether the runs of every column have as many rows as are in nodes."""
+    """Whether every column's runs add up to the rows in nodes."""
     if lengths.size and int(lengths.view(np.uint64).max()) > inside:  # negative ones are larger still
         return False
     totals = np.zeros(len(lengths) + 1, np.int64)
@@ -86,5 +86,5 @@ def lengths_fit(lengths: Ints, inside: int, sizes: tuple[int, ...], count: int) 
 
 @lru_cache(maxsize=64)
 def _ends(sizes: tuple[int, ...], count: int) -> Ints:
-    """Where the runs of each column begin, and where the last one ends."""
+    """Where the runs of each column begin, and the end of the last one."""
     return count * np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])

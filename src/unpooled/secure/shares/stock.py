@@ -1,7 +1,7 @@
-"""Random numbers that were dealt ahead: what is for products of one shape serves any of them, in the order of dealing.
+"""Random numbers that were dealt ahead: those for a shape serve any product of that shape, in the order of dealing.
 
-When the same shape comes again and again the driver asks for more than it needs now, so that the next products need no
-word with the coordinator. Its partner counts along, and so knows what was asked for without being told.
+When the same shape comes often, the driver asks for more than it needs now, so that the next products need no round
+trip to the coordinator. Its partner counts along, and so knows what was asked for without being told.
 
 >>> stock, shape = Stock(), Shape("telco", "bank", rows=100, width=3, words=1)
 >>> [copies for _ in range(20) for _, copies in stock.lacking([shape])]
@@ -21,7 +21,7 @@ _MOST_AHEAD, _MOST_BYTES_AHEAD = 8, 2**19
 
 
 class Shape(NamedTuple):
-    """Who holds X and who Y, and what of a product decides which random numbers it takes."""
+    """The parties and sizes that decide which random numbers a product needs."""
 
     left: str
     right: str
@@ -31,20 +31,20 @@ class Shape(NamedTuple):
 
     @property
     def most_ahead(self) -> int:
-        """How many are asked for ahead, once as many have been: few where each is large, for some may never be used."""
+        """How many are asked for ahead; few where each is large, since some may stay unused."""
         return min(_MOST_AHEAD, _MOST_BYTES_AHEAD // max(8 * self.rows * self.width * self.words, 1))
 
 
 @dataclass
 class Stock:
-    """What was asked for of each shape, how much of that no product has been promised yet, and what has been dealt."""
+    """By shape: what was asked for, how much of it is not yet assigned to a product, and what has been dealt."""
 
     asked: Counter[Shape] = field(default_factory=Counter)
     unpromised: Counter[Shape] = field(default_factory=Counter)
     parts: defaultdict[Shape, deque[Any]] = field(default_factory=lambda: defaultdict(deque), repr=False)
 
     def lacking(self, shapes: Iterable[Shape]) -> list[tuple[Shape, int]]:
-        """Promise numbers to products of these shapes; what must be asked for."""
+        """Assign numbers to products of these shapes; what must be asked for."""
         found = []
         for shape, count in Counter(shapes).items():
             if (short := count - self.unpromised[shape]) > 0:
@@ -56,7 +56,7 @@ class Stock:
         return found
 
     def take(self, shape: Shape) -> Any:
-        """The next of what was dealt for a shape."""
+        """The next numbers dealt for a shape."""
         if not self.parts[shape]:
-            raise ProtocolError(f"a product of {shape.left} and {shape.right} has another shape than was announced")
+            raise ProtocolError(f"a product of {shape.left} and {shape.right} has another shape than announced")
         return self.parts[shape].popleft()

@@ -1,7 +1,7 @@
-"""What the products of `shares` need dealt, how the driver asks for it, and what each party gets.
+"""What products by shares need from the coordinator, how the driver asks for it, and what each party gets.
 
-The driver asks for what a batch needs, or earlier, when the batch is announced. What is for one product alone comes
-first, then what goes into stock. Everybody else knows from its own calls what was asked for it, and checks that.
+The driver asks when a batch is announced, or at the latest when it is computed. Numbers for one product come first,
+then those for the stock. The others know from their own calls what was asked for, and check it.
 """
 
 from __future__ import annotations
@@ -11,34 +11,38 @@ from itertools import islice
 from typing import NamedTuple
 
 from unpooled.errors import ProtocolError
-from unpooled.secure.calls import Call, OneHot
-from unpooled.secure.engine import Engine, next_tags
+from unpooled.secure.calls import Call, Dense, OneHot, RowByRow
+from unpooled.secure.engine import Engine, Rules, next_tags
 from unpooled.secure.randomness import new_seed
 from unpooled.secure.shares import dealer
-from unpooled.secure.shares.dealer import Deal, DealItem, Dealt, Part, chooses, chosen_seeds, method_of
+from unpooled.secure.shares.dealer import Deal, DealItem, Dealt, Method, Part, chooses, chosen_seeds
 from unpooled.secure.shares.packing import RING_BITS, Slots, slots_for
+from unpooled.secure.shares.state import Matrix
 from unpooled.secure.shares.stock import Shape
 from unpooled.session import ITEM_BYTES
 
-LAYOUT = "\n"
-"""Stands between a matrix's name and how it was packed."""
+_SECONDS_PER_BYTE = 1e-8  # a line of 100 MB/s
+_SECONDS_PER_PRODUCT = 1.5e-9  # a multiplication of two numbers, at the coordinator and again at the holder of Y
+_SECONDS_PER_MOVE = 5e-8  # sorting and moving a row of a column, at all three
 
 
 class Need(NamedTuple):
-    """What a product of some rows takes, and the shape of it where any numbers of that shape will do."""
+    """What a product of some rows needs; `shape` is set where any numbers of that shape will do."""
 
     item: DealItem
     rows: slice
+    x: Matrix
+    y: Matrix
     shape: Shape | None = None
 
 
 def slots_of(call: Call) -> Slots:
-    """How a call's columns of Y share words."""
+    """How a call's columns of Y are packed into words."""
     return slots_for(call.columns, call.result_bound, RING_BITS)
 
 
 def supplied(engine: Engine, calls: Sequence[Call], tags: Sequence[bytes]) -> list[tuple[int, Need, Part]]:
-    """This party's terms: the place of the call in its batch, what the term takes, and what was dealt for it."""
+    """This party's terms: place in the batch, what the term needs, and what was dealt for it."""
     me = engine.party
     needs = [_needs(engine, call, tag) for call, tag in zip(calls, tags, strict=True)]
     seed, dealt = _deal(engine, [need for group in needs for need in group])
@@ -47,53 +51,58 @@ def supplied(engine: Engine, calls: Sequence[Call], tags: Sequence[bytes]) -> li
         item = need.item
         if me in (item.left, item.right):
             if need.shape:
-                part = engine.stock.take(need.shape)
+                part = engine.shares.stock.take(need.shape)
             elif me == engine.driver and chooses(me, item):
-                part = _chosen_part(engine, item, seed, number)
+                part = _chosen_part(engine, need, seed, number)
             else:
                 part = next(dealt)
             if item.right == me:
-                engine.masked.add(item.y)
+                engine.shares.masked.add(need.y)
             found.append((place, need, part))
         number += not need.shape
     return found
 
 
 def ask_ahead(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
-    """Have numbers dealt for batches to come, while there is other work; at the driver, elsewhere nothing happens."""
+    """Ask for the numbers of the next batches in advance; only the driver does."""
     if engine.party != engine.driver:
         return
     calls = engine.calls.copy()
-    calls.update(call.participants for batch in engine.announced for call in batch)
+    calls.update(call.participants for batch, _ in engine.shares.announced for call in batch)
     for batch in batches:
         tags = next_tags(calls, batch)
         needs = [need for call, tag in zip(batch, tags, strict=True) for need in _needs(engine, call, tag)]
-        engine.chosen.append(_ask(engine, needs))
-        engine.announced.append(tuple(batch))
+        engine.shares.announced.append((tuple(batch), _ask(engine, needs)))
 
 
 def _needs(engine: Engine, call: Call, tag: bytes) -> list[Need]:
-    """What is to be dealt for a call, term by term; a matrix without a name has a mask of its own.
+    """What a call needs, term by term; a matrix without a name has a mask of its own.
 
-    If besides it is for one pair of parties alone, and the driver chooses its side, any numbers of that shape will do.
+    Any numbers of the right shape will do if only one pair of parties takes part and the driver chooses its side.
     """
     method, words, left = method_of(call, engine.rules), slots_of(call).words, call.left
-    unnamed = f"#{tag.hex()}"
-    width, x = len(left.sizes) if isinstance(left, OneHot) else left.width, call.x or unnamed
-    y = f"{call.y}{LAYOUT}{slots_of(call)}" if call.y else unnamed  # packed in another way it is another matrix
+    width, tag_text = len(left.sizes) if isinstance(left, OneHot) else left.width, tag.hex()
+    folded = False
     if method == "triple" and isinstance(left, OneHot):
-        width, words, y = left.bins, words * left.nodes, unnamed  # the nodes, folded into Y, make it another each time
-    if call.fixed:
-        other, parts = f"{unnamed} below", (slice(call.fixed), slice(call.fixed, call.rows))
-        sizes = (call.fixed, x, unnamed), (call.rows - call.fixed, other, y if call.y else other)
-        return [
-            Need(DealItem(*term, method, rows, width, words, name_x, name_y, 1), part)
-            for term in call.terms
-            for part, (rows, name_x, name_y) in zip(parts, sizes, strict=True)
-        ]
-    items = [DealItem(*term, method, call.rows, width, words, x, y, 1) for term in call.terms]
-    any_will_do = len(items) == 1 and y == unnamed and chooses(engine.driver, items[0])
-    return [Need(item, slice(call.rows), _shape(item) if any_will_do else None) for item in items]
+        width, words, folded = left.bins, words * left.nodes, True
+    x = Matrix("x", call.x, "" if call.x else tag_text)
+    # packed in another way, or with other nodes folded in, Y is another matrix
+    y = Matrix("y", call.y, str(slots_of(call))) if call.y and not folded else Matrix("y", "", tag_text)
+    if not call.fixed:
+        needs = [_need(term, method, slice(call.rows), width, words, x, y) for term in call.terms]
+        any_will_do = len(needs) == 1 and not y.name and chooses(engine.driver, needs[0].item)
+        return [need._replace(shape=_shape(need.item)) for need in needs] if any_will_do else needs
+    below = f"{tag_text} below"
+    above_and_below = (
+        (slice(call.fixed), x, Matrix("y", "", tag_text)),
+        (slice(call.fixed, call.rows), Matrix("x", "", below), y if call.y else Matrix("y", "", below)),
+    )
+    return [_need(term, method, rows, width, words, x, y) for term in call.terms for rows, x, y in above_and_below]
+
+
+def _need(term: tuple[str, str], method: Method, rows: slice, width: int, words: int, x: Matrix, y: Matrix) -> Need:
+    count = rows.stop - (rows.start or 0)
+    return Need(DealItem(*term, method, count, width, words, x.label, y.label, 1), rows, x, y)
 
 
 def _shape(item: DealItem) -> Shape:
@@ -101,41 +110,37 @@ def _shape(item: DealItem) -> Shape:
 
 
 def _to_ask(engine: Engine, needs: Sequence[Need]) -> list[DealItem]:
-    """What the driver asks for: what is for one product alone, then what there is too little of in stock."""
-    lacking = engine.stock.lacking(need.shape for need in needs if need.shape)
+    """What the driver asks for: numbers for one product, then what the stock lacks."""
+    lacking = engine.shares.stock.lacking(need.shape for need in needs if need.shape)
     ahead = [DealItem(s.left, s.right, "permute", s.rows, s.width, s.words, "", "", copies) for s, copies in lacking]
     return [need.item for need in needs if not need.shape] + ahead
 
 
 def _ask(engine: Engine, needs: Sequence[Need]) -> bytes:
-    """At the driver: have numbers dealt; the seed of those that it chooses itself, some of which go into stock."""
+    """Ask the coordinator, at the driver; the seed of the numbers that the driver chose."""
     asked, seed, number = _to_ask(engine, needs), new_seed(), 0
     if asked:
         engine.session.send(engine.coordinator or "", Deal(tuple(asked), seed))
     for item in asked:
         if not item.y:
             chosen = [chosen_seeds(seed, number + copy) for copy in range(item.copies)]
-            engine.stock.parts[_shape(item)].extend(Part(*seeds, dealer.NOTHING) for seeds in chosen)
+            engine.shares.stock.parts[_shape(item)].extend(Part(*seeds, dealer.NOTHING) for seeds in chosen)
         number += item.copies
     return seed
 
 
 def _deal(engine: Engine, needs: Sequence[Need]) -> tuple[bytes, Iterator[Part]]:
-    """Have numbers dealt, unless they were asked for ahead; the driver's seed, and what is for one product alone."""
+    """Get numbers, unless asked for ahead; the driver's seed, and the numbers for one product each."""
     me = engine.party
     mine = [need for need in needs if me in (need.item.left, need.item.right)]
     if me != engine.driver:
         seed, items = b"", _to_ask(engine, mine)
     else:
-        if engine.announced:
-            engine.announced.popleft()
-            seed = engine.chosen.popleft()
-        else:
-            seed = _ask(engine, needs)
+        seed = engine.shares.announced.popleft()[1] if engine.shares.announced else _ask(engine, needs)
         items = [need.item for need in mine if not chooses(me, need.item)]
     alone, parts = list[Part](), _receive(engine, items)
     for item in items:
-        into = alone if item.y else engine.stock.parts[_shape(item)]
+        into = alone if item.y else engine.shares.stock.parts[_shape(item)]
         into.extend(islice(parts, item.copies))
     return seed, iter(alone)
 
@@ -143,15 +148,31 @@ def _deal(engine: Engine, needs: Sequence[Need]) -> tuple[bytes, Iterator[Part]]
 def _receive(engine: Engine, items: Sequence[DealItem]) -> Iterator[Part]:
     if not items:
         return iter(())
-    cells = [item.width * item.words * (item.rows if item.method == "permute" else 1) for item in items]
+    cells = [item.width * item.words * (1 if item.method == "triple" else item.rows) for item in items]
     most = sum(item.copies * (8 * count + 3 * ITEM_BYTES) for item, count in zip(items, cells, strict=True))
     dealt = engine.session.recv(engine.coordinator or "", Dealt, at_most=most)
     if len(dealt.parts) != sum(item.copies for item in items) or dealt.digest != dealer.digest_of(items):
-        raise ProtocolError(f"{engine.coordinator} dealt for other products than {engine.party} works on")
+        raise ProtocolError(f"invalid Dealt from {engine.coordinator}: it is not for the products of {engine.party}")
     return iter(dealt.parts)
 
 
-def _chosen_part(engine: Engine, item: DealItem, seed: bytes, number: int) -> Part:
-    """What the driver chose for its side of a product; a mask that has a name already keeps it."""
+def _chosen_part(engine: Engine, need: Need, seed: bytes, number: int) -> Part:
+    """What the driver chose for its side of a product; a matrix that has a mask keeps it."""
     mask, once = chosen_seeds(seed, number)
-    return Part(b"" if item.y in engine.masked else mask, once, dealer.NOTHING)
+    return Part(b"" if need.y in engine.shares.masked else mask, once, dealer.NOTHING)
+
+
+def method_of(call: Call, rules: Rules) -> Method:
+    """The cheaper method; always the triple where row counts must not be shown or nodes are hidden."""
+    left = call.left
+    if isinstance(left, RowByRow):
+        return "row by row"
+    if isinstance(left, Dense) or left.hidden or not rules.count_rows:
+        return "triple"
+    words = slots_of(call).words
+    moved = call.rows * len(left.sizes)
+    permutation = moved * (8 * words + 4) * _SECONDS_PER_BYTE + moved * words * _SECONDS_PER_MOVE
+    opened = left.nodes * words + (0 if call.x else left.bins)
+    multiplied = call.rows * left.bins * left.nodes * words
+    triple = 8 * call.rows * opened * _SECONDS_PER_BYTE + multiplied * _SECONDS_PER_PRODUCT
+    return "permute" if permutation < triple else "triple"

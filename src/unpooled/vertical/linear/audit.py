@@ -16,13 +16,13 @@ from unpooled.secure.calls import Call, Inputs
 from unpooled.secure.evidence import OWN, Arrays, Line, digest_of
 from unpooled.secure.reproduction import is_x, is_y
 from unpooled.vertical.inputs import Columns
-from unpooled.vertical.linear.descent import GRADIENT, own_product, products_of
-from unpooled.vertical.linear.fitting import Lesson, lesson_of, page_name, sides_of
+from unpooled.vertical.linear.descent import GRADIENT, products_of
+from unpooled.vertical.linear.fit_input import FitInput, input_of, page_name, states_of
 from unpooled.vertical.linear.loss import loss_of
 from unpooled.vertical.linear.parameters import LinearParameters, outputs_of
 from unpooled.vertical.linear.residuals import COLUMNS
 from unpooled.vertical.linear.row_weights import Weighing
-from unpooled.vertical.linear.state import Side, begin_at, own_residuals
+from unpooled.vertical.linear.state import FitState, begin_at, own_residuals
 from unpooled.vertical.targets import targets_from
 from unpooled.vertical.team import Team
 
@@ -48,20 +48,20 @@ class LinearCheck:
         self._parameters, self._team, self._party, self._pages = parameters, team, party, pages
         self._columns: Ints = inputs["columns"]["columns"]
         if self._columns.ndim != 2 or self._columns.dtype != np.int64:
-            raise InputError("columns of an audit are none")
+            raise InputError("the columns that were opened are not a matrix of whole numbers")
         self._targets = targets_from(inputs["targets"]) if party == team.active else []
-        self._sides: dict[int, Side] = {}
+        self._states: dict[int, FitState] = {}
 
     def problem_of(self, line: Line, seed: str, told: Line) -> str:
         """What is wrong with a product, by its seed and the weights that the opener had; nothing if all is well."""
         about, own = line["about"], np.array(told[OWN]["weights"], float)
-        if about["model"] not in self._sides:
-            self._sides[about["model"]] = self._side(about)
-        side = self._sides[about["model"]]
-        if own.shape != side.state.weights.shape or not np.isfinite(own).all():
+        if about["model"] not in self._states:
+            self._states[about["model"]] = self._state(about)
+        state = self._states[about["model"]]
+        if own.shape != state.iterate.weights.shape or not np.isfinite(own).all():
             return "it was opened with weights of other columns"
-        side.state = begin_at(own)
-        _, held = self._products(side, about)[about["place"]]
+        state.iterate = begin_at(own)
+        _, held = self._products(state, about)[about["place"]]
         rows, is_left = slice(*line["part"]), line["product"].startswith("x")
         matrix = held.x if is_left else held.y
         if matrix is None:
@@ -74,14 +74,13 @@ class LinearCheck:
         )
         return "" if fits else "what was sent does not follow from columns and labels, or it was opened wrongly"
 
-    def _products(self, side: Side, about: Line) -> list[tuple[Call, Inputs]]:
+    def _products(self, state: FitState, about: Line) -> list[tuple[Call, Inputs]]:
         if about["what"] != GRADIENT:
-            return [loss_of(side)[1:]]
+            return [loss_of(state)[1:]]
         number = int(about["batch"])
-        residuals = own_residuals(side, side.cut[number])
-        return products_of(side, number, residuals, own_product(side, number, residuals))
+        return products_of(state, number, own_residuals(state, state.cut[number]))
 
-    def _side(self, about: Line) -> Side:
+    def _state(self, about: Line) -> FitState:
         """A model at the opener, with the rows and weights that the checker knows too."""
         page, rows, width = self._pages[page_name(about["fit"], about["model"])], *self._columns.shape
         if digest_of(page["taking_part"]) != about["rows"] or digest_of(page["weights"]) != about["weights"]:
@@ -94,12 +93,12 @@ class LinearCheck:
             columns = np.concatenate([columns, ones], axis=1)
             names = tuple(map(str, range(width)))
             target = self._targets[about["model"]]
-            lesson = lesson_of(self._team, self._parameters, Columns(np.empty((rows, width)), names), target, None)
-            if not np.array_equal(lesson.taking_part, taking_part):
+            given = input_of(self._team, self._parameters, Columns(np.empty((rows, width)), names), target, None)
+            if not np.array_equal(given.taking_part, taking_part):
                 raise InputError("other rows take part than those that have a weight")
         else:
             known = page["weights"] if shown and weighted else None
-            state = begin_at(np.zeros((width, outputs_of(self._parameters))))
-            lesson = Lesson(b"", taking_part, Weighing(weighted, shown, heaviest, known), state)
-        (side,) = sides_of(self._team, self._party, self._parameters, columns, [lesson], about["widths"])
-        return side
+            iterate = begin_at(np.zeros((width, outputs_of(self._parameters))))
+            given = FitInput(b"", taking_part, Weighing(weighted, shown, heaviest, known), iterate)
+        (state,) = states_of(self._team, self._party, self._parameters, columns, [given], about["widths"])
+        return state

@@ -2,7 +2,7 @@
 
 Several models are fitted at a time, each as if it were alone; what they ask and are told goes in the same messages.
 
-The seed's four steps, for each batch, all parties at once:
+Four steps for each batch, all parties at once:
 1. each party computes its part of the residuals from its own columns and weights (`residuals`)
 2. and 3. the product of each party's columns with the others' residuals is computed under protection
 4. each party is shown its own gradient, its own part added, and moves its own weights
@@ -23,17 +23,20 @@ from math import ldexp
 import numpy as np
 
 from unpooled.arrays import Floats, Ints
+from unpooled.checkpoint import Notebook
 from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.secure import mod64
-from unpooled.secure.calls import LARGEST, Call, Dense, Inputs
+from unpooled.secure.calls import LARGEST, RING, Call, Dense, Inputs
 from unpooled.secure.product import forget, product
 from unpooled.secure.randomness import SEED_BYTES, shuffles
+from unpooled.vertical.linear.checkpoint import go_on_from, is_page_due, page_of
 from unpooled.vertical.linear.loss import losses
 from unpooled.vertical.linear.messages import NextEpoch
 from unpooled.vertical.linear.parameters import SAFE_ROWS, SAFE_ROWS_PER_COLUMN, LinearParameters, outputs_of, rate_of
 from unpooled.vertical.linear.residuals import RESIDUALS, Diverged
 from unpooled.vertical.linear.row_weights import stacked_bounds, stacked_columns, stacked_residuals, stacked_unit
-from unpooled.vertical.linear.state import Side, State, about, in_one_go, own_residuals
+from unpooled.vertical.linear.shared_columns import share_columns, shared_bound, shared_unit
+from unpooled.vertical.linear.state import FitState, Iterate, about, in_one_go, own_residuals
 
 MOMENTUM, _ADAM_SQUARES, _ADAM_LEAST = 0.9, 0.999, 1e-8
 _DIVERGED = 100.0
@@ -74,48 +77,56 @@ def parts_of(parameters: LinearParameters, rows: int, widths: dict[str, int]) ->
     return batches(parameters, training, widths), judged
 
 
-def descend(sides: Sequence[Side]) -> None:
-    """Epoch after epoch, each model until its loss falls no more; the active party knows the losses."""
-    team = sides[0].team
-    for side in sides:
-        _check_sums(side, max(part.stop - part.start for part in side.cut))
+def descend(states: Sequence[FitState], notebook: Notebook | None = None) -> None:
+    """Epoch after epoch, each model until its loss falls no more; the active party knows the losses.
+
+    In a notebook each party keeps pages to go on from; all parties' notebooks have as many.
+    """
+    team = states[0].team
+    for state in states:
+        _check_sums(state, max(part.stop - part.start for part in state.cut))
     if not team.passive:
-        return _epochs(sides)
-    for side in sides:
-        check_batches(side.parameters, side.cut, side.widths[side.party], side.party)
+        return _epochs(states, notebook)
+    for state in states:
+        check_batches(state.parameters, state.cut, state.widths[state.party], state.party)
     engine, rules = team.products, team.products.rules
-    engine.rules = replace(rules, questions=_questions(sides) if rules.questions is None else rules.questions)
+    engine.rules = replace(rules, questions=_questions(states) if rules.questions is None else rules.questions)
     try:
-        _epochs(sides)
+        share_columns(states)
+        _epochs(states, notebook)
     finally:
         engine.rules = rules
-        forget(engine, [name for side in sides for name in side.own_names()])
+        forget(engine, [name for state in states for name in state.own_names()])
 
 
-def _check_sums(side: Side, rows: int) -> None:
+def _check_sums(state: FitState, rows: int) -> None:
     """Refuse batches whose sums might not fit."""
-    parties = max(len(side.team.owners), 2)
-    most = LARGEST // (parties * side.scale_of(side.team.active).bound * RESIDUALS.bound)
+    parties = max(len(state.team.owners), 2)
+    most = LARGEST // (parties * state.scale_of(state.team.active).bound * RESIDUALS.bound)
     if rows > most:
         raise InputError(f"batch_rows: {rows} rows in a batch are more than the {most} whose sums fit; take fewer")
 
 
-def _questions(sides: Sequence[Side]) -> int:
+def _questions(states: Sequence[FitState]) -> int:
     """How many columns are asked about the same rows: all gradients and losses, and what was asked before."""
-    side, before = sides[0], sides[0].team.products.answered
-    by_epoch = (sum(side.widths.values()) + 1) * outputs_of(side.parameters) + len(side.team.owners)
-    return max(before.values(), default=0) + len(sides) * side.parameters.epochs * by_epoch
+    state, before = states[0], states[0].team.products.answered
+    outputs, owners = outputs_of(state.parameters), len(state.team.owners)
+    by_epoch = (sum(state.widths.values()) + 1) * outputs + owners
+    if any(state.shares_columns for state in states):  # both shares of columns are asked about
+        by_epoch = 2 * by_epoch + owners**2 * outputs
+    return max(before.values(), default=0) + len(states) * state.parameters.epochs * by_epoch
 
 
-def _epochs(sides: Sequence[Side]) -> None:
-    team, parameters, going = sides[0].team, sides[0].parameters, list(sides)
-    most = max(len(side.cut) for side in sides)
-    for epoch in range(parameters.epochs):
+def _epochs(states: Sequence[FitState], notebook: Notebook | None) -> None:
+    team, parameters = states[0].team, states[0].parameters
+    done, going = go_on_from(notebook.read(len(notebook) - 1), states) if notebook else (0, list(states))
+    most = max(len(state.cut) for state in states)
+    for epoch in range(done, parameters.epochs):
         team.tell_waiting(epoch, parameters.epochs)
-        for number in range(max(len(side.cut) for side in going)):
-            moving = [side for side in going if number < len(side.cut)]
-            for side, slope in zip(moving, gradients(moving, number), strict=True):
-                side.state = step(parameters, side.state, slope, side.penalised)
+        for number in range(max(len(state.cut) for state in going)):
+            moving = [state for state in going if number < len(state.cut)]
+            for state, slope in zip(moving, gradients(moving, number), strict=True):
+                state.iterate = step(parameters, state.iterate, slope, state.penalised)
             if team.passive:
                 team.session.progress(epoch * most + number + 1, parameters.epochs * most)
         if parameters.reveal == "final":  # where gradients are not shown no loss is, and here it is as there
@@ -123,156 +134,159 @@ def _epochs(sides: Sequence[Side]) -> None:
         going = _judged(going, losses(going))
         if not going:
             break
-    for side in sides:
-        side.state = side.best or side.state
+        if notebook is not None and is_page_due(parameters, epoch + 1):
+            notebook.write(**page_of(states, going, epoch + 1))
+    for state in states:
+        state.iterate = state.best or state.iterate
 
 
-def _judged(going: Sequence[Side], found: Sequence[float]) -> list[Side]:
+def _judged(going: Sequence[FitState], found: Sequence[float]) -> list[FitState]:
     """The active party says which models go on, and which have the best weights so far; the ones that go on."""
     team, party = going[0].team, going[0].party
     if party == team.active:
-        verdicts = [_verdict(side, loss) for side, loss in zip(going, found, strict=True)]
+        verdicts = [_verdict(state, loss) for state, loss in zip(going, found, strict=True)]
         said = NextEpoch(tuple(goes_on for goes_on, _ in verdicts), tuple(best for _, best in verdicts))
         for owner in team.passive:
             team.session.send(owner, said)
     else:
         said = team.session.recv(team.active, NextEpoch)
         if not len(said.go_on) == len(said.best) == len(going):
-            raise ProtocolError(f"{team.active} sent NextEpoch for another number of models than are fitted")
-    for side, best in zip(going, said.best, strict=True):
+            raise ProtocolError(f"invalid NextEpoch from {team.active}: not of the {len(going)} models that are fitted")
+    for state, best in zip(going, said.best, strict=True):
         if best:
-            side.best = side.state
-    return [side for side, goes_on in zip(going, said.go_on, strict=True) if goes_on]
+            state.best = state.iterate
+    return [state for state, goes_on in zip(going, said.go_on, strict=True) if goes_on]
 
 
-def _verdict(side: Side, found: float) -> tuple[bool, bool]:
+def _verdict(state: FitState, found: float) -> tuple[bool, bool]:
     """Whether a model goes on, and whether its loss was never lower."""
     if found > _DIVERGED:
-        raise Diverged(side.party, "the loss grows")
-    parameters, lowest, steps = side.parameters, min(side.losses, default=float("inf")), side.state.steps
-    side.losses.append(found)
+        raise Diverged(state.party, "the loss grows")
+    parameters, lowest, steps = state.parameters, min(state.losses, default=float("inf")), state.iterate.steps
+    state.losses.append(found)
     if found < lowest * (1 - parameters.tolerance):
-        side.fell = steps
-    waited = steps - side.fell
-    goes_on = waited < max(parameters.patience * len(side.cut), _SETTLING) and len(side.losses) < parameters.epochs
+        state.fell = steps
+    waited = steps - state.fell
+    goes_on = waited < max(parameters.patience * len(state.cut), _SETTLING) and len(state.losses) < parameters.epochs
     return goes_on, found < lowest
 
 
 # gradients
 
 
-def _step_name(side: Side) -> str:
-    return f"{side.name} step {side.state.steps}"
+def _step_name(state: FitState) -> str:
+    return f"{state.name} step {state.iterate.steps}"
 
 
-def gradients(sides: Sequence[Side], number: int) -> list[Floats]:
+def gradients(states: Sequence[FitState], number: int) -> list[Floats]:
     """Steps 1 to 4 for a batch of each model: this party's gradients of the mean losses."""
-    team, residuals = sides[0].team, [own_residuals(side, side.cut[number]) for side in sides]
-    own = [own_product(side, number, each) for side, each in zip(sides, residuals, strict=True)]
+    team, residuals = states[0].team, [own_residuals(state, state.cut[number]) for state in states]
+    each = list(zip(states, residuals, strict=True))
     if not team.passive:
-        return [_in_units(side, number, [each]) for side, each in zip(sides, own, strict=True)]
-    each = zip(sides, residuals, own, strict=True)
-    asked = [about(side, GRADIENT, number, products_of(side, number, *held)) for side, *held in each]
+        pooled = [_own_product(state.multiplied[state.cut[number]], own) for state, own in each]
+        return [_in_units(state, number, [own]) for state, own in zip(states, pooled, strict=True)]
+    asked = [about(state, GRADIENT, number, products_of(state, number, own)) for state, own in each]
     shown = in_one_go(partial(product, team.products), asked)
-    forget(team.products, [_step_name(side) for side in sides])
+    forget(team.products, [_step_name(state) for state in states])
     return [
-        _in_units(side, number, [result for result in results if result is not None])
-        for side, results in zip(sides, shown, strict=True)
+        _in_units(state, number, [result for result in results if result is not None])
+        for state, results in zip(states, shown, strict=True)
     ]
 
 
-def own_product(side: Side, number: int, residuals: Ints) -> Ints:
-    """A party's columns times its own residuals."""
-    columns = side.multiplied[side.cut[number]]
+def _own_product(columns: Ints, residuals: Ints) -> Ints:
+    """What a party holds of columns times its own residuals."""
     return mod64.product(columns.view(np.uint64), residuals.view(np.uint64)).view(np.int64)
 
 
-def _in_units(side: Side, number: int, shown: Sequence[Ints]) -> Floats:
+def _in_units(state: FitState, number: int, shown: Sequence[Ints]) -> Floats:
     """Sums of whole numbers as the gradient of the mean loss; a party without columns is shown none."""
     if not shown:
-        return np.zeros(side.state.weights.shape)
-    unit = side.scale_of(side.party).fraction_bits + RESIDUALS.fraction_bits
-    if side.weighing.hidden and not side.active:
-        unit = stacked_unit(side.weighing)
-    part = side.cut[number]
+        return np.zeros(state.iterate.weights.shape)
+    unit = state.scale_of(state.party).fraction_bits + RESIDUALS.fraction_bits
+    if state.weighing.hidden and not state.active:
+        unit = shared_unit(state) if state.shares_columns else stacked_unit(state.weighing)
+    part = state.cut[number]
     values: Floats = np.concatenate(shown, axis=1).astype(float) * (ldexp(1.0, -unit) / (part.stop - part.start))
     return values
 
 
-def products_of(side: Side, number: int, residuals: Ints, own: Ints) -> list[tuple[Call, Inputs]]:
+def products_of(state: FitState, number: int, residuals: Ints) -> list[tuple[Call, Inputs]]:
     """The products that give all owners' gradients of a batch, and what this party holds of them."""
-    part, batch = side.cut[number], []
-    for owner in side.team.owners:
-        if not side.widths[owner]:
+    part, batch = state.cut[number], []
+    for owner in state.team.owners:
+        if not state.widths[owner]:
             continue
-        if side.weighing.hidden and owner != side.team.active:
-            batch += _stacked(side, part, number, residuals)
+        if state.weighing.hidden and owner != state.team.active and not state.is_shared(owner):
+            batch += _stacked(state, part, number, residuals)
         else:
-            call = _call(side, owner, len(residuals), residuals.shape[1], number, _step_name(side))
-            held = Inputs(x=side.multiplied[part], added=own) if owner == side.party else Inputs(y=residuals)
-            batch.append((call, held))
+            columns = state.multiplies(owner, number)
+            own = None if columns is None else _own_product(columns, residuals)
+            batch.append((_call(state, owner, number, *residuals.shape), Inputs(x=columns, y=residuals, added=own)))
     return batch
 
 
-def _call(side: Side, owner: str, rows: int, outputs: int, number: int, name: str) -> Call:
-    """One owner's columns with everybody else's residuals."""
-    bound = side.scale_of(owner).bound
+def _call(state: FitState, owner: str, number: int, rows: int, outputs: int) -> Call:
+    """The gradient of one owner's columns."""
+    holders, bound = state.holders(owner), state.scale_of(owner).bound
+    shared = state.is_shared(owner)
     return Call(
-        terms=tuple((owner, other) for other in side.team.owners if other != owner),
+        terms=state.terms(owner),
         receiver=owner,
         rows=rows,
-        left=Dense(side.widths[owner], bound),
+        left=Dense(state.widths[owner], RING if shared else bound),
         columns=outputs,
         bound=RESIDUALS.bound,
-        added=((owner, rows * bound * RESIDUALS.bound),),
-        x=side.columns_name(owner, number),
-        y=name,
-        digest=f"{side.team.digest} batch {number}",
+        added=tuple((holder, RING if shared else rows * bound * RESIDUALS.bound) for holder in holders),
+        x=state.columns_name(owner, number),
+        y=_step_name(state),
+        digest=f"{state.team.digest} batch {number}",
+        most=shared_bound(state, rows) if shared else 0,
     )
 
 
-def _stacked(side: Side, part: slice, number: int, residuals: Ints) -> list[tuple[Call, Inputs]]:
+def _stacked(state: FitState, part: slice, number: int, residuals: Ints) -> list[tuple[Call, Inputs]]:
     """The one passive party's columns, by weights that it does not know, output by output.
 
     Its columns stay the same, as the weights do; what is new in every step are its columns times its residuals.
     """
-    (passive,), (left, right) = side.team.passive, stacked_bounds(side.weighing)
+    (passive,), (left, right) = state.team.passive, stacked_bounds(state.weighing)
     call = Call(
-        terms=((passive, side.team.active),),
+        terms=((passive, state.team.active),),
         receiver=passive,
         rows=2 * len(residuals),
-        left=Dense(side.widths[passive], left),
+        left=Dense(state.widths[passive], left),
         columns=1,
         bound=right,
-        x=side.columns_name(passive, number),
-        y=side.columns_name(side.team.active, number),
-        digest=f"{side.team.digest} batch {number}",
+        x=state.columns_name(passive, number),
+        y=state.columns_name(state.team.active, number),
+        digest=f"{state.team.digest} batch {number}",
         fixed=len(residuals),
     )
-    if side.weighing.known is None:
-        return [(call, Inputs(x=stacked_columns(side.columns[part], column))) for column in residuals.T]
-    weights = side.weighing.known[part]
-    return [(call, Inputs(y=stacked_residuals(column, weights, side.weighing))) for column in residuals.T]
+    if state.weighing.known is None:
+        return [(call, Inputs(x=stacked_columns(state.columns[part], column))) for column in residuals.T]
+    weights = state.weighing.known[part]
+    return [(call, Inputs(y=stacked_residuals(column, weights, state.weighing))) for column in residuals.T]
 
 
 # steps
 
 
-def step(parameters: LinearParameters, state: State, slope: Floats, penalised: slice) -> State:
+def step(parameters: LinearParameters, iterate: Iterate, slope: Floats, penalised: slice) -> Iterate:
     """Move the weights; every number by itself, in an order that does not matter."""
-    rate, weights = rate_of(parameters), state.weights
+    rate, weights = rate_of(parameters), iterate.weights
     slope = slope.copy()
     slope[penalised] += parameters.l2 * weights[penalised]
     if parameters.optimiser == "plain":
-        return replace(state, weights=weights - rate * slope, steps=state.steps + 1)
+        return replace(iterate, weights=weights - rate * slope, steps=iterate.steps + 1)
     if parameters.optimiser == "momentum":
-        velocity = MOMENTUM * state.velocity + slope
-        return State(weights - rate * velocity, velocity, state.squares, state.steps + 1)
-    velocity = MOMENTUM * state.velocity + (1 - MOMENTUM) * slope
-    squares = _ADAM_SQUARES * state.squares + (1 - _ADAM_SQUARES) * slope * slope
-    mean = velocity / (1 - _power(MOMENTUM, state.steps + 1))
-    spread = np.sqrt(squares / (1 - _power(_ADAM_SQUARES, state.steps + 1)))
-    return State(weights - rate * mean / (spread + _ADAM_LEAST), velocity, squares, state.steps + 1)
+        velocity = MOMENTUM * iterate.velocity + slope
+        return Iterate(weights - rate * velocity, velocity, iterate.squares, iterate.steps + 1)
+    velocity = MOMENTUM * iterate.velocity + (1 - MOMENTUM) * slope
+    squares = _ADAM_SQUARES * iterate.squares + (1 - _ADAM_SQUARES) * slope * slope
+    mean = velocity / (1 - _power(MOMENTUM, iterate.steps + 1))
+    spread = np.sqrt(squares / (1 - _power(_ADAM_SQUARES, iterate.steps + 1)))
+    return Iterate(weights - rate * mean / (spread + _ADAM_LEAST), velocity, squares, iterate.steps + 1)
 
 
 def _power(base: float, times: int) -> float:

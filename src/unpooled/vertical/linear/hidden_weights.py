@@ -9,6 +9,9 @@ once, and never more than shares of anything:
    others than owner and partner then hold goes to the partner
 4. velocity and weights move share by share; both are brought back to their number of bits (`_shortened`)
 
+Row weights that only the active party knows are multiplied with passive parties' columns once, before the first step
+(`shared_columns`); in 3 the owner and the active party each multiply a share of that. Nobody sees more than without.
+
 At the end the partners send their shares to the owners. No loss is shown either, so all epochs are run. Which way a
 last bit is rounded depends on the shares, so that two runs differ in the last digits. Several models are fitted in
 step, and share all messages.
@@ -25,80 +28,89 @@ import numpy as np
 from unpooled.arrays import Floats, Ints, Ring
 from unpooled.errors import InputError, ProtocolError
 from unpooled.secure import mod64
-from unpooled.secure.calls import Call, Dense, Inputs
+from unpooled.secure.calls import RING, Call, Dense, Inputs, RowByRow
 from unpooled.secure.fixedpoint import FixedPoint
 from unpooled.secure.product import forget, product_shares
 from unpooled.session import ITEM_BYTES
 from unpooled.vertical.linear.descent import MOMENTUM
 from unpooled.vertical.linear.messages import GradientShares, LastShare
 from unpooled.vertical.linear.parameters import LinearParameters, outputs_of, rate_of
-from unpooled.vertical.linear.residuals import COLUMNS, WEIGHTS, Diverged
-from unpooled.vertical.linear.state import Side, begin_at, in_one_go
+from unpooled.vertical.linear.residuals import COLUMNS, MOST_COLUMNS, WEIGHTS, Diverged
+from unpooled.vertical.linear.shared_columns import weighted_shares
+from unpooled.vertical.linear.state import FitState, begin_at, in_one_go
 from unpooled.vertical.team import Team
 
-_RING = 2**63
 _COLUMNS = FixedPoint(fraction_bits=10, largest=COLUMNS.largest)
 _FACTOR_BITS, _RATE_BITS = 20, 30
+_WEIGHT_BITS = _COLUMNS.fraction_bits + _FACTOR_BITS - COLUMNS.fraction_bits
 _MOST_ROWS = 2**17
 _TOP, _LIFT = np.uint64(63), np.uint64(2**62)
-_AT_ONCE = 32
 _TURNED, _UPRIGHT = " turned", " upright"
 
 Shares = dict[str, Ring]
 """By owner this party's share of something of that owner's; it has shares of its own, and as a partner."""
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """One batch at one party: its columns turned, as they give scores, and as they are multiplied with residuals."""
-
-    number: int
-    turned: Ring
-    multiplied: Ring
-    constant: Ring | None
-
-
 @dataclass(eq=False)
 class Descent:
     """One model's descent at one party; each gradient is `scale` times that of the mean loss."""
 
-    side: Side
-    batches: list[Batch]
+    state: FitState
+    columns: Ring
+    constant: Ring | None
     scale: int
     weights: Shares
     velocity: Shares
 
 
-def descend_unseen(sides: Sequence[Side]) -> None:
-    """Go through all epochs, all models in step; at the end the sides have their weights."""
-    parameters, team = sides[0].parameters, sides[0].team
-    descents = [_begun(side) for side in sides]
-    steps = max(len(each.batches) for each in descents)
+def descend_unseen(states: Sequence[FitState]) -> None:
+    """Go through all epochs, all models in step; at the end the states have their weights."""
+    parameters, team = states[0].parameters, states[0].team
+    descents = [_begun(state) for state in states]
+    steps = max(len(state.cut) for state in states)
+    for number in range(steps):
+        _share_columns([state for state in states if state.shares_columns and number < len(state.cut)], number)
     for epoch in range(parameters.epochs):
         team.tell_waiting(epoch, parameters.epochs)
         for number in range(steps):
-            moving = [each for each in descents if number < len(each.batches)]
+            moving = [each for each in descents if number < len(each.state.cut)]
             _step(moving, _gradients(moving, number, _residuals(moving, number)))
             team.session.progress(epoch * steps + number + 1, parameters.epochs * steps)
-    own = [name for side in sides for name in side.own_names()]
+    own = [name for state in states for name in state.own_names()]
     forget(team.products, [f"{name}{form}" for name in own for form in (_TURNED, _UPRIGHT)])
-    for side, weights in zip(sides, _opened(descents), strict=True):
-        side.state = begin_at(weights)
+    for state, weights in zip(states, _opened(descents), strict=True):
+        state.iterate = begin_at(weights)
 
 
-def _begun(side: Side) -> Descent:
-    parameters = side.parameters
-    divisor, rows = _divisor(parameters), len(side.columns) // len(side.cut)
+def _share_columns(states: Sequence[FitState], number: int) -> None:
+    """Leave shares of a batch of columns times secret row weights, in the steps that columns have here."""
+    if states:
+        scales = [(COLUMNS, FixedPoint(_WEIGHT_BITS, 2.0**state.weighing.heaviest)) for state in states]
+        found = _shortened(states[0].team, weighted_shares(states, number, scales), _FACTOR_BITS)
+        for state, shares in zip(states, found, strict=True):
+            state.shared |= {(owner, number): share for owner, share in shares.items()}
+
+
+def _begun(state: FitState) -> Descent:
+    parameters = state.parameters
+    divisor, rows = _divisor(parameters), len(state.columns) // len(state.cut)
     if divisor * rows > _MOST_ROWS:
         raise InputError(f"batch_rows: with reveal = 'final' a batch has at most {_MOST_ROWS // divisor} rows")
     weights: Shares = {
-        owner: np.zeros((side.widths[owner], outputs_of(parameters)), np.uint64)
-        for owner in _mine(side.team, side.party)
+        owner: np.zeros((state.widths[owner], outputs_of(parameters)), np.uint64)
+        for owner in _mine(state.team, state.party)
     }
-    weights[side.party] = WEIGHTS.encode(side.state.weights, "weights").view(np.uint64)
+    weights[state.party] = WEIGHTS.encode(state.iterate.weights, "weights").view(np.uint64)
     velocity = {owner: np.zeros_like(share) for owner, share in weights.items()}
-    made = [_batch(side, number, part) for number, part in enumerate(side.cut)]
-    return Descent(side, made, divisor * rows, weights, velocity)
+    columns, weighing, constant = COLUMNS.decode(state.columns), state.weighing, None
+    multiplied = columns if weighing.known is None else columns * weighing.known[:, np.newaxis]
+    heavy = FixedPoint(_COLUMNS.fraction_bits, _COLUMNS.largest * 2.0**weighing.heaviest)
+    state.multiplied = heavy.encode(multiplied, "columns")
+    if state.constant is not None:
+        bits = _COLUMNS.fraction_bits + WEIGHTS.fraction_bits
+        constant = np.rint(np.ldexp(state.constant * divisor, bits)).astype(np.int64).view(np.uint64)
+    encoded = _COLUMNS.encode(columns, "columns").view(np.uint64)
+    return Descent(state, encoded, constant, divisor * rows, weights, velocity)
 
 
 def _partner(team: Team, owner: str) -> str:
@@ -110,8 +122,8 @@ def _mine(team: Team, party: str) -> list[str]:
     return [owner for owner in team.owners if party in (owner, _partner(team, owner))]
 
 
-def _with_columns(side: Side) -> list[str]:
-    return [owner for owner in side.team.owners if side.widths[owner]]
+def _with_columns(state: FitState) -> list[str]:
+    return [owner for owner in state.team.owners if state.widths[owner]]
 
 
 def _divisor(parameters: LinearParameters) -> int:
@@ -121,119 +133,96 @@ def _divisor(parameters: LinearParameters) -> int:
     return 4 if outputs_of(parameters) == 1 or parameters.several == "one-versus-rest" else parameters.classes**2
 
 
-def _batch(side: Side, number: int, part: slice) -> Batch:
-    columns, weighing = COLUMNS.decode(side.columns[part]), side.weighing
-    multiplied = columns if weighing.known is None else columns * weighing.known[part, np.newaxis]
-    heavy = FixedPoint(_COLUMNS.fraction_bits, _COLUMNS.largest * 2.0**weighing.heaviest)
-    constant = None
-    if side.constant is not None:
-        bits = _COLUMNS.fraction_bits + WEIGHTS.fraction_bits
-        times = side.constant[part] * _divisor(side.parameters)
-        constant = np.rint(np.ldexp(times, bits)).astype(np.int64).view(np.uint64)
-    turned = np.ascontiguousarray(_COLUMNS.encode(columns, "columns").T)
-    return Batch(number, _ring(turned), _ring(heavy.encode(multiplied, "columns")), constant)
-
-
-def _ring(numbers: Ints) -> Ring:
-    return numbers.view(np.uint64)
-
-
 def _signed(numbers: Ring) -> Ints:
     return np.ascontiguousarray(numbers).view(np.int64)
 
 
 def _residuals(moving: Sequence[Descent], number: int) -> list[Ring]:
     """1 and 2: this party's shares of the residuals, rows × outputs."""
-    asked = [_scores_asked(each, each.batches[number]) for each in moving]
-    held = in_one_go(partial(product_shares, moving[0].side.team.products), asked)
+    turned = [np.ascontiguousarray(each.columns[each.state.cut[number]].T) for each in moving]
+    asked = [_scores_asked(each, number, columns) for each, columns in zip(moving, turned, strict=True)]
+    held = in_one_go(partial(product_shares, moving[0].state.team.products), asked)
     found = []
-    for each, shares in zip(moving, held, strict=True):
-        side, batch = each.side, each.batches[number]
-        total, outputs = sum(shares, mod64.product(batch.turned, each.weights[side.party])), outputs_of(side.parameters)
-        if side.parameters.several == "softmax" and outputs > 1:
+    for each, columns, shares in zip(moving, turned, held, strict=True):
+        state, outputs = each.state, outputs_of(each.state.parameters)
+        total = sum(shares, mod64.product(columns, each.weights[state.party]))
+        if state.parameters.several == "softmax" and outputs > 1:
             total = np.uint64(outputs) * total - total.sum(axis=1, keepdims=True, dtype=np.uint64)
-        found.append(total if batch.constant is None else total + batch.constant)
+        found.append(total if each.constant is None else total + each.constant[state.cut[number]])
     return found
 
 
-def _scores_asked(descent: Descent, batch: Batch) -> list[tuple[Call, Inputs]]:
+def _scores_asked(descent: Descent, number: int, turned: Ring) -> list[tuple[Call, Inputs]]:
     """All owners' columns times the shares of their weights that their partners have."""
-    side, asked = descent.side, []
-    (_, rows), outputs, me = batch.turned.shape, outputs_of(side.parameters), side.party
-    for owner in _with_columns(side):
-        partner, width = _partner(side.team, owner), side.widths[owner]
-        name = f"{side.columns_name(owner, batch.number, weighted=False)}{_TURNED}"
-        call = Call(((owner, partner),), owner, width, Dense(rows, _RING), outputs, _RING, x=name)
-        held = Inputs(x=_signed(batch.turned)) if me == owner else Inputs()
+    state, asked = descent.state, []
+    (_, rows), outputs, me = turned.shape, outputs_of(state.parameters), state.party
+    for owner in _with_columns(state):
+        partner, width = _partner(state.team, owner), state.widths[owner]
+        name = f"{state.columns_name(owner, number, weighted=False)}{_TURNED}"
+        call = Call(((owner, partner),), owner, width, Dense(rows, RING), outputs, RING, x=name)
+        held = Inputs(x=_signed(turned)) if me == owner else Inputs()
         asked.append((call, Inputs(y=_signed(descent.weights[owner])) if me == partner else held))
     return asked
 
 
 def _gradients(moving: Sequence[Descent], number: int, residuals: Sequence[Ring]) -> list[Shares]:
     """3: this party's shares of the gradients, its own and those of the owners whose partner it is."""
-    side = moving[0].side
-    owners, me = _with_columns(side), side.party
-    asked = [_slopes_asked(each.side, each.batches[number], r) for each, r in zip(moving, residuals, strict=True)]
-    shares = in_one_go(partial(product_shares, side.team.products), asked)
+    state = moving[0].state
+    owners, me = _with_columns(state), state.party
+    asked = [_slopes_asked(each.state, number, r) for each, r in zip(moving, residuals, strict=True)]
+    shares = in_one_go(partial(product_shares, state.team.products), asked)
     held = [dict(zip(owners, each, strict=True)) for each in shares]
     for each, ours, r in zip(moving, held, residuals, strict=True):
-        if me in ours:
-            ours[me] = ours[me] + mod64.product(each.batches[number].multiplied, r)
-    _pass_on(side, held)
-    return [{owner: share for owner, share in ours.items() if owner in _mine(side.team, me)} for ours in held]
+        for owner, share in ours.items():
+            if (columns := each.state.multiplies(owner, number)) is not None:
+                ours[owner] = share + mod64.product(columns.view(np.uint64), r)
+    _pass_on(state, held)
+    return [{owner: share for owner, share in ours.items() if owner in _mine(state.team, me)} for ours in held]
 
 
-def _slopes_asked(side: Side, batch: Batch, residuals: Ring) -> list[tuple[Call, Inputs]]:
-    """All owners' columns times everybody else's shares of the residuals."""
+def _slopes_asked(state: FitState, number: int, residuals: Ring) -> list[tuple[Call, Inputs]]:
+    """All owners' columns, or shares of them, times everybody else's shares of the residuals."""
     asked = []
-    for owner in _with_columns(side):
-        call = Call(
-            terms=tuple((owner, other) for other in side.team.owners if other != owner),
-            receiver=owner,
-            rows=len(residuals),
-            left=Dense(side.widths[owner], _RING),
-            columns=residuals.shape[1],
-            bound=_RING,
-            x=f"{side.columns_name(owner, batch.number)}{_UPRIGHT}",
-        )
-        held = Inputs(x=_signed(batch.multiplied)) if owner == side.party else Inputs(y=_signed(residuals))
-        asked.append((call, held))
+    for owner in _with_columns(state):
+        left, name = Dense(state.widths[owner], RING), f"{state.columns_name(owner, number)}{_UPRIGHT}"
+        call = Call(state.terms(owner), owner, len(residuals), left, residuals.shape[1], RING, x=name)
+        asked.append((call, Inputs(x=state.multiplies(owner, number), y=_signed(residuals))))
     return asked
 
 
-def _pass_on(side: Side, held: Sequence[Shares]) -> None:
+def _pass_on(state: FitState, held: Sequence[Shares]) -> None:
     """What others than owner and partner hold of each model's gradients goes to the partner, who adds it to its own."""
-    team, me = side.team, side.party
-    for partner in dict.fromkeys(_partner(team, owner) for owner in _with_columns(side)):
-        passed = _passed(side, me, partner)
+    team, me = state.team, state.party
+    for partner in dict.fromkeys(_partner(team, owner) for owner in _with_columns(state)):
+        passed = _passed(state, me, partner)
         if passed:
             team.session.send(partner, GradientShares(tuple(ours[owner] for ours in held for owner in passed)))
     for other in team.owners:
-        passed = _passed(side, other, me)
+        passed = _passed(state, other, me)
         if not passed:
             continue
         places = [(o, owner) for o in held for owner in passed]
         most = sum(ours[owner].nbytes + ITEM_BYTES for ours, owner in places)
         values = team.session.recv(other, GradientShares, at_most=most).values
         if [share.shape for share in values] != [ours[owner].shape for ours, owner in places]:
-            raise ProtocolError(f"{other} sent GradientShares of other columns than {me} has shares of")
+            raise ProtocolError(f"invalid GradientShares from {other}: not of the columns that {me} has shares of")
         for (ours, owner), share in zip(places, values, strict=True):
             ours[owner] = ours[owner] + share
 
 
-def _passed(side: Side, sender: str, partner: str) -> list[str]:
+def _passed(state: FitState, sender: str, partner: str) -> list[str]:
     """The owners whose gradients' shares go from one party to the partner."""
     return [
         owner
-        for owner in _with_columns(side)
-        if _partner(side.team, owner) == partner and sender not in (owner, partner)
+        for owner in _with_columns(state)
+        if _partner(state.team, owner) == partner and sender not in (owner, partner)
     ]
 
 
 def _step(moving: Sequence[Descent], gradients: Sequence[Shares]) -> None:
     """4: velocity counts in gradients as they are."""
-    side = moving[0].side
-    parameters, active = side.parameters, side.team.active
+    state = moving[0].state
+    parameters, active = state.parameters, state.team.active
     keep = _factor(MOMENTUM, _FACTOR_BITS) if parameters.optimiser == "momentum" else _factor(0.0, 0)
     pushed = []
     for each, slopes in zip(moving, gradients, strict=True):
@@ -244,13 +233,13 @@ def _step(moving: Sequence[Descent], gradients: Sequence[Shares]) -> None:
                 penalised[-1] = 0  # the intercept
             moved[owner] = keep * each.velocity[owner] + slope + shrink * penalised
         pushed.append(moved)
-    for each, velocity in zip(moving, _shortened(side, pushed, _FACTOR_BITS), strict=True):
+    for each, velocity in zip(moving, _shortened(state.team, pushed, _FACTOR_BITS), strict=True):
         each.velocity |= velocity
     pushed = []
     for each, slopes in zip(moving, gradients, strict=True):
         rate, up = _factor(rate_of(parameters) / each.scale, _RATE_BITS), np.uint64(_RATE_BITS)
         pushed.append({owner: (each.weights[owner] << up) - rate * each.velocity[owner] for owner in slopes})
-    for each, weights in zip(moving, _shortened(side, pushed, _RATE_BITS), strict=True):
+    for each, weights in zip(moving, _shortened(state.team, pushed, _RATE_BITS), strict=True):
         each.weights |= weights
 
 
@@ -258,42 +247,38 @@ def _factor(value: float, bits: int) -> np.uint64:
     return np.uint64(round(value * 2.0**bits))
 
 
-def _shortened(side: Side, models: Sequence[Shares], bits: int) -> list[Shares]:
+def _shortened(team: Team, models: Sequence[Shares], bits: int) -> list[Shares]:
     """Shares of numbers below 2^62, without their last bits; a result is off by one at most.
 
     A number x, lifted above zero, is a + b - 2^64 o, where a and b are its shares and o says whether they wrapped
     around. Since x is below 2^63, they did if the top bit of either is set: o = a' + b' - a'b', and a'b' is a product.
     """
-    team, me = side.team, side.party
-    values = {owner: np.concatenate([shares[owner] for shares in models]) for owner in models[0]}
-    tops = {owner: (share + _LIFT if me != owner else share) for owner, share in values.items()}
-    asked, places = [], []
-    for owner in _with_columns(side):
-        count = len(models) * side.widths[owner] * outputs_of(side.parameters)
-        for begin in range(0, count, _AT_ONCE):  # of a product of all with all only the diagonal is needed
-            place = slice(begin, min(begin + _AT_ONCE, count))
-            size, partner = place.stop - begin, _partner(team, owner)
-            call = Call(((owner, partner),), owner, 1, Dense(size, _RING), size, _RING)
-            bit = _signed(tops[owner].reshape(1, -1)[:, place] >> _TOP) if owner in tops else None
-            asked.append((call, Inputs(x=bit if me == owner else None, y=bit if me == partner else None)))
-            places.append((owner, place))
-    both = {owner: np.zeros(share.size, np.uint64) for owner, share in values.items()}
-    for (owner, place), product in zip(places, product_shares(team.products, asked), strict=True):
-        if owner in both:
-            both[owner][place] = product.diagonal()
-    short, found = np.uint64(bits), {}
+    me = team.products.party
+    tops = {owner: np.concatenate([shares[owner].reshape(-1) for shares in models]) for owner in models[0]}
+    tops = {owner: (share + _LIFT if me != owner else share) for owner, share in tops.items() if share.size}
+    asked = []
     for owner, share in tops.items():
-        wrapped = (share >> _TOP) - both[owner].reshape(share.shape)
-        found[owner] = (share >> short) - (wrapped << np.uint64(64 - bits))
+        bit, ours = _signed(share >> _TOP)[:, np.newaxis], []
+        for part in np.split(bit, range(MOST_COLUMNS, len(bit), MOST_COLUMNS)):  # so many rows any coordinator serves
+            call = Call(((owner, _partner(team, owner)),), owner, len(part), RowByRow(1, RING), 1, RING)
+            ours.append((call, Inputs(x=part) if me == owner else Inputs(y=part)))
+        asked.append(ours)
+    found, short = [dict(shares) for shares in models], np.uint64(bits)
+    products = in_one_go(partial(product_shares, team.products), asked)
+    for (owner, share), parts in zip(tops.items(), products, strict=True):
+        both = np.concatenate(parts).reshape(-1)
+        shorter = (share >> short) - (((share >> _TOP) - both) << np.uint64(64 - bits))
         if me != owner:
-            found[owner] = found[owner] - (_LIFT >> short) + np.uint64(1)  # what both shares lose, in the mean
-    by_model = {owner: np.split(share, len(models)) for owner, share in found.items()}
-    return [{owner: shares[place] for owner, shares in by_model.items()} for place in range(len(models))]
+            shorter = shorter - (_LIFT >> short) + np.uint64(1)  # what both shares lose, in the mean
+        ends = np.cumsum([shares[owner].size for shares in models])
+        for shares, own in zip(found, np.split(shorter, ends[:-1]), strict=True):
+            shares[owner] = own.reshape(shares[owner].shape)
+    return found
 
 
 def _opened(descents: Sequence[Descent]) -> list[Floats]:
     """The end: each owner is sent what its partner has."""
-    team, me = descents[0].side.team, descents[0].side.party
+    team, me = descents[0].state.team, descents[0].state.party
     for owner in _mine(team, me):
         if owner != me:
             team.session.send(owner, LastShare(tuple(each.weights[owner] for each in descents)))
@@ -301,7 +286,7 @@ def _opened(descents: Sequence[Descent]) -> list[Floats]:
     most = sum(share.nbytes + ITEM_BYTES for share in own)
     values = team.session.recv(_partner(team, me), LastShare, at_most=most).values
     if [share.shape for share in values] != [share.shape for share in own]:
-        raise ProtocolError(f"{_partner(team, me)} sent a LastShare of other columns than {me} has")
+        raise ProtocolError(f"invalid LastShare from {_partner(team, me)}: not of the columns of {me}")
     opened = [(ours + theirs).view(np.int64) for ours, theirs in zip(own, values, strict=True)]
     for weights in opened:
         if weights.size and (int(weights.max()) > WEIGHTS.bound or int(weights.min()) < -WEIGHTS.bound):

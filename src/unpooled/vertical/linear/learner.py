@@ -14,7 +14,7 @@ import numpy as np
 
 from unpooled.arrays import Bools, Floats
 from unpooled.checkpoint import Notebook
-from unpooled.errors import InputError, PlanError
+from unpooled.errors import InputError
 from unpooled.secure.engine import MaskSeed, agreed_seeds
 from unpooled.secure.outline import Exchange, Setup, commitments_outline, dense_products_outline
 from unpooled.vertical.inputs import Columns
@@ -23,7 +23,7 @@ from unpooled.vertical.linear import fitting, messages, predictor
 from unpooled.vertical.linear.audit import LinearCheck, pages_needed
 from unpooled.vertical.linear.descent import order_of
 from unpooled.vertical.linear.model import LinearModel, LinearModels, LinearParts
-from unpooled.vertical.linear.parameters import LinearParameters
+from unpooled.vertical.linear.parameters import LinearParameters, check_plan
 from unpooled.vertical.linear.residuals import MOST_COLUMNS
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team
@@ -32,12 +32,10 @@ _WEIGHTED = "if rows do not all count the same"
 _LENT_BY_ANOTHER = "if another passive party has columns"
 
 
-def check(setup: Setup, parameters: LinearParameters) -> None:
-    """Refuse an engine that cannot keep weights in shares."""
-    if parameters.reveal == "final" and setup.rules.engine == "paillier":
-        raise PlanError(
-            "parameters.model.reveal: 'final' needs engine = 'shares', since paillier has no shares to keep"
-        )
+def check(setup: Setup, parameters: LinearParameters, bags: bool, weighted: bool) -> None:
+    """Refuse an engine that cannot keep secret what the parameters say; rows outside a hidden bag have weight zero."""
+    secret = weighted or (bags and parameters.hide_bags)
+    check_plan(parameters, setup.rules.engine, len(setup.passive), weighted=secret)
 
 
 def outline(setup: Setup, parameters: LinearParameters) -> list[Exchange]:
@@ -135,20 +133,20 @@ def fit(
     columns: Columns,
     targets: Sequence[Target],
     classes: Sequence[str],
-    _notebook: Notebook | None,
+    notebook: Notebook | None,
 ) -> Fitted:
     """Fit all models in step; the summary is of the first."""
-    fitted = fitting.fit_many(team, parameters, columns, targets, classes)
+    fitted = fitting.fit_many(team, parameters, columns, targets, classes, notebook=notebook)
     losses = fitted[0].losses
     model = LinearModels(models=tuple(one.model for one in fitted))
     return Fitted(model, None, {"epochs": len(losses) or parameters.epochs, "losses": list(losses)})
 
 
 def lend(
-    team: Team, parameters: LinearParameters, columns: Columns, models: int, _notebook: Notebook | None
+    team: Team, parameters: LinearParameters, columns: Columns, models: int, notebook: Notebook | None
 ) -> LinearParts:
     """Take part with this party's columns in so many models."""
-    return LinearParts(parts=tuple(fitting.help_fit_many(team, parameters, columns, models)))
+    return LinearParts(parts=tuple(fitting.help_fit_many(team, parameters, columns, models, notebook=notebook)))
 
 
 def score(team: Team, model: LinearModels, columns: Columns) -> list[Floats]:

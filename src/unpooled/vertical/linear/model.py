@@ -13,7 +13,7 @@ _Frozen = ConfigDict(frozen=True, extra="forbid")
 Rows = tuple[tuple[FiniteFloat, ...], ...]
 
 
-class Pace(BaseModel):
+class OptimiserState(BaseModel):
     """What an optimiser remembers, so that a descent can go on as if it had not stopped."""
 
     model_config = _Frozen
@@ -36,7 +36,7 @@ class LinearPart(BaseModel):
     outputs: int = Field(ge=1)
     limit: FiniteFloat
     weights: Rows
-    pace: Pace | None = None
+    pace: OptimiserState | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

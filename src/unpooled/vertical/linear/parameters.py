@@ -10,6 +10,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from unpooled.errors import InputError, PlanError
 from unpooled.vertical.learner import LearnerParameters
 
 SAFE_ROWS = 1_000
@@ -45,7 +46,8 @@ class LinearParameters(LearnerParameters):
     )
     show_weights: bool = Field(
         False,
-        description="tell the passive parties the rows' weights: needed where there are weights and several parties",
+        description="tell the passive parties the rows' weights; with paillier, weights and several passive parties "
+        "it is needed",
     )
     reveal: Literal["gradients", "final"] = Field(
         "gradients", description="show each party its gradients, or nothing but its weights, at the end"
@@ -54,9 +56,9 @@ class LinearParameters(LearnerParameters):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.classes == 1:
-            raise ValueError("classes: two at least, or 0 for a number")
+            raise ValueError("classes: must be 2 or more, or 0 for a number")
         if self.reveal == "final" and (self.optimiser == "adam" or self.validation_share):
-            raise ValueError("reveal: with 'final' there is neither 'adam' nor a validation share: no loss is shown")
+            raise ValueError("reveal: 'final' works with neither 'adam' nor a validation_share, since no loss is shown")
         return self
 
 
@@ -69,6 +71,47 @@ SEED = {
     ),
 }
 """The seed's settings. Their batches are so small that gradients give labels away, so they say `insecure_batch`."""
+
+
+def check_plan(
+    parameters: LinearParameters,
+    engine: str,
+    passive: int,
+    *,
+    weighted: bool = False,
+    columns: int = 0,
+    missing: bool = False,
+) -> None:
+    """Refuse, before anything starts, what so many passive parties cannot fit with an engine.
+
+    `weighted` says that row weights differ, as far as that is known; `columns` is how many columns this party has, and
+    `missing` whether values are missing in them.
+    """
+    check_engine(parameters, engine, passive, weighted=weighted or (parameters.balanced and parameters.classes > 0))
+    least = max(SAFE_ROWS, SAFE_ROWS_PER_COLUMN * columns)
+    shown = passive and parameters.reveal == "gradients" and not parameters.insecure_batch
+    if shown and parameters.batch_rows and 2 * parameters.batch_rows <= least:  # a batch has fewer than twice as many
+        raise PlanError(
+            f"parameters.model.batch_rows: {parameters.batch_rows} rows are too few, {least} are needed: gradients of "
+            "smaller batches give labels away (insecure_batch allows it)"
+        )
+    if missing:
+        raise InputError("prepare.missing: a linear model needs a number in each cell; take missing = 'impute'")
+
+
+def check_engine(parameters: LinearParameters, engine: str, passive: int, *, weighted: bool) -> None:
+    """Refuse what takes shares with an engine that has none."""
+    if engine != "paillier":
+        return
+    if parameters.reveal == "final":
+        raise PlanError(
+            "parameters.model.reveal: 'final' needs engine = 'shares', since paillier has no shares to keep"
+        )
+    if weighted and passive > 1 and not parameters.show_weights:
+        raise PlanError(
+            "parameters.model.show_weights: to keep row weights secret from several passive parties takes engine = "
+            "'shares'; with paillier take show_weights = true, or hide_bags = false if rows are only left out"
+        )
 
 
 def outputs_of(parameters: LinearParameters) -> int:

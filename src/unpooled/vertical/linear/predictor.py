@@ -43,7 +43,7 @@ def predict(team: Team, model: LinearModel, matrix: Floats) -> Floats | NDArray[
 def predict_proba(team: Team, model: LinearModel, matrix: Floats) -> Floats:
     """At the active party: the probability of each class for each new row, rows × classes."""
     if not model.parameters.classes:
-        raise InputError("the model is of a number, which has no probabilities")
+        raise InputError("a regression model has no probabilities")
     return probabilities(model.parameters, score(team, model, matrix))
 
 
@@ -57,15 +57,14 @@ def help_predict_many(team: Team, parts: Sequence[LinearPart], matrix: Floats) -
     session, active, engine = team.session, team.active, team.products
     asked = session.recv(active, Score)  # 1
     if [name.hex() for name in asked.names] != [part.name for part in parts]:
-        raise ProtocolError(f"{active} predicts with another model than {session.party} has a part of")
+        raise ProtocolError(f"{active} asks for scores by another model than {session.party} has a part of")
     if asked.rows != len(matrix):
         raise ProtocolError(f"{active} has {asked.rows} rows and {session.party} {len(matrix)}: align first")
     total = _own(parts, matrix)
-    engine.calls["scores", *team.passive] += 1  # numbers that cancel out are never used twice
-    number = engine.calls["scores", *team.passive]
+    engine.scored += 1  # numbers that cancel out are never used twice
     for other in team.passive:  # 2
         if other != session.party:
-            numbers = expand(engine.mask_seeds[other], b"scores" + number.to_bytes(8, "little"), total.shape)
+            numbers = expand(engine.mask_seeds[other], b"scores" + engine.scored.to_bytes(8, "little"), total.shape)
             total = total + numbers if engine.comes_before(other) else total - numbers
     session.send(active, PartialScores(total))
 
@@ -80,7 +79,9 @@ def score_many(team: Team, models: Sequence[LinearModel], matrix: Floats) -> lis
     """At the active party: for each model the scores of new rows, all of them for one message of each party."""
     for model in models:
         if set(model.owners) != set(team.owners):
-            raise InputError(f"the model is one of {', '.join(model.owners)}, and here are {', '.join(team.owners)}")
+            raise InputError(
+                f"the model belongs to {', '.join(model.owners)}; the parties are {', '.join(team.owners)}"
+            )
     total = _own([model.part for model in models], matrix)
     names = tuple(bytes.fromhex(model.part.name) for model in models)
     for owner in team.passive:
@@ -88,7 +89,7 @@ def score_many(team: Team, models: Sequence[LinearModel], matrix: Floats) -> lis
     for owner in team.passive:
         values = team.session.recv(owner, PartialScores, at_most=total.nbytes).values
         if values.shape != total.shape:
-            raise ProtocolError(f"{owner} sent PartialScores for other rows or classes than were asked about")
+            raise ProtocolError(f"invalid PartialScores from {owner}: not a number for each row and output")
         total = total + values  # 3
     found = _SCORES.decode(total.view(np.int64)) + np.concatenate([model.intercept for model in models])
     return np.split(found, list(accumulate(model.part.outputs for model in models))[:-1], axis=1)
@@ -111,7 +112,7 @@ def probabilities(parameters: LinearParameters, found: Floats) -> Floats:
 def _own(parts: Sequence[LinearPart], matrix: Floats) -> Ring:
     """One party's part of the scores as whole numbers mod 2^64, rows × the outputs of all models."""
     if not parts:
-        raise InputError("models: there is none to score by")
+        raise InputError("models: none is given to score with")
     first = parts[0]
     if any((part.columns, part.limit) != (first.columns, first.limit) for part in parts):
         raise InputError(f"{first.party}: models that score together have the same columns, and the same limit")

@@ -3,7 +3,7 @@
 Whoever knows the weights multiplies its columns by them, once. With one passive party nobody else has to know them:
 that party's gradient, whose residuals and columns are both its own, is the sum of two products, taken as one over twice
 the rows: its columns with weighted residuals, and its columns times its residuals with the weights. With several
-passive parties there are products of three parties' numbers, which no engine makes, and weights have to be shown.
+passive parties, or where gradients are not shown, columns times weights are kept in shares (`shared_columns`).
 
 Weights are scaled to a mean of 1. All know by how many powers of two the heaviest passes that, so that the heavier a
 row, the coarser the steps, and the same bits do.

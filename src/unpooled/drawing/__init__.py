@@ -1,0 +1,1 @@
+"""What the pages of reports are drawn with: charts, measures, counts in words, and templates."""

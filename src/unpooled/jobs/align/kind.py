@@ -1,0 +1,28 @@
+"""The kind of job `align`."""
+
+from __future__ import annotations
+
+from unpooled.jobs.align.job import Parameters, outline, role
+from unpooled.jobs.align.section import section
+from unpooled.jobs.kind import Example, Kind, any_columns, no_answers, no_files, own_table
+
+ALIGN = Kind(
+    name="align",
+    summary="Find the people that all parties know, and which of them the seeker knows, without showing any others.",
+    page="alignment.md",
+    parameters=Parameters,
+    takes=("seeker", "active", "passive", "coordinator"),
+    needs=("active",),
+    products=False,
+    outline=outline,
+    role=role,
+    private_needs={},
+    consents={},
+    table=own_table,
+    check_files=no_files,
+    check_columns=any_columns,
+    answers=no_answers,
+    audit=None,
+    example=Example(parameters={}, paillier_parameters={}, private={}, seeded=False),
+    section=section,
+)

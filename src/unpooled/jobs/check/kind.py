@@ -1,0 +1,28 @@
+"""The kind of job `check`."""
+
+from __future__ import annotations
+
+from unpooled.jobs.check.job import Parameters, outline, role
+from unpooled.jobs.check.section import section
+from unpooled.jobs.kind import Example, Kind, any_columns, no_answers, no_files, own_table
+
+CHECK = Kind(
+    name="check",
+    summary="Check that everything is in place: every table loads, and all parties reach each other.",
+    page="jobs.md",
+    parameters=Parameters,
+    takes=("seeker", "active", "passive", "coordinator"),
+    needs=("active",),
+    products=False,
+    outline=outline,
+    role=role,
+    private_needs={},
+    consents={},
+    table=own_table,
+    check_files=no_files,
+    check_columns=any_columns,
+    answers=no_answers,
+    audit=None,
+    example=Example(parameters={}, paillier_parameters={}, private={}, seeded=False),
+    section=section,
+)

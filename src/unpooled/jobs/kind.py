@@ -1,0 +1,110 @@
+"""What a kind of job consists of: everything that the rest of the package asks of it.
+
+A new kind is a folder with a `KIND` of this type, and a place in the tuple of `kinds.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from unpooled.data.columns import Kind as ColumnKind
+from unpooled.data.sources import TableSettings
+from unpooled.jobs.outline import Exchange
+from unpooled.jobs.plan import Plan, Role
+from unpooled.jobs.query_bounds import Answers
+from unpooled.jobs.run_files import RunFiles, Section
+from unpooled.jobs.work import CheckedJob, Result, Work
+from unpooled.secure.evidence import Arrays
+from unpooled.session import Session
+from unpooled.settings import Section as Settings
+from unpooled.vertical.learner import LearnerParameters
+
+P = TypeVar("P", bound=Settings)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A key of the private file's `consent`, and what a party agrees to with it.
+
+    The text may name `{party}`, the `{active}` party and the `{seeker}`.
+    """
+
+    key: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Audit(Generic[P]):
+    """Which learner's inputs can be checked afterwards, and what is wrong with labels and weights that were opened."""
+
+    model: Callable[[P], LearnerParameters]
+    problem: Callable[[Arrays], str]
+
+
+@dataclass(frozen=True)
+class Example:
+    """What example files of a kind say, besides tables and consents.
+
+    `parameters` are the plan's with the example tables, `paillier_parameters` those with which this slow engine ends
+    soon. `private` has settings by role, in which `{party}` stands for the party's name; `seeded` says whether draws
+    come out the same each time.
+    """
+
+    parameters: Mapping[str, Any]
+    paillier_parameters: Mapping[str, Any]
+    private: Mapping[Role, Mapping[str, Any]]
+    seeded: bool
+
+
+@dataclass(frozen=True)
+class Kind(Generic[P]):
+    """A kind of job; there are no defaults, so that none of this is forgotten."""
+
+    name: str
+    summary: str
+    """One sentence, for `unpooled job`, example files and reports."""
+    page: str
+    """Where the documentation explains it: a file in `docs`, and a heading."""
+
+    parameters: type[P]
+    takes: tuple[Role, ...]
+    needs: tuple[Role, ...]
+    products: bool
+    """Whether it computes products, which the plan's engine protects."""
+    outline: Callable[[Plan, P], list[Exchange]]
+    role: Callable[[Session, Work[P]], Result]
+
+    private_needs: Mapping[Role, tuple[str, ...]]
+    """The keys that the private file of a party must have, besides its table."""
+    consents: Mapping[Role, Agreement]
+    table: Callable[[CheckedJob[P]], TableSettings | None]
+    """How a party's table is read; None for one that has none."""
+    check_files: Callable[[CheckedJob[P]], None]
+    """Refuse, before the start, what else the private file names and cannot serve."""
+    check_columns: Callable[[CheckedJob[P], Mapping[str, ColumnKind], str], None]
+    """Refuse, before the start, a table with these columns; the text says where it is."""
+    answers: Callable[[CheckedJob[P]], Answers | None]
+    """The most that a party answers about its rows; None if it answers nothing."""
+    audit: Audit[P] | None
+
+    example: Example
+    section: Callable[[RunFiles, P], Section]
+
+
+def own_table(job: CheckedJob[P]) -> TableSettings | None:
+    """The table as the private file describes it."""
+    return job.private.table
+
+
+def no_files(_job: CheckedJob[P]) -> None:
+    """Nothing but the table is needed."""
+
+
+def any_columns(_job: CheckedJob[P], _columns: Mapping[str, ColumnKind], _origin: str) -> None:
+    """Every table will do."""
+
+
+def no_answers(_job: CheckedJob[P]) -> None:
+    """Nothing is answered about rows."""

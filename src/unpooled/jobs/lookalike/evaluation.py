@@ -1,0 +1,80 @@
+"""How good the seeker's list was, by a file that says what became of people."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import polars as pl
+from pydantic import ValidationError
+
+from unpooled import atomic
+from unpooled.data.columns import fault
+from unpooled.data.sources import TableSettings, load
+from unpooled.data.table import Table
+from unpooled.errors import InputError
+from unpooled.evaluate.lookalike import Evaluation, Id, Outcomes, evaluate
+from unpooled.jobs.lookalike.list_files import RELIABLE, ListFile, read_list
+from unpooled.settings import faults
+
+EVALUATION = "evaluation.json"
+
+
+def evaluate_list(
+    folder: Path,
+    seeker: str,
+    outcomes: Path,
+    outcome: str | None = None,
+    id_columns: Sequence[str] | None = None,
+    *,
+    ignore_case: bool = False,
+) -> Evaluation:
+    """Compare the list in the seeker's folder with a file of outcomes, and keep the figures beside it."""
+    listed = read_list(folder / RELIABLE)
+    known = _outcomes(_read(outcomes, listed, id_columns, outcome, seeker), outcome, ignore_case=ignore_case)
+    tiers, iterations = listed.lines["tier"].to_list(), listed.lines["iteration"].to_list()
+    found = evaluate(_keys(listed.ids, ignore_case=ignore_case), tiers, iterations, known)
+    atomic.write_text(folder / EVALUATION, json.dumps(asdict(found), indent=2) + "\n")
+    return found
+
+
+def _read(path: Path, listed: ListFile, names: Sequence[str] | None, outcome: str | None, seeker: str) -> Table:
+    """The file of outcomes: ids as texts, called as in the list or by other names, and the outcome if it has one."""
+    ids = tuple(names or listed.ids.columns)
+    if len(ids) != listed.ids.width:
+        raise InputError(f"--id: the list's ids have {listed.ids.width} columns; name as many, in the same order")
+    columns = (outcome,) if outcome is not None else ()
+    try:
+        settings = TableSettings(path=path, id=ids, columns=columns, types=dict.fromkeys(columns, "boolean"))
+    except ValidationError as error:
+        raise InputError(f"{path}: {'; '.join(faults(error))}") from None
+    table = load(settings, seeker)
+    for name in ids:
+        if (blank := table.frame[name].is_null()).any():
+            raise fault(seeker, str(path), "an id is missing", name, (blank.arg_true() + 1).to_list())
+    if not table.frame.height:
+        raise fault(seeker, str(path), "there is nobody in it")
+    return table
+
+
+def _outcomes(table: Table, outcome: str | None, *, ignore_case: bool) -> Outcomes:
+    keys = _keys(table.ids, ignore_case=ignore_case)
+    if outcome is None:
+        return Outcomes(set(keys))
+    said: dict[Id, tuple[bool, int]] = {}
+    for row, (key, cell) in enumerate(zip(keys, table.frame[outcome], strict=True), start=1):
+        if cell is not None and said.setdefault(key, (cell, row))[0] != cell:
+            reason = "the same id has both true and false"
+            raise fault(table.party, table.origin, reason, outcome, [said[key][1], row])
+    if not said:
+        raise fault(table.party, table.origin, "no row has a value", outcome)
+    return Outcomes({key for key, (positive, _) in said.items() if positive}, said.keys())
+
+
+def _keys(ids: pl.DataFrame, *, ignore_case: bool) -> list[Id]:
+    if not ignore_case:
+        return ids.rows()
+    return [tuple(unicodedata.normalize("NFC", cell.casefold()) for cell in row) for row in ids.iter_rows()]

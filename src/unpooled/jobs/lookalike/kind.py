@@ -1,0 +1,57 @@
+"""The kind of job `lookalike`."""
+
+from __future__ import annotations
+
+from unpooled.jobs.kind import Agreement, Audit, Example, Kind, any_columns, own_table
+from unpooled.jobs.learning import check_prepared
+from unpooled.jobs.lookalike.job import Parameters, groups_of, outline, role
+from unpooled.jobs.lookalike.section import section
+from unpooled.jobs.query_bounds import Answers, answers_of
+from unpooled.jobs.work import CheckedJob
+from unpooled.pu.bags import is_bag
+from unpooled.secure.evidence import Arrays
+
+_FOUND = Agreement("found", "{seeker} learns the ids of the look-alikes, who are customers of {party}")
+_LITTLE = {"method": {"iterations": 2, "bags": 3}, "model": {"trees": 5, "hide_bags": False}, "estimate": False}
+"""The whole protocol, with so few models that it ends soon under encryption."""
+
+
+def _check_files(job: CheckedJob[Parameters]) -> None:
+    check_prepared(job.plan, job.parameters.model, job.party, job.private)
+
+
+def _answers(job: CheckedJob[Parameters]) -> Answers | None:
+    return answers_of(job, job.parameters.model, groups_of(job.parameters))
+
+
+def _problem(targets: Arrays) -> str:
+    if all(map(is_bag, targets["values"], targets["weights"])):
+        return ""
+    return "labels and weights are not those of bags that were drawn"
+
+
+LOOKALIKE = Kind(
+    name="lookalike",
+    summary="Find look-alikes: who else is very likely like the people that the seeker knows; no table leaves its "
+    "owner.",
+    page="jobs.md#look-alikes",
+    parameters=Parameters,
+    takes=("seeker", "active", "passive", "coordinator"),
+    needs=("seeker", "active", "passive"),
+    products=True,
+    outline=outline,
+    role=role,
+    private_needs={},
+    consents={
+        "seeker": Agreement("positives", "{active} learns which of its rows are people of {party}"),
+        "active": _FOUND,
+        "passive": _FOUND,
+    },
+    table=own_table,
+    check_files=_check_files,
+    check_columns=any_columns,
+    answers=_answers,
+    audit=Audit(model=lambda parameters: parameters.model, problem=_problem),
+    example=Example(parameters={}, paillier_parameters=_LITTLE, private={}, seeded=True),
+    section=section,
+)

@@ -1,0 +1,162 @@
+"""The section of a search for look-alikes: at the seeker the list, at the active party how it came about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeInt, PositiveInt
+
+from unpooled.drawing.chart import Chart, histogram_chart, precision_recall_chart
+from unpooled.drawing.html import render
+from unpooled.drawing.words import listed, many
+from unpooled.evaluate.lookalike import Evaluation
+from unpooled.jobs.align.section import alignment_html
+from unpooled.jobs.lookalike.evaluation import EVALUATION
+from unpooled.jobs.lookalike.job import Parameters
+from unpooled.jobs.lookalike.list_files import RELIABLE, read_list
+from unpooled.jobs.run_files import Histogram, RunFiles, Section, result_of
+from unpooled.jobs.train.columns import OwnerResult, columns_html
+from unpooled.jobs.train.section import Curve, Share
+
+TOP_SHOWN = 20
+
+_TEMPLATE = Path(__file__).with_name("section.html")
+
+Drawn = Annotated[Curve | None, BeforeValidator(lambda points: points or None)]
+"""A curve; an empty one is none."""
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """What an iteration promoted: how many rows, and the lowest and highest score among them."""
+
+    rows: NonNegativeInt
+    lowest: FiniteFloat
+    highest: FiniteFloat
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """What can be said without the truth; the shares are those of positives among the unlabelled rows."""
+
+    share: Share | None = None
+    share_by_elkan_noto: Share | None = None
+    share_at_most: Share | None = None
+    suggested: NonNegativeInt | None = None
+    warning: str = ""
+    spies: NonNegativeInt = 0
+    spies_promoted: Share | None = None
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How good some rows are as a list."""
+
+    precision: Share
+    recall: Share
+    f: Share
+
+
+@dataclass(frozen=True)
+class FiguresAt(Figures):
+    """The same of the first so many rows, and the precision of as many that bagging alone ranks first."""
+
+    rows: PositiveInt
+    by_bagging: Share | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How good the list is by a column that knows; `share` is that of positives among all unlabelled rows."""
+
+    share: Annotated[Share, Field(gt=0)]
+    listed: Figures
+    at: tuple[FiguresAt, ...]
+    curve: Drawn = None
+    bagging_curve: Drawn = None
+
+
+@dataclass(frozen=True)
+class SeekerResult:
+    """What a search leaves in `result.json` of the seeker; `iterations` counts rows, those never promoted first."""
+
+    listed: NonNegativeInt
+    asked_about: NonNegativeInt
+    iterations: tuple[NonNegativeInt, ...]
+    scores: Histogram
+
+
+@dataclass(frozen=True)
+class FoundResult:
+    """What it leaves at the active party, besides what every owner of columns has."""
+
+    method: str
+    learner: str
+    positives: NonNegativeInt
+    unlabelled: NonNegativeInt
+    listed: NonNegativeInt
+    scores: Histogram
+    promotions: tuple[Promotion, ...] = ()
+    estimates: Estimates = Estimates()
+    judged: Judged | None = None
+
+
+def section(run: RunFiles, parameters: Parameters) -> Section:
+    """What one party's files say of a search; of a whole run there is a headline, and the parties' own pages."""
+    active = run.plan.active
+    if run.owner is None:
+        found = result_of(run.parties[active], FoundResult)
+        return Section(_found_words(run, found) if found else "", "")
+    party, role = run.parties[run.owner], run.plan.parties[run.owner].role
+    found = result_of(party, FoundResult) if role == "active" else None
+    sought = result_of(party, SeekerResult) if role == "seeker" else None
+    owned = result_of(party, OwnerResult) if role in ("active", "passive") else None
+    headline = _headline(run, found, sought, owned)
+    html = render(
+        _TEMPLATE,
+        run=run,
+        headline=headline,
+        found=found,
+        sought=sought,
+        top=read_list(party.folder / RELIABLE, TOP_SHOWN) if sought else None,
+        evaluation=result_of(party, Evaluation, EVALUATION) if sought else None,
+        charts=_charts(found, sought),
+        columns=columns_html(run, {run.owner: owned} if owned else {}),
+        alignment=alignment_html(run, parameters),
+    )
+    return Section(headline, html)
+
+
+def _headline(run: RunFiles, found: FoundResult | None, sought: SeekerResult | None, owned: OwnerResult | None) -> str:
+    """What came out, in a sentence or two."""
+    if found:
+        return _found_words(run, found)
+    if sought:
+        owners = listed([*run.plan.with_role("passive"), run.plan.active])
+        count = many(sought.listed, "look-alike")
+        return f"{run.owner} has {count}, found among the people that {owners} have in common."
+    if owned:
+        return f"{run.owner} lent {many(owned.columns, 'column')} of {many(owned.common, 'row')} to the search."
+    return ""
+
+
+def _found_words(run: RunFiles, found: FoundResult) -> str:
+    (seeker,) = run.plan.with_role("seeker")
+    among = f"{many(found.unlabelled, 'person')} whom {seeker} does not know".replace("persons", "people")
+    made = f"{run.plan.active} found {many(found.listed, 'look-alike')} among {among}, by {found.method}."
+    if found.judged is None or run.owner is None:
+        return made
+    precision, share = found.judged.listed.precision, found.judged.share
+    return f"{made} {precision:.1%} of them are positive, against {share:.1%} of all.".replace("%", " %")
+
+
+def _charts(found: FoundResult | None, sought: SeekerResult | None) -> dict[str, Chart]:
+    charts = {}
+    if result := found or sought:
+        charts["scores"] = histogram_chart(result.scores.edges, result.scores.counts, "score")
+    if found and found.judged and found.judged.curve:
+        beside = found.judged.bagging_curve if found.method != "bagging" else None
+        charts["precision_recall"] = precision_recall_chart(*found.judged.curve, beside)
+    return charts

@@ -1,0 +1,49 @@
+"""The kind of job `predict`."""
+
+from __future__ import annotations
+
+from unpooled.data.sources import TableSettings
+from unpooled.jobs.kind import Example, Kind, any_columns, no_answers
+from unpooled.jobs.model_files import check_saved, reading
+from unpooled.jobs.predict.job import Parameters, outline, role
+from unpooled.jobs.predict.section import section
+from unpooled.jobs.train.kind import TARGET
+from unpooled.jobs.work import CheckedJob
+
+_MODEL = "runs/train/{party}"
+
+
+def _table(job: CheckedJob[Parameters]) -> TableSettings | None:
+    return reading(job.party, job.private)
+
+
+def _check_files(job: CheckedJob[Parameters]) -> None:
+    if job.private.model is not None:
+        check_saved(job.plan, job.party, job.private)
+
+
+PREDICT = Kind(
+    name="predict",
+    summary="Use a model on new rows: each owner brings its part of it, and the active party has the predictions.",
+    page="jobs.md#train-and-predict",
+    parameters=Parameters,
+    takes=("active", "passive", "coordinator"),
+    needs=("active", "passive"),
+    products=False,
+    outline=outline,
+    role=role,
+    private_needs={"active": ("model",), "passive": ("model",)},
+    consents={},
+    table=_table,
+    check_files=_check_files,
+    check_columns=any_columns,
+    answers=no_answers,
+    audit=None,
+    example=Example(
+        parameters={},
+        paillier_parameters={},
+        private={"active": {"model": _MODEL, "target": TARGET}, "passive": {"model": _MODEL}},
+        seeded=True,
+    ),
+    section=section,
+)
