@@ -33,7 +33,7 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.work import Work
 from unpooled.pu.estimates import spies
 from unpooled.pu.federated import search
-from unpooled.pu.federated.messages import NextBags, NoMoreBags
+from unpooled.pu.federated.search import NextBags, NoMoreBags
 from unpooled.pu.ranking import Ranking
 from unpooled.pu.settings import BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
 from unpooled.secure.engine import HowFar, follow

@@ -29,6 +29,7 @@ from unpooled.vertical.trees.split_sides import Opened, open_splits
 
 def grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Grown]:
     """Grow these trees together; or take them from the notebook, where they are known from before an interruption."""
+    ground.team.progress(min(ground.groups, ground.total), ground.total)
     ground.groups += 1
     if evidence := ground.team.evidence:
         evidence.group = ground.groups
