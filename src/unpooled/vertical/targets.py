@@ -93,7 +93,7 @@ def set_aside(weights: Floats, share: float, rng: np.random.Generator) -> Bools:
     rows = np.flatnonzero(weights > 0)
     count = min(max(round(share * len(rows)), 1), len(rows) - 1)
     if count < 1:
-        raise InputError("patience: with a single row there is none to set aside")
+        raise InputError("patience: a single row cannot be set aside for validation")
     aside = np.zeros(len(weights), bool)
     aside[rng.choice(rows, count, replace=False)] = True
     return aside

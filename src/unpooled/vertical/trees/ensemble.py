@@ -73,7 +73,7 @@ def fit(
     """
     rows, party = len(columns.matrix), team.active
     if not targets:
-        raise InputError("target: there is none to fit to")
+        raise InputError("target: at least one is needed")
     if rows * (2**parameters.precision - 1) >= _EXACT:
         raise InputError(f"precision: sums over {rows} rows take more than 53 bits with it; take fewer bits")
     if classes and len(classes) != parameters.classes:
