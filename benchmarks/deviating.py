@@ -30,7 +30,7 @@ from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.binning import binned
 from unpooled.vertical.trees.budget import bits_needed, groups_of, looks_of
 from unpooled.vertical.trees.bundles import Layout
-from unpooled.vertical.trees.ensemble import help_fit, lent_binning
+from unpooled.vertical.trees.ensemble import binning_of, help_fit
 from unpooled.vertical.trees.node_rows import members, packed, unpacked
 from unpooled.vertical.trees.parameters import AnyTrees, questions_of, sums_of
 from unpooled.vertical.trees.products import layout_of, tree_call
@@ -86,7 +86,7 @@ def attack(
     def telco(session: Session) -> None:
         team = Team("bank", OWNERS, opened(session, most_bits_per_row), "rows")
         lent = Columns(matrix, tuple(f"column {place}" for place in range(columns)))
-        binning = lent_binning(session, parameters, lent, None)
+        binning = binning_of(team, parameters, lent)
         found.truth = binned(binning, matrix, "telco").columns.astype(np.int64)
         found.needed = bits_needed(team.products.rules, parameters, binning.layout, rows, 1)
         limit_bits(team.products, "rows", rows, found.needed)

@@ -105,7 +105,7 @@ def imported_modules(path: Path) -> set[str]:
 def test_a_learner_is_known_to_the_list_of_learners_alone(learner: str) -> None:
     inside, name = SOURCE / "vertical" / learner, f"unpooled.vertical.{learner}"
     users = {path for path in MODULES if any(module.startswith(name) for module in imported_modules(path))}
-    assert {path for path in users if inside not in path.parents and part_of(path) != "report"} - {POOLED} == {LEARNERS}
+    assert {path for path in users if inside not in path.parents} - {POOLED} == {LEARNERS}
 
 
 def test_no_job_branches_on_a_learner() -> None:

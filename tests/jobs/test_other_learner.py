@@ -77,7 +77,7 @@ def outline(_setup: Setup, _parameters: StumpParameters) -> list[Exchange]:
     return []  # nothing is sent: the stump goes by the active party's column alone
 
 
-def check(setup: Setup, parameters: StumpParameters) -> None:
+def check(setup: Setup, parameters: StumpParameters, _bags: bool, _weighted: bool) -> None:
     if parameters.least < 0 and len(setup.passive) > 1:
         raise PlanError("parameters.model.least: not below zero with several passive parties")
 

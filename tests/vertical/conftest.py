@@ -24,7 +24,7 @@ from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team, alone
 from unpooled.vertical.trees import ensemble as fitting
 from unpooled.vertical.trees.budget import bits_needed
-from unpooled.vertical.trees.ensemble import Fitted, fit, help_fit, lent_binning
+from unpooled.vertical.trees.ensemble import Fitted, binning_of, fit, help_fit
 from unpooled.vertical.trees.grower_state import LEAF, Grown, Seedling
 from unpooled.vertical.trees.model import Model, Part
 from unpooled.vertical.trees.parameters import (
@@ -185,7 +185,7 @@ def together(
     def passive(session: Session) -> None:
         members, mine = Team(ACTIVE, tuple(owners), begin(session), "digest"), list(owners[session.party])
         columns, count, products = data.columns(mine), len(targets), members.products
-        binning = lent_binning(session, parameters, columns, most_thresholds)
+        binning = binning_of(members, parameters, columns, most_thresholds)
         needed = bits_needed(products.rules, parameters, binning.layout, len(columns.matrix), count)
         limit_bits(products, "digest", len(columns.matrix), needed)
         part = help_fit(members, parameters, columns, models=count, binning=binning)

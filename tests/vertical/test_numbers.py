@@ -17,12 +17,17 @@ from hypothesis.extra.numpy import arrays
 from unpooled.arrays import Floats
 from unpooled.errors import InputError
 from unpooled.vertical import numbers
-from unpooled.vertical.numbers import exact_sum, exp, from_integers, log, mean_of, sigmoid, softmax, to_integers
+from unpooled.vertical.numbers import exact_sum, exp, log, mean_of, sigmoid, softmax, to_integers
 
 BIG = 2.0**500
 
 some_floats = st.floats(-1e6, 1e6)
 matrices = arrays(np.float64, st.tuples(st.integers(0, 12), st.integers(0, 4)), elements=st.floats(-BIG, BIG))
+
+
+def from_integers(numbers: np.ndarray, exponents: list[int]) -> np.ndarray:
+    """The values that whole numbers stand for; the last axis is that of the columns, each with its exponent."""
+    return numbers.astype(np.float64) * np.ldexp(1.0, -np.array(exponents, np.int32))
 
 
 def off(computed: Floats, points: Floats, reference: Callable[[float], float]) -> float:

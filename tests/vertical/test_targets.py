@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from unpooled.errors import InputError
-from unpooled.vertical.targets import Target, checked_weights, class_shares, counted, numbered, one_hot, set_aside
+from unpooled.vertical.targets import Target, checked_weights, class_shares, counted, one_hot, set_aside
 
 
 def checked(
@@ -17,28 +17,6 @@ def checked(
 ) -> list:
     target = Target(np.array(values, float), None if weights is None else np.array(weights, float))
     return checked_weights(target, len(values), classes, balanced=balanced).tolist()
-
-
-# labels
-
-
-def test_labels_are_numbered_in_sorted_order() -> None:
-    numbers, names = numbered(["pear", "apple", "pear", "fig"])
-    assert numbers.tolist() == [2.0, 0.0, 2.0, 1.0]
-    assert names == ("apple", "fig", "pear")
-    assert [names[int(number)] for number in numbers] == ["pear", "apple", "pear", "fig"]
-
-
-def test_labels_of_any_kind_become_texts() -> None:
-    assert numbered(np.array([True, False, True]))[1] == ("False", "True")
-    assert numbered(np.array([3, 1, 1]))[1] == ("1", "3")
-    assert numbered(np.array(["", "a"]))[1] == ("", "a")
-
-
-@pytest.mark.parametrize("missing", [None, math.nan, np.float64("nan")])
-def test_missing_labels_are_refused(missing: object) -> None:
-    with pytest.raises(InputError, match="target"):
-        numbered(["a", missing, "b"])
 
 
 # weights

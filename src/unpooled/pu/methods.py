@@ -117,4 +117,4 @@ def _check(known: Bools) -> None:
     if not known.any():
         raise InputError("positives: none of the rows is one, so there is nothing to look like")
     if known.all():
-        raise InputError("positives: all rows are, so there is nobody left to find")
+        raise InputError("positives: all rows are known, so there is nobody left to find")

@@ -1,4 +1,4 @@
-"""What each method can be told. Defaults are the seed's where it names any, and stand here alone."""
+"""What each method can be told. Defaults are those of the source document, where it names any."""
 
 from __future__ import annotations
 

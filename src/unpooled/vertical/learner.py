@@ -115,28 +115,8 @@ class Audit:
     check: Callable[[Any, Audited], Check]
 
 
-def _accept(_setup: Setup, _parameters: Any, _bags: bool, _weighted: bool) -> None:
-    pass
-
-
-def _no_limit(_parameters: Any, _models: int) -> None:
-    return None
-
-
 def _product_rows(parameters: LearnerParameters, rows: int) -> int:
     return 2 * rows * max(parameters.classes, 1)
-
-
-def _drawn_in_secret(_rows: int, _share: float) -> None:
-    return None
-
-
-def _as_they_are(_team: Team, _parameters: Any, columns: Columns, _most_thresholds: int | None) -> Columns:
-    return columns
-
-
-def _none_known(_rules: Rules, _parameters: Any, _columns: Any, _groups: Sequence[int]) -> None:
-    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +150,7 @@ class Learner:
     """What a party's result tells of its own part."""
 
     scores_in_fit: Callable[[Any], bool] = lambda _: False
-    check: Callable[[Setup, Any, bool, bool], None] = _accept
+    check: Callable[[Setup, Any, bool, bool], None] = lambda *_: None
     """Refuse, with a PlanError, parameters that the parties or the engine of a plan do not support.
 
     The first bool says that models are fitted to bags of the rows, the second that rows have weights.
@@ -179,17 +159,17 @@ class Learner:
     """Whether columns may have missing values."""
     needs_columns: bool = False
     """Whether a passive party without columns is left out of a fit, and so keeps no pages of it."""
-    questions: Callable[[Any, int], int | None] = _no_limit
+    questions: Callable[[Any, int], int | None] = lambda *_: None
     """The most columns that so many models ask about the same rows (`secure.engine.Rules`); None: see there."""
     product_rows: Callable[[Any, int], int] = _product_rows
     """The most rows that a product has by so many common ones: what a coordinator serves."""
-    shown_test: Callable[[int, float], Bools | None] = _drawn_in_secret
+    shown_test: Callable[[int, float], Bools | None] = lambda *_: None
     """Which of so many rows are a test, if all parties know them; None: the active party draws them, of weight zero."""
-    prepare: Callable[[Team, Any, Columns, int | None], Any] = _as_they_are
+    prepare: Callable[[Team, Any, Columns, int | None], Any] = lambda _team, _parameters, columns, _most: columns
     """A party's columns as `fit` and `lend` take them, once for all fits; a passive one may limit its thresholds."""
-    limits: Callable[[Rules, Any, Any, Sequence[int]], Limits | None] = _none_known
+    limits: Callable[[Rules, Any, Any, Sequence[int]], Limits | None] = lambda *_: None
     """What groups of so many models each ask of a passive party; None: what is asked has no limit of its own."""
-    table_limits: Callable[[Rules, Any, Columns, Sequence[int]], tuple[int, int] | None] = _none_known
+    table_limits: Callable[[Rules, Any, Columns, Sequence[int]], tuple[int, int] | None] = lambda *_: None
     """The same before the start: the most bits that are asked about a table, and how many it has."""
     notes: Callable[[Any, float], list[str]] = lambda _, __: []
     """What is worth knowing of a fit with such a share of test rows."""

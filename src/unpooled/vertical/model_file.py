@@ -34,5 +34,4 @@ def load(path: Path, kind: type[M]) -> M:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         fault = ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]]))
-        what = "active party's model" if "owners" in kind.model_fields else "part of a model"
-        raise InputError(f"{path}: is no {what}: {fault}") from None
+        raise InputError(f"{path}: is no part of a model: {fault}") from None

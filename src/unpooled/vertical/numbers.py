@@ -110,11 +110,6 @@ def to_integers(values: Floats, bits: int = 16) -> tuple[Ints, list[int]]:
     return numbers, exponents.tolist()
 
 
-def from_integers(numbers: Ints, exponents: Sequence[int]) -> Floats:
-    """The values that whole numbers stand for; the last axis is that of the columns, each with its exponent."""
-    return numbers.astype(np.float64) * np.ldexp(1.0, -np.array(exponents, np.int32))
-
-
 def exact_sum(values: Floats) -> float:
     """The sum of all values, rounded once: the same in whichever order they stand."""
     _refuse_beyond_range(values, "sum")

@@ -52,19 +52,6 @@ def targets_from(inputs: Mapping[str, NDArray[Any]]) -> list[Target]:
     return [Target(*each) for each in zip(values, weights, seeds.tolist(), strict=True)]
 
 
-def numbered(labels: Sequence[object] | NDArray[np.generic]) -> tuple[Floats, tuple[str, ...]]:
-    """Labels as numbers from 0, and what each number stands for, in sorted order; missing labels are an error.
-
-    >>> numbered(["yes", "no", "yes"])
-    (array([1., 0., 1.]), ('no', 'yes'))
-    """
-    texts = np.array(["" if label is None else str(label) for label in labels])
-    if any(label is None or label != label for label in labels):
-        raise InputError("target: a label is missing")
-    names, numbers = np.unique(texts, return_inverse=True)
-    return numbers.astype(float), tuple(names.tolist())
-
-
 def checked_weights(target: Target, rows: int, classes: int, *, balanced: bool) -> Floats:
     """A target's weights, if it is one for so many rows and classes (0: numbers)."""
     values = target.values
@@ -106,7 +93,7 @@ def set_aside(weights: Floats, share: float, rng: np.random.Generator) -> Bools:
     rows = np.flatnonzero(weights > 0)
     count = min(max(round(share * len(rows)), 1), len(rows) - 1)
     if count < 1:
-        raise InputError("patience: with a single row there is none to set aside")
+        raise InputError("patience: a single row cannot be set aside for validation")
     aside = np.zeros(len(weights), bool)
     aside[rng.choice(rows, count, replace=False)] = True
     return aside

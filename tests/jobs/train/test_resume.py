@@ -100,7 +100,7 @@ def test_another_table_is_refused(begin: Callable[..., Any]) -> None:
     run.stop("telco", 1, Contribution)
     bank = run.tables["bank"]
     run.tables["bank"] = replace(bank, frame=bank.frame.with_columns(pl.col("age") + 0.001))
-    with pytest.raises(InputError, match=r"^bank: the run cannot be resumed: since then there is another table"):
+    with pytest.raises(InputError, match=r"^bank: the run cannot be resumed: the table changed"):
         run.go()
 
 

@@ -12,8 +12,7 @@ import pytest
 from unpooled.arrays import Floats
 from unpooled.errors import InputError, RefusedError
 from unpooled.ledger import Record
-from unpooled.pu.federated.messages import NextBags, NoMoreBags
-from unpooled.pu.federated.search import Columns, Found, find, groups_of, help_find
+from unpooled.pu.federated.search import Columns, Found, NextBags, NoMoreBags, find, groups_of, help_find
 from unpooled.pu.settings import AnyMethod, BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.engine import Engine, Rules, open_engine

@@ -167,16 +167,8 @@ def test_a_page_that_is_no_page_is_refused() -> None:
 
 
 def test_nothing_secret_is_kept(tmp_path: Path) -> None:
-    """What is in a notebook: trees, where rows ended, splits and counts; no gradient, mask, key or seed."""
+    """What is in a notebook: trees, where rows ended and splits; no gradient, mask, key or seed."""
     together(LEARNERS["gbdt"], tmp_path)
-    assert set(Notebook(tmp_path / "telco").read(0)) == {
-        "splits",
-        "uses",
-        "split_rows",
-        "trees",
-        "answered",
-        "bits",
-        "opened",
-    }
+    assert set(Notebook(tmp_path / "telco").read(0)) == {"splits", "uses", "split_rows", "trees"}
     trees = {"first", "owner", "split", "best", "gains", "totals", "where", "nodes", "rows"}
     assert set(Notebook(tmp_path / "bank").read(0)) == trees | {"splits", "uses", "split_rows"}

@@ -33,7 +33,7 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.work import Work
 from unpooled.pu.estimates import spies
 from unpooled.pu.federated import search
-from unpooled.pu.federated.messages import NextBags, NoMoreBags
+from unpooled.pu.federated.search import NextBags, NoMoreBags
 from unpooled.pu.ranking import Ranking
 from unpooled.pu.settings import BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
 from unpooled.secure.engine import HowFar, follow
@@ -206,11 +206,10 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
     columns, preparation = ready(work, table, learner)
     seed, checkpoint = int(session.rng.integers(SEEDS)), checkpoint_of(work, table, np.packbits(known).tobytes())
     hidden = spies.hidden(known, _SPIES, np.random.default_rng([seed, 0])) if parameters.stop else None
-    goes_on, first = spies.StopWhenFalling(hidden) if hidden else lambda _: True, list[Ranking]()
+    goes_on, rankings = spies.StopWhenFalling(hidden) if hidden else lambda _: True, list[Ranking]()
 
     def watched(ranking: Ranking) -> bool:
-        first.append(ranking)
-        del first[1:]  # after the first iteration scores are those of bagging, to compare with
+        rankings.append(ranking)
         return goes_on(ranking)
 
     with session.scope("find"):
@@ -244,7 +243,7 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
         "promotions": promotions_of(ranking),
         "estimates": estimated,
         **learner.importance(found.model.part),
-        **judged(table, work.private, ranking, listed, first[0] if first else None),
+        **judged(table, work.private, ranking, listed, rankings[0] if rankings else None),  # the first: bagging alone
         "file": list_files.RANKING,
     }
 

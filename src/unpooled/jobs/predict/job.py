@@ -7,7 +7,6 @@ from typing import Any
 
 import polars as pl
 
-from unpooled.align.rows import Places
 from unpooled.arrays import Floats
 from unpooled.data.prepare import transform
 from unpooled.data.table import Table
@@ -24,7 +23,7 @@ from unpooled.jobs.work import Work, asked_before
 from unpooled.secure.engine import Engine
 from unpooled.session import Session
 from unpooled.vertical import learners
-from unpooled.vertical.learner import Model, Part
+from unpooled.vertical.learner import Learner, Model
 from unpooled.vertical.learners import learner_named
 from unpooled.vertical.numbers import mean_of_models
 from unpooled.vertical.team import Team
@@ -42,13 +41,31 @@ class Parameters(align.Parameters):
 
 def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     """Every party's part: bring the model, align the new rows, score them together."""
-    places = align.places_of(work.plan, work.parameters)
-    if work.table is None:
+    places, party, table = align.places_of(work.plan, work.parameters), work.party, work.table
+    if table is None:
         align.common_rows(session, work, places)
         return {}
-    if session.party == work.plan.active:
-        return _predict(session, work, places, work.table)
-    return _help(session, work, places)
+    active = party == work.plan.active
+    kept, preparation = load(work.private, party, active=active)
+    learner = learner_named(kept.learner)
+    if active:
+        check_owners(work.plan, kept)
+        check_columns(_judging(work.private, table), table.kinds, party, table.origin, kept.parameters.classes)
+    with session.scope("score"):
+        _agree_on_learner(session, work, learner)
+    common = align.common_rows(session, work, places)
+    if not isinstance(common, align.Common):
+        return {}
+    prepared = transform(preparation, common.table)
+    columns, team = columns_of(prepared, common.table, learner), _team(session, work, common)
+    with session.scope("score"):
+        if active:
+            found = mean_of_models(learner.score(team, kept, columns))
+        else:
+            with asked_before(work).counting(team.products, team.digest):
+                learner.help_score(team, kept, columns, False)
+    result = _result(work, common.table, kept, found) if active else {"file": align.ALIGNED}
+    return common.counts | {"unseen": prepared.unseen} | result
 
 
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
@@ -62,60 +79,31 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     return said
 
 
-def _predict(session: Session, work: Work[Parameters], places: Places, table: Table) -> dict[str, Any]:
-    """At the active party: score the new rows, and judge that if the truth is there."""
-    model, preparation = load(work.private, work.party, active=True)
-    learner = learner_named(model.learner)
-    check_owners(work.plan, model)
-    private = _judging(work.private, table)
-    check_columns(private, table.kinds, work.party, table.origin, model.parameters.classes)
-    with session.scope("score"):
+def _agree_on_learner(session: Session, work: Work[Parameters], learner: Learner) -> None:
+    """Refuse to begin with a part of another learner's model: the two would wait for different messages."""
+    active = work.plan.active
+    if session.party == active:
         for party in work.plan.with_role("passive"):
             session.send(party, ModelLearner(learner.name))
-    common = align.common_rows(session, work, places)
-    if not isinstance(common, align.Common):
-        return {}
-    prepared = transform(preparation, common.table)
-    columns = columns_of(prepared, common.table, learner)
-    with session.scope("score"):
-        found = mean_of_models(learner.score(_team(session, work, common), model, columns))
-    truth, judged = _judged(common.table, private, model, found)
-    scores.write_predictions(work.folder, common.table.ids, found, model.classes, truth)
+    elif session.recv(active, ModelLearner).name != learner.name:
+        raise InputError(
+            f"{work.party}: {work.private.model}: this is a part of {learner.models}, and {active} predicts with "
+            "another learner"
+        )
+
+
+def _result(work: Work[Parameters], table: Table, model: Model, found: Floats) -> dict[str, Any]:
+    """At the active party: write the predictions, and judge them if the truth is there."""
+    truth, judged = _judged(table, _judging(work.private, table), model, found)
+    scores.write_predictions(work.folder, table.ids, found, model.classes, truth)
     return {
-        **common.counts,
         "learner": model.parameters.learner,
         "classes": model.parameters.classes,
         "class_names": list(model.classes),
         "scores": {"histogram": scores.histogram_of(found, model.classes)},
         **judged,
-        "unseen": prepared.unseen,
         "file": scores.PREDICTIONS,
     }
-
-
-def _help(session: Session, work: Work[Parameters], places: Places) -> dict[str, Any]:
-    """At a passive party: add what its columns say of the new rows."""
-    part, preparation = load(work.private, work.party, active=False)
-    learner = learner_named(part.learner)
-    with session.scope("score"):
-        _check_learner(session, work, part)
-    common = align.common_rows(session, work, places)
-    if not isinstance(common, align.Common):
-        return {}
-    prepared = transform(preparation, common.table)
-    columns, team = columns_of(prepared, common.table, learner), _team(session, work, common)
-    with session.scope("score"), asked_before(work).counting(team.products, team.digest):
-        learner.help_score(team, part, columns, False)
-    return common.counts | {"unseen": prepared.unseen, "file": align.ALIGNED}
-
-
-def _check_learner(session: Session, work: Work[Parameters], part: Part) -> None:
-    """Refuse to begin with a part of another learner's model: the two would wait for different messages."""
-    active, mine = work.plan.active, learner_named(part.learner).models
-    if session.recv(active, ModelLearner).name != part.learner:
-        raise InputError(
-            f"{work.party}: {work.private.model}: this is a part of {mine}, and {active} predicts with another learner"
-        )
 
 
 def _team(session: Session, work: Work[Parameters], common: align.Common) -> Team:

@@ -1,16 +1,13 @@
 """Whether known positives look like a random sample of all positives, as every method here takes for granted.
 
 Data alone cannot prove it, nor refute it: whatever the known rows have in common may be what makes a row positive.
-Two things can be looked at, from held-out scores of known and unlabelled rows:
+One thing can be looked at, from held-out scores of known and unlabelled rows: among the rows with the highest scores,
+where nearly all should be positive, a known one should score no higher than others (`unlike_the_top`). If they do,
+known rows are of a special kind; or the top is not that pure, because the columns do not tell the classes apart. Which
+of the two, it cannot say. Whoever knows from elsewhere that so many at least are positive can compare with
+`prior.most`.
 
-- `contradicts`: somebody who knows from elsewhere that at least so many are positive can be contradicted. If the known
-  rows are a random sample, more than `prior.most` cannot be; so either that knowledge is wrong or the sample is
-  not random. This is a proper test.
-- `unlike_the_top`: among the rows with the highest scores, where nearly all should be positive, a known one should
-  score no higher than others. If they do, known rows are of a special kind; or the top is not that pure, because the
-  columns do not tell the classes apart. Which of the two, it cannot say.
-
-Neither sees a bias towards rows for which scores are the same, say towards positives in one town if the town is
+That does not see a bias towards rows for which scores are the same, say towards positives in one town if the town is
 in nobody's columns.
 """
 
@@ -23,7 +20,6 @@ import numpy as np
 
 from unpooled.arrays import Floats
 from unpooled.errors import InputError
-from unpooled.pu.estimates.prior import most
 
 _FEWEST = 20
 
@@ -47,11 +43,6 @@ class Unlike:
             f"(in {self.auc:.0%} of pairs): they may not be a random sample of all positives, or the columns do not "
             f"tell positives apart; either way, doubt estimates of how many there are and of how good a list is"
         )
-
-
-def contradicts(known: Floats, unlabelled: Floats, at_least: float, chance_of_error: float = 0.05) -> bool:
-    """Whether a random sample of positives contradicts that at least this share of the unlabelled rows is positive."""
-    return most(known, unlabelled, chance_of_error) < at_least
 
 
 def unlike_the_top(known: Floats, unlabelled: Floats, top: int) -> Unlike | None:

@@ -83,7 +83,7 @@ def hidden(known: Bools, share: float, rng: np.random.Generator) -> Spies:
     rows = np.flatnonzero(known)
     count = min(max(round(share * len(rows)), 1), len(rows) - 1)
     if count < 1:
-        raise InputError("spies: with a single known row there is none to spare")
+        raise InputError("spies: at least two known rows are needed")
     spies = np.zeros(len(known), bool)
     spies[rng.choice(rows, count, replace=False)] = True
     return Spies(known & ~spies, spies)

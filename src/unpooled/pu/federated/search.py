@@ -26,7 +26,6 @@ from unpooled.arrays import Bools, Floats
 from unpooled.errors import InputError, RefusedError
 from unpooled.pu.bags import CLASSES, Bag
 from unpooled.pu.estimates.elkan_noto import HeldOut, held_out
-from unpooled.pu.federated.messages import NextBags, NoMoreBags
 from unpooled.pu.methods import KeepGoing, rank
 from unpooled.pu.ranking import Ranking
 from unpooled.pu.settings import AnyMethod, BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
@@ -34,11 +33,22 @@ from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import LearnerParameters, Model, Part
 from unpooled.vertical.resume import Checkpoint, Fits, Loans
 from unpooled.vertical.team import Team
+from unpooled.wire import message
 
 __all__ = ["Columns", "Found", "VfpuSettings", "find", "groups_of", "help_find"]
 
 ESTIMATING = 5
 """How many models more are learned for estimates."""
+
+
+@message(discloses="that models are learned from another group of bags, and how many", to="a passive party")
+class NextBags:
+    count: int
+
+
+@message(discloses="nothing: no more bags come", to="a passive party")
+class NoMoreBags:
+    pass
 
 
 @dataclass(frozen=True, eq=False)

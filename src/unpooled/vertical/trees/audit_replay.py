@@ -49,9 +49,9 @@ def gradients(
 
     try:
         if isinstance(parameters, ForestParameters):
-            plant(grow, _ANY_FEATURES, parameters, weighed, lambda: None)
+            plant(grow, _ANY_FEATURES, parameters, weighed)
         else:
-            boost(grow, _ANY_FEATURES, parameters, weighed, lambda: None)
+            boost(grow, _ANY_FEATURES, parameters, weighed)
     except _Enough:
         pass
     return groups

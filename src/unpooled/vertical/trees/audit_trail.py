@@ -77,9 +77,9 @@ def columns_from(kept: Arrays) -> Binned:
         layout.check()
         fits = columns.dtype == np.uint16 and columns.shape == (len(columns), len(layout.sizes))
     except (KeyError, ValueError, TypeError, IndexError) as error:
-        raise InputError(f"columns of an audit are none: {error}") from None
+        raise InputError(f"invalid columns in an audit: {error}") from None
     if not fits or (columns >= np.array(layout.sizes, np.int64)).any():
-        raise InputError("columns of an audit have other bins than their layout")
+        raise InputError("invalid columns in an audit: other bins than their layout has")
     return Binned(columns, columns, layout)
 
 
@@ -129,7 +129,7 @@ def leaves_in(page: Arrays) -> list[Leaves]:
             trees.append(Leaves(first, where, part))
             begin, part_begin = begin + planes * width, part_end
     except (KeyError, ValueError, IndexError, TypeError, AttributeError) as error:
-        raise InputError(f"leaves of an audit are none: {error}") from None
+        raise InputError(f"invalid leaves in an audit: {error}") from None
     return trees
 
 
@@ -160,4 +160,4 @@ def _check_nodes(first: Ints) -> None:
     inner = np.flatnonzero(first != LEAF)
     fits = first.ndim == 1 and len(first) == 2 * len(inner) + 1 and bool((first[inner] > inner).all())
     if not fits or sorted(first[inner].tolist()) != list(range(1, len(first), 2)):
-        raise ValueError("a tree has nodes that cannot be")
+        raise ValueError("the nodes of a tree are not in order")

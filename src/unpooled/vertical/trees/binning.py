@@ -154,7 +154,7 @@ def _checked_order(
     if not len(matrix):
         raise InputError(f"{party}: there are no rows to learn bins from")
     if most_thresholds is not None and most_thresholds < 0:
-        raise InputError(f"{party}: there cannot be fewer than 0 thresholds")
+        raise InputError(f"{party}: the most thresholds must not be negative")
     columns = list(range(len(names))) if order is None else [int(column) for column in order]
     if sorted(columns) != list(range(len(names))):
         raise InputError(f"{party}: the order of the columns does not name each of them once")

@@ -45,13 +45,9 @@ class Booster:
 
 
 def boost(
-    grow: Grow,
-    features: int,
-    parameters: AnyBoosting,
-    targets: Sequence[tuple[Target, Floats]],
-    begin_group: Callable[[], None],
+    grow: Grow, features: int, parameters: AnyBoosting, targets: Sequence[tuple[Target, Floats]]
 ) -> list[Booster]:
-    """Fit a model to each target, given with its checked weights, all in lock-step, by trees on so many features."""
+    """Fit a model to each target, given with its checked weights, all in step, by trees on so many features."""
     boosters = [_begun(parameters, target, weights) for target, weights in targets]
     outputs = outputs_of(parameters)
     for number in range(parameters.trees):
@@ -78,7 +74,6 @@ def boost(
                 second.append(h)
         grown = []
         for begin in range(0, len(seedlings), parameters.lockstep):
-            begin_group()
             grown += grow(seedlings[begin : begin + parameters.lockstep])
         for place, booster in enumerate(alive):
             mine = slice(place * outputs, (place + 1) * outputs)

@@ -24,7 +24,6 @@ import numpy as np
 from unpooled.arrays import Bools, Floats
 from unpooled.checkpoint import Notebook
 from unpooled.errors import InputError, ProtocolError
-from unpooled.session import Session
 from unpooled.vertical.inputs import TARGETS, Columns
 from unpooled.vertical.targets import Target, checked_weights, inputs_of
 from unpooled.vertical.team import Team
@@ -74,7 +73,7 @@ def fit(
     """
     rows, party = len(columns.matrix), team.active
     if not targets:
-        raise InputError("target: there is none to fit to")
+        raise InputError("target: at least one is needed")
     if rows * (2**parameters.precision - 1) >= _EXACT:
         raise InputError(f"precision: sums over {rows} rows take more than 53 bits with it; take fewer bits")
     if classes and len(classes) != parameters.classes:
@@ -82,7 +81,7 @@ def fit(
     weighed = [
         (target, checked_weights(target, rows, parameters.classes, balanced=parameters.balanced)) for target in targets
     ]
-    binning = binning or own_binning(team, parameters, columns)
+    binning = binning or binning_of(team, parameters, columns)
     own = binned(binning, columns.matrix, party)
     space = Space(
         tuple(own.layout if owner == party else _lent(team, owner, rows, parameters.bins) for owner in team.owners)
@@ -90,19 +89,18 @@ def fit(
     if not space.features:
         raise InputError("columns: no party has any, so there is nothing to learn from")
     name = secrets.token_bytes(NAME_BYTES)
-    ground = Ground(team, parameters, space, own, name.hex(), notebook=notebook, known=len(notebook or ()))
     groups = groups_of(parameters, len(targets))
+    ground = Ground(team, parameters, space, own, name.hex(), groups, notebook=notebook, known=len(notebook or ()))
     for owner in team.passive:
         team.session.send(owner, messages.Begin(name, rows, groups))
     if evidence := team.evidence:
         evidence.commit(team.session, team.passive, TARGETS, inputs_of(targets))
-    progress = _Progress(team, groups)
     if isinstance(parameters, ForestParameters):
-        forests = plant(partial(grow, ground), space.features, parameters, weighed, progress.step)
+        forests = plant(partial(grow, ground), space.features, parameters, weighed)
         fitted = [(forest.base, forest.trees) for forest in forests]
         scores = [forest.base + _means(forest.scores, forest.seen) for forest in forests]
     else:
-        boosters = boost(partial(grow, ground), space.features, parameters, weighed, progress.step)
+        boosters = boost(partial(grow, ground), space.features, parameters, weighed)
         fitted = [(booster.base, booster.trees) for booster in boosters]
         scores = [_of_part(probabilities(parameters, b.scores), b.taking_part) for b in boosters]
     for owner in team.passive:
@@ -131,46 +129,24 @@ def help_fit(
     `most_thresholds` is how many different ones it reveals at the most, on all its columns together; `models` is how
     many the active party fits, and their trees are all that is answered.
     """
-    session, party = team.session, team.session.party
-    binning = binning or lent_binning(session, parameters, columns, most_thresholds)
+    party, binning = team.session.party, binning or binning_of(team, parameters, columns, most_thresholds)
     name, table = lend(team, parameters, binned(binning, columns.matrix, party), models, notebook)
     return part_of(name, party, binning, table, hide_nodes=parameters.hide_nodes)
 
 
-def own_binning(team: Team, parameters: AnyTrees, columns: Columns) -> Binning:
-    """How the active party's values become bins."""
+def binning_of(team: Team, parameters: AnyTrees, columns: Columns, most_thresholds: int | None = None) -> Binning:
+    """How a party's values become bins; a passive party's columns stand in an order that it alone knows."""
+    lends = bool(team.passive) and team.session.party != team.active
     return fit_bins(
         columns.matrix,
         columns.names,
         bins=parameters.bins,
+        order=team.session.rng.permutation(len(columns.names)) if lends else None,
         bundle=parameters.bundle,
         blocks=columns.blocks,
-        party=team.active,
-    )
-
-
-def lent_binning(session: Session, parameters: AnyTrees, columns: Columns, most_thresholds: int | None) -> Binning:
-    """How a passive party's values become bins, its columns in an order of which it alone knows."""
-    return fit_bins(
-        columns.matrix,
-        columns.names,
-        bins=parameters.bins,
-        order=session.rng.permutation(len(columns.names)),
-        bundle=parameters.bundle,
         most_thresholds=most_thresholds,
-        party=session.party,
+        party=team.session.party if lends else team.active,
     )
-
-
-class _Progress:
-    """Tells how many groups of trees have begun."""
-
-    def __init__(self, team: Team, total: int) -> None:
-        self._team, self._total, self._done = team, total, 0
-
-    def step(self) -> None:
-        self._team.progress(min(self._done, self._total), self._total)
-        self._done += 1
 
 
 def _lent(team: Team, owner: str, rows: int, bins: int) -> Layout:

@@ -41,18 +41,13 @@ class Forest:
 
 
 def plant(
-    grow: Grow,
-    features: int,
-    parameters: ForestParameters,
-    targets: Sequence[tuple[Target, Floats]],
-    begin_group: Callable[[], None],
+    grow: Grow, features: int, parameters: ForestParameters, targets: Sequence[tuple[Target, Floats]]
 ) -> list[Forest]:
-    """Fit a forest to each target, given with its checked weights; trees of all of them grow in lock-step."""
+    """Fit a forest to each target, given with its checked weights; trees of all of them grow in step."""
     forests = [_begun(parameters, target, weights) for target, weights in targets]
     waiting = [(place, number) for number in range(parameters.trees) for place in range(len(forests))]
     for begin in range(0, len(waiting), parameters.lockstep):
         group = waiting[begin : begin + parameters.lockstep]
-        begin_group()
         seedlings = [_seedling(features, parameters, forests[place], place, number) for place, number in group]
         for (place, _), seedling, tree in zip(group, seedlings, grow(seedlings), strict=True):
             _add(forests[place], seedling, tree, parameters.classes)

@@ -29,6 +29,7 @@ from unpooled.vertical.trees.split_sides import Opened, open_splits
 
 def grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Grown]:
     """Grow these trees together; or take them from the notebook, where they are known from before an interruption."""
+    ground.team.progress(min(ground.groups, ground.total), ground.total)
     ground.groups += 1
     if evidence := ground.team.evidence:
         evidence.group = ground.groups
@@ -135,7 +136,9 @@ def _make_children(tree: Growing, nodes: Sequence[int], opened: Opened, owners: 
     for place, node in enumerate(nodes):
         parent, count = tree.nodes[node], int(rows_right[place])
         if parent.left is None or (parent.totals - to_the_right[place] != parent.left).any():
-            raise ProtocolError(f"{owners[parent.owner]} Opened sides that do not fit the sums that it showed")
+            raise ProtocolError(
+                f"invalid Opened from {owners[parent.owner]}: sides that do not fit the sums that it showed"
+            )
         parent.first = len(tree.nodes)
         tree.nodes.append(Node(parent.depth + 1, parent.rows - count, parent.totals - to_the_right[place]))
         tree.nodes.append(Node(parent.depth + 1, count, to_the_right[place]))

@@ -114,7 +114,7 @@ class Ground:
 
     `name` goes before those of gradients, which are never used twice. `opened` remembers the sides of all rows by owner
     and split, where passive parties say them for all. `notebook` keeps each group of trees, `known` of them from before
-    an interruption; `groups` counts those that were grown or known. `numbered` says by owner how many
+    an interruption; `groups` counts those that were grown or known, of a `total`. `numbered` says by owner how many
     splits it has numbered.
     """
 
@@ -123,6 +123,7 @@ class Ground:
     space: Space
     own: Binned
     name: str
+    total: int
     table: SplitTable = field(default_factory=SplitTable)
     opened: dict[tuple[int, int, int, bool], tuple[int, Bools]] = field(default_factory=dict)
     notebook: Notebook | None = None

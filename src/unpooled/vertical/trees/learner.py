@@ -106,12 +106,8 @@ def notes(parameters: AnyTrees, _test_share: float) -> list[str]:
 
 
 def prepare(team: Team, parameters: AnyTrees, columns: Columns, most_thresholds: int | None) -> Prepared:
-    """Bin a party's columns; a passive party's stand in an order that it alone knows."""
-    if team.passive and team.session.party != team.active:
-        binning = ensemble.lent_binning(team.session, parameters, columns, most_thresholds)
-    else:
-        binning = ensemble.own_binning(team, parameters, columns)
-    return Prepared(columns, binning)
+    """Bin a party's columns, once for all fits."""
+    return Prepared(columns, ensemble.binning_of(team, parameters, columns, most_thresholds))
 
 
 def fit(

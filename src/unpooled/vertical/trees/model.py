@@ -48,7 +48,7 @@ class Part(BaseModel):
         if any(not (0 <= f < len(features) and 0 <= place < features[f].values) for f, place, _ in self.splits):
             raise ValueError("splits: one is of a column or bin that is not there")
         if min((*self.uses, *self.rows), default=0) < 0:
-            raise ValueError("uses and rows: there cannot be fewer than none")
+            raise ValueError("uses and rows: must not be negative")
         return self
 
     @property
@@ -137,7 +137,7 @@ class Model(BaseModel):
                     0 <= owner < len(self.owners) and split >= 0 and (owner != mine or split < len(self.part.splits))
                 )
                 if first != LEAF and not known:
-                    raise ValueError("a node is split by nobody's column")
+                    raise ValueError("a node is split by a column of no owner")
         return self
 
     @property

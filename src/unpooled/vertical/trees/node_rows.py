@@ -184,7 +184,7 @@ def packed(sides: Bools) -> Bytes:
 def unpacked(bits: Bytes, count: int, sender: str) -> Bools:
     """So many sides as they travelled."""
     if bits.ndim != 1 or len(bits) != (count + 7) // 8:
-        raise ProtocolError(f"{sender} sent sides for another number of rows than there are")
+        raise ProtocolError(f"invalid sides from {sender}: another number of rows than there are")
     return np.unpackbits(bits, count=count).view(bool)
 
 

@@ -54,7 +54,7 @@ def scores(team: Team, model: Model, matrix: Floats) -> list[Floats]:
     """
     features = apply_bins(model.part.binning, matrix, team.active)
     if missing := [owner for owner in model.owners if owner not in team.owners]:
-        raise InputError(f"the model needs columns of {', '.join(missing)}, who takes no part")
+        raise InputError(f"the model needs columns of {', '.join(missing)}, which is not in this job")
     nodes = _Nodes.of(model)
     helpers = [owner for owner in model.owners if owner != model.part.party]
     for owner in helpers:
