@@ -274,7 +274,7 @@ def test_a_methods_name_stands_for_its_defaults(name: str) -> None:
     ("parties", "fault"),
     [
         (("telco", "bank", "coordinator"), "lookalike .*seeker"),
-        (("shop", "bank", "coordinator"), "lookalike .*passive party"),
+        (("shop", "bank", "coordinator"), "lookalike .*passive"),
         (("shop", "telco", "bank"), "coordinator"),
     ],
 )

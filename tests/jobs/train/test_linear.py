@@ -342,6 +342,6 @@ def test_a_model_of_other_owners_is_found_before_the_start(trained: Any) -> None
     table = trained.root / "bank.csv"
     trained.frames["bank"].write_csv(table)
     private = Private.model_validate({"table": {"path": table, "id": "id"}, "model": trained.root / "run" / "bank"})
-    assert preflight(trained.plan("predict"), "bank", private)
+    assert preflight(checked(trained.plan("predict"), "bank", private))
     with pytest.raises(InputError, match=r"bank: .*railway"):
-        preflight(trained.plan("predict", parties=TWO), "bank", private)
+        preflight(checked(trained.plan("predict", parties=TWO), "bank", private))
