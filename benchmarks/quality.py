@@ -60,7 +60,7 @@ BESIDE: dict[str, AnyMethod | None] = {
 BASE = GbdtParameters(depth=3)
 BASES: dict[str, AnyTrees] = {
     "vfpu, depth 6": GbdtParameters(),
-    "vfpu, lgb with 8 leaves": LgbParameters(leaves=8, top_share=1.0),
+    "vfpu, lgb with 8 leaves": LgbParameters(leaves=8, top_fraction=1.0),
     "vfpu, lgb as it is": LgbParameters(),
 }
 
@@ -178,7 +178,7 @@ def report(found: dict[Run, Found]) -> None:
         "benchmark": "quality",
         "cores": os.cpu_count(),
         "python": sys.version.split()[0],
-        "known_share": KNOWN_SHARE,
+        "known_fraction": KNOWN_SHARE,
         "seeds": sorted({run.seed for run in found}),
         "hide_bags": some.hidden,
         "sets": table,

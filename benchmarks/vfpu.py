@@ -50,7 +50,7 @@ ROLES = {"a": "seeker", "b": "passive", "c": "active", "coordinator": "coordinat
 SEED, TOP = 7, 1_000
 PAPERS_SECONDS = 107_076  # the VFPU paper's full run of the heavy setting
 BARS = {"shares_vs_lightgbm": 25.0, "hidden_minutes": 10.0, "memory_gb": 2.0}
-HEAVY = {"trees": 500, "depth": 12, "rate": 0.02}
+HEAVY = {"trees": 500, "depth": 12, "learning_rate": 0.02}
 
 console = Console(stderr=True)
 

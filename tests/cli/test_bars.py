@@ -96,8 +96,8 @@ def test_without_a_terminal_each_party_has_a_line_now_and_then() -> None:
         written.truncate()
         return line
 
-    def at(share: float, sent: int = 120_000_000) -> Progress:
-        return Progress("find/iteration 3 of 6, trees of 10 bags", 21, 50, sent, "find", share)
+    def at(fraction: float, sent: int = 120_000_000) -> Progress:
+        return Progress("find/iteration 3 of 6, trees of 10 bags", 21, 50, sent, "find", fraction)
 
     assert said(1, bank=at(0.1)) == ""
     assert said(14, bank=at(0.15)) == ""
@@ -112,10 +112,10 @@ def test_the_time_left_is_that_of_the_outermost_step() -> None:
     drawing = Drawing(console=terminal()[0], get_time=lambda: now)
     watch = _drawn_in(drawing)
 
-    def left(seconds: float, where: str, step: str, share: float) -> str:
+    def left(seconds: float, where: str, step: str, fraction: float) -> str:
         nonlocal now
         now = seconds
-        watch({"bank": Progress(where, 1, 10, 0, step, share)})
+        watch({"bank": Progress(where, 1, 10, 0, step, fraction)})
         return str(drawing.tasks[0].fields["left"])
 
     assert left(0, "find/iteration 1 of 4, trees of 10 bags", "find", 0.0) == ""

@@ -93,7 +93,7 @@ def refusal(*words: object) -> str:
 def test_sales_alone(run: Path, tmp_path: Path) -> None:
     said = json.loads(say(run, "--outcomes", outcomes(tmp_path, SALES), "--json"))
     assert (said["run"], said["report"]) == (str(run / "shop"), str(run / "shop" / REPORT))
-    assert (said["positives"], said["everybody"], said["share"]) == (3, None, None)
+    assert (said["positives"], said["everybody"], said["fraction"]) == (3, None, None)
     assert said["whole"] == {
         "rows": 5,
         "known": 5,
@@ -109,7 +109,7 @@ def test_sales_alone(run: Path, tmp_path: Path) -> None:
 def test_everybody_known(run: Path, tmp_path: Path) -> None:
     words = ("--outcomes", outcomes(tmp_path, EVERYBODY), "--outcome", "bought", "--json")
     said = json.loads(say(run / "shop", *words))
-    assert (said["positives"], said["everybody"], said["share"]) == (3, 5, 0.6)
+    assert (said["positives"], said["everybody"], said["fraction"]) == (3, 5, 0.6)
     whole = said["whole"]
     assert (whole["rows"], whole["known"], whole["positive"]) == (5, 3, 2)
     assert (whole["precision"], whole["lift"]) == pytest.approx((2 / 3, 2 / 3 / 0.6))

@@ -67,7 +67,7 @@ def test_census_scenario_holds_out_its_own_test_file() -> None:
 
 def test_bank_without_duration() -> None:
     require("bank")
-    dealt = datasets.scenario("bank", without=["duration"], train_share=0.6)
+    dealt = datasets.scenario("bank", without=["duration"], train_fraction=0.6)
     assert "duration" not in dealt.tables["c"].columns
     assert "campaign" in dealt.tables["c"].columns
     assert (dealt.truth.height, dealt.test_truth.height) == (24_713, 16_475)
@@ -90,18 +90,20 @@ def small_credit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(
-    known_share=st.floats(0.05, 1),
-    train_share=st.floats(0.3, 1),
+    known_fraction=st.floats(0.05, 1),
+    train_fraction=st.floats(0.3, 1),
     seed=st.integers(0, 2**32),
     holders=st.lists(st.sampled_from("abcd"), min_size=len(FEATURES), max_size=len(FEATURES)),
 )
 def test_scenario_loses_and_invents_nothing(
-    known_share: float, train_share: float, seed: int, holders: list[str]
+    known_fraction: float, train_fraction: float, seed: int, holders: list[str]
 ) -> None:
     split = {party: [c for c, h in zip(FEATURES, holders, strict=True) if h == party] for party in "abcd"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(datasets, "load", small)
-        dealt = datasets.scenario("credit", known_share=known_share, train_share=train_share, split=split, seed=seed)
+        dealt = datasets.scenario(
+            "credit", known_fraction=known_fraction, train_fraction=train_fraction, split=split, seed=seed
+        )
     whole = small("credit")
     for tables, truth in [(dealt.tables, dealt.truth), (dealt.test_tables, dealt.test_truth)]:
         rows = whole.frame["id"].is_in(truth["id"].implode())
@@ -111,13 +113,13 @@ def test_scenario_loses_and_invents_nothing(
     positives = dealt.truth.filter("positive")["id"]
     assert dealt.tables["a"].columns == ["id"]
     assert set(dealt.tables["a"]["id"]) <= set(positives)
-    assert dealt.tables["a"].height == max(1, round(known_share * len(positives)))
+    assert dealt.tables["a"].height == max(1, round(known_fraction * len(positives)))
     assert sorted([*dealt.truth["id"], *dealt.test_truth["id"]]) == sorted(whole.frame["id"])
 
 
 @pytest.mark.usefixtures("small_credit")
 def test_scenario_follows_its_seed() -> None:
-    first, again, other = (datasets.scenario("credit", train_share=0.5, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (datasets.scenario("credit", train_fraction=0.5, seed=seed) for seed in (1, 1, 2))
     assert first.tables["a"].equals(again.tables["a"])
     assert first.truth.equals(again.truth)
     assert not first.truth.equals(other.truth)
@@ -141,9 +143,9 @@ def test_bad_splits_are_named(split: datasets.Split, message: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"known_share": 0.0}, "known_share"),
-        ({"train_share": 1.5}, "train_share"),
-        ({"train_share": 0.001}, "0 training rows"),
+        ({"known_fraction": 0.0}, "known_fraction"),
+        ({"train_fraction": 1.5}, "train_fraction"),
+        ({"train_fraction": 0.001}, "0 training rows"),
         ({"split": {}}, "AGE, "),
         ({"seed": -1}, "seed"),
         ({"without": ["duration"]}, "duration"),

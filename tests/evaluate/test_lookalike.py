@@ -14,7 +14,7 @@ POSITIVE: set[Id] = {("a", "1"), ("b", "1"), ("d", "1"), ("z", "9")}
 
 def test_positives_alone() -> None:
     found = evaluate(LISTED, TIERS, ITERATIONS, Outcomes(POSITIVE))
-    assert (found.positives, found.everybody, found.share) == (4, None, None)
+    assert (found.positives, found.everybody, found.fraction) == (4, None, None)
     assert found.whole == Part(6, 6, 3, 0.5, 0.75, None)
     assert found.tiers == {
         "first": Part(2, 2, 2, 1.0, 0.5, None),
@@ -28,7 +28,7 @@ def test_positives_alone() -> None:
 def test_everybody_known() -> None:
     known: set[Id] = {*POSITIVE, ("c", "1"), ("y", "9"), ("x", "9"), ("w", "9")}
     found = evaluate(LISTED, TIERS, ITERATIONS, Outcomes(POSITIVE, known))
-    assert (found.positives, found.everybody, found.share) == (4, 8, 0.5)
+    assert (found.positives, found.everybody, found.fraction) == (4, 8, 0.5)
     assert found.whole == Part(6, 4, 3, 0.75, 0.75, 1.5)
     assert found.tiers["second"] == Part(2, 2, 1, 0.5, 0.25, 1.0)
     assert found.tiers["third"] == Part(2, 0, 0, None, 0.0, None)

@@ -50,6 +50,6 @@ def test_what_has_no_value() -> None:
     with pytest.raises(Undefined, match="unlabelled"):
         pu.auc(np.ones(3), np.zeros(4), 1.0)
     assert set(pu.summary(np.ones(3), np.zeros(4), 0.5)) == {"recall", "f1", "accuracy"}
-    for share in (0.0, -1.0, 1.5):
+    for fraction in (0.0, -1.0, 1.5):
         with pytest.raises(InputError, match="positives"):
-            pu.f1(np.ones(3), np.ones(4), share)
+            pu.f1(np.ones(3), np.ones(4), fraction)

@@ -188,7 +188,7 @@ def _seed_of_draws(predictions: pl.DataFrame, parameters: Parameters) -> int:
     by_class = usable["label"].value_counts(sort=False).sort("label")["count"].to_list()
     groups = by_class if parameters.model.classes else [len(usable)]
     for rows in groups:
-        rng.choice(np.arange(rows), round(parameters.test_share * rows), replace=False)
+        rng.choice(np.arange(rows), round(parameters.test_fraction * rows), replace=False)
     return int(rng.integers(2**63))
 
 
@@ -225,7 +225,7 @@ class Seeking:
         """A plan; what is not the plan's own are parameters. Method and model are small unless told."""
         method, model = settings.get("method", {}), settings.get("model", {})
         if method == {} or "iterations" in method:
-            settings["method"] = {"iterations": 2, "bags": 2, "share": 0.05} | method
+            settings["method"] = {"iterations": 2, "bags": 2, "fraction": 0.05} | method
         settings["model"] = ({} if model.get("learner") == "linear" else {"trees": 2, "depth": 2}) | model
         own = {key: settings.pop(key) for key in list(settings) if key in Plan.model_fields}
         roles = {party: {"role": (ROLES | {"shop": "seeker"})[party]} for party in parties}

@@ -51,7 +51,7 @@ def test_an_honest_run_agrees(learning: Any, learner: str, target: str) -> None:
         ({"hide_bags": False, "learner": "rf", "bootstrap": False}, "buys"),
         ({"min_rows": 1, "bundle": False}, "amount"),
         ({"patience": 1, "trees": 6, "balanced": True}, "buys"),
-        ({"learner": "lgb", "row_share": 0.7, "column_share": 0.6, "rate": 0.5}, "buys"),
+        ({"learner": "lgb", "row_fraction": 0.7, "column_fraction": 0.6, "learning_rate": 0.5}, "buys"),
         ({"count_rows": False}, "buys"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else value,

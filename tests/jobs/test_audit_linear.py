@@ -22,7 +22,7 @@ BOTH = (("telco", "bank"), ("bank", "telco"))
     [
         ({}, "buys", None),
         ({"classes": 3}, "group", None),
-        ({"classes": 0, "validation_share": 0.1}, "amount", None),
+        ({"classes": 0, "validation_fraction": 0.1}, "amount", None),
         ({"show_weights": True}, "buys", "counts"),
     ],
     ids=str,

@@ -127,9 +127,9 @@ def test_all_of_three_parties_are_told_and_exactly_what_differs() -> None:
 def test_the_settings_of_a_learner_are_compared_one_by_one() -> None:
     mine = fields(**LEARNING)
     assert fields(**LEARNING, parameters={"model": {"learner": "gbdt", "depth": 6}}) == mine
-    theirs = fields(**LEARNING, parameters={"test_share": 0.3, "model": {"depth": 5, "patience": 3}})
+    theirs = fields(**LEARNING, parameters={"test_fraction": 0.3, "model": {"depth": 5, "patience": 3}})
     told = said_to_differ({"bank": mine, "telco": theirs})
-    assert told == ["parameters.model.depth, parameters.model.patience, parameters.test_share"] * 2
+    assert told == ["parameters.model.depth, parameters.model.patience, parameters.test_fraction"] * 2
     told = said_to_differ({"bank": mine, "telco": fields(**LEARNING, parameters={"model": {"learner": "xgb"}})})
     assert told == ["parameters.model.l2, parameters.model.learner"] * 2
 
@@ -244,7 +244,7 @@ def test_unknown_keys_and_wrong_types_are_refused_by_name(changes: dict[str, Any
             {"parameters": {"megabytes": 0, "depth": 6}},
             "parameters.megabytes",
         ),
-        (LEARNING | {"parameters": {"test_share": 1}}, "parameters.test_share"),
+        (LEARNING | {"parameters": {"test_fraction": 1}}, "parameters.test_fraction"),
         (LEARNING | {"parameters": {"model": {"leaves": 3}}}, "parameters.model.leaves"),
         (
             LEARNING | {"parameters": {"model": {"learner": "rf", "trees": 0}}},

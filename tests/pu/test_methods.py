@@ -81,7 +81,7 @@ def by_the_book(
 
 
 @pytest.mark.parametrize(
-    ("iterations", "bags", "share", "rows", "positives"),
+    ("iterations", "bags", "fraction", "rows", "positives"),
     [
         (5, 10, 0.02, 200, 10),
         (3, 4, 0.2, 60, 6),
@@ -91,18 +91,18 @@ def by_the_book(
         (1, 2, 0.001, 50, 1),
     ],
 )
-def test_vfpu_is_algorithm_3_1(iterations: int, bags: int, share: float, rows: int, positives: int) -> None:
+def test_vfpu_is_algorithm_3_1(iterations: int, bags: int, fraction: float, rows: int, positives: int) -> None:
     column, known = made_up(rows, positives)
     remembered: Remembered = []
-    settings = VfpuSettings(iterations=iterations, bags=bags, share=share)
+    settings = VfpuSettings(iterations=iterations, bags=bags, fraction=fraction)
     found = rank(known, settings, means(column, remembered), SEED)
-    expected = by_the_book(known, means(column), remembered, iterations, bags, share)
+    expected = by_the_book(known, means(column), remembered, iterations, bags, fraction)
     assert found.order.tolist() == expected
 
 
 def test_the_share_is_of_the_rows_that_are_still_unlabelled() -> None:
     column, known = made_up(110, 10)
-    found = rank(known, VfpuSettings(iterations=4, bags=3, share=0.1), means(column), SEED)
+    found = rank(known, VfpuSettings(iterations=4, bags=3, fraction=0.1), means(column), SEED)
     assert [int((found.iterations == m).sum()) for m in (1, 2, 3, 4)] == [10, 9, 8, 7]
     assert (found.iterations[known] == 0).all()
     assert np.isnan(found.scores[known]).all()
@@ -112,7 +112,7 @@ def test_promoted_rows_count_as_positive_from_then_on_and_keep_their_score() -> 
     column, known = made_up(100, 5)
     remembered: Remembered = []
     so_far: list[Ranking] = []
-    settings = VfpuSettings(iterations=3, bags=4, share=0.1)
+    settings = VfpuSettings(iterations=3, bags=4, fraction=0.1)
     found = rank(known, settings, means(column, remembered), SEED, lambda ranking: not so_far.append(ranking))
     for place, bags in enumerate(remembered):
         earlier = known | ((found.iterations > 0) & (found.iterations <= place))
@@ -146,7 +146,7 @@ def test_rows_that_are_in_every_bag_rank_last() -> None:
 
 def test_equal_scores_go_by_row() -> None:
     known = np.array([True, False, False, False, False])
-    found = rank(known, VfpuSettings(iterations=2, bags=8, share=0.25), lambda bags: [np.full(5, 0.5)] * 8, SEED)
+    found = rank(known, VfpuSettings(iterations=2, bags=8, fraction=0.25), lambda bags: [np.full(5, 0.5)] * 8, SEED)
     assert not np.isnan(found.scores[1:]).any()
     assert found.order.tolist() == [1, 2, 3, 4]
     assert found.promoted.tolist() == [1, 2]
@@ -164,14 +164,14 @@ def test_order_is_by_iteration_then_score_then_row() -> None:
 @pytest.mark.parametrize("rows", [2, 3, 8])
 def test_it_ends_when_all_rows_are_promoted(rows: int) -> None:
     column, known = made_up(rows, 1)
-    found = rank(known, VfpuSettings(iterations=50, bags=2, share=0.5), means(column), SEED)
+    found = rank(known, VfpuSettings(iterations=50, bags=2, fraction=0.5), means(column), SEED)
     assert sorted(found.order.tolist()) == np.flatnonzero(~known).tolist()
     assert (found.iterations[~known] > 0).all()
 
 
 def test_a_tiny_share_promotes_one_row_at_a_time() -> None:
     column, known = made_up(50, 4)
-    found = rank(known, VfpuSettings(iterations=3, bags=3, share=1e-6), means(column), SEED)
+    found = rank(known, VfpuSettings(iterations=3, bags=3, fraction=1e-6), means(column), SEED)
     assert sorted(found.iterations[found.promoted].tolist()) == [1, 2, 3]
 
 
@@ -183,17 +183,17 @@ def test_keep_going_is_asked_after_each_iteration_and_obeyed() -> None:
         asked.append(len(ranking.promoted))
         return len(asked) < 2
 
-    found = rank(known, VfpuSettings(iterations=5, bags=2, share=0.1), means(column), SEED, keep_going)
+    found = rank(known, VfpuSettings(iterations=5, bags=2, fraction=0.1), means(column), SEED, keep_going)
     assert asked == [5, 10]
     assert found.iterations.max() == 2
-    whole = rank(known, VfpuSettings(iterations=2, bags=2, share=0.1), means(column), SEED)
+    whole = rank(known, VfpuSettings(iterations=2, bags=2, fraction=0.1), means(column), SEED)
     assert (found.order == whole.order).all()
 
 
 def test_reliable_negatives_are_the_only_ones_drawn() -> None:
     column, known = made_up(200, 8)
     remembered: Remembered = []
-    settings = VfpuSettings(iterations=2, bags=5, share=0.1, negatives="reliable", negative_share=0.25)
+    settings = VfpuSettings(iterations=2, bags=5, fraction=0.1, negatives="reliable", negative_fraction=0.25)
     rank(known, settings, means(column, remembered), SEED)
     first, *iterations = remembered
     assert len(first) == NaiveSettings().folds
@@ -219,7 +219,7 @@ FOLDED: list[AnyMethod] = [
     NaiveSettings(folds=4),
     NaiveSettings(folds=4, balanced=False),
     TwoStepSettings(folds=4),
-    TwoStepSettings(folds=4, first="positives", positive_share=0.1),
+    TwoStepSettings(folds=4, first="positives", positive_fraction=0.1),
 ]
 
 
@@ -245,7 +245,7 @@ def test_two_steps_in_both_readings() -> None:
     column, known = made_up(100, 10)
     for first in ("negatives", "positives"):
         remembered: Remembered = []
-        settings = TwoStepSettings(first=first, negative_share=0.3, positive_share=0.1, balanced=False)
+        settings = TwoStepSettings(first=first, negative_fraction=0.3, positive_fraction=0.1, balanced=False)
         rank(known, settings, means(column, remembered), SEED)
         step_one, step_two = remembered
         start = rank(known, NaiveSettings(balanced=False), means(column), SEED)

@@ -80,7 +80,7 @@ def test_no_page_of_a_search_is_wider_than_its_window(searched: Path, tmp_path: 
     shutil.copytree(searched, run)
     part = {"rows": 10**9, "known": 10**9, "positive": 10**9, "precision": 0.999, "recall": 0.999, "lift": 12345.6}
     parts = {"tiers": {"first": part}, "iterations": {"0": part, "1": part}, "whole": part}
-    outcomes = {"positives": 10**9, "everybody": 10**9, "share": 0.999} | parts
+    outcomes = {"positives": 10**9, "everybody": 10**9, "fraction": 0.999} | parts
     (run / "shop" / EVALUATION).write_text(json.dumps(outcomes))
     path = run / "bank" / RESULT
     result = json.loads(path.read_text())

@@ -36,9 +36,9 @@ OWNER: dict[str, Any] = {
     "questions": 12,
 }
 ESTIMATES: dict[str, Any] = {
-    "share": 0.25,
-    "share_by_elkan_noto": 0.375,
-    "share_at_most": 0.5,
+    "fraction": 0.25,
+    "fraction_by_elkan_noto": 0.375,
+    "fraction_at_most": 0.5,
     "suggested": 135,
     "warning": "",
 }
@@ -59,7 +59,7 @@ FOUND: dict[str, Any] = OWNER | {
     "file": "ranking.csv",
 }
 JUDGED: dict[str, Any] = {
-    "share": 0.125,
+    "fraction": 0.125,
     "listed": {"precision": 0.5, "recall": 0.25, "f": 1 / 3},
     "at": [
         {"rows": 10, "by_bagging": 0.625, "precision": 0.75, "recall": 0.125, "f": 0.2},
@@ -82,7 +82,7 @@ PART = {"rows": 8, "known": 8, "positive": 6, "precision": 0.75, "recall": 0.5, 
 EVALUATED: dict[str, Any] = {
     "positives": 12,
     "everybody": 48,
-    "share": 0.25,
+    "fraction": 0.25,
     "whole": PART | {"rows": 24, "known": 20},
     "tiers": {"first": PART, "second": PART | {"precision": None, "lift": None}},
     "iterations": {"0": PART, "1": PART},
@@ -138,7 +138,7 @@ def test_the_active_party_reads_how_the_list_came_about(write_job: WriteJob) -> 
     first, second = (float(column.get("height") or 0) for column in picture.iter("rect"))
     assert first == pytest.approx(5 * second, abs=0.3)
     shown = figures(tree)
-    assert (shown["Share of positives, by best bin"], shown["by Elkan and Noto"]) == ("25.0 %", "37.5 %")
+    assert (shown["Fraction of positives, by best bin"], shown["by Elkan and Noto"]) == ("25.0 %", "37.5 %")
     assert (shown["at most"], shown["Suggested length of a list"]) == ("50.0 %", "135")
     assert "an upper bound rather than an estimate" in words(tree)
     assert "How good the list is" not in headings(tree)
@@ -288,7 +288,7 @@ def test_outcomes_are_shown_to_the_seeker(write_job: WriteJob) -> None:
         ["iteration 1", "8", "8", "6", "75.0 %", "50.0 %", "3.00"],
         ["in all", "24", "20", "6", "75.0 %", "50.0 %", "3.00"],
     ]
-    (home / EVALUATION).write_text(json.dumps(EVALUATED | {"everybody": None, "share": None}))
+    (home / EVALUATION).write_text(json.dumps(EVALUATED | {"everybody": None, "fraction": None}))
     tree = parsed(write_report(home))
     assert "12 people who turned out positive" in words(tree)
     assert {len(line) for line in table(tree, "Outcomes by part of the list")} == {6}
@@ -298,7 +298,7 @@ def test_outcomes_are_shown_to_the_seeker(write_job: WriteJob) -> None:
     ("party", "file", "content", "fault"),
     [
         ("bank", RESULT, json.dumps(FOUND | {"unlabelled": -1}), "unlabelled: "),
-        ("bank", RESULT, json.dumps(FOUND | {"judged": JUDGED | {"share": 0}}), "judged.share: "),
+        ("bank", RESULT, json.dumps(FOUND | {"judged": JUDGED | {"fraction": 0}}), "judged.fraction: "),
         ("bank", RESULT, json.dumps(FOUND | {"scores": {"edges": [1, 0], "counts": [1]}}), "scores: "),
         ("bank", RESULT, "{", "JSON"),
         ("telco", RESULT, json.dumps(OWNER | {"thresholds": "many"}), "thresholds: "),

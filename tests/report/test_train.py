@@ -175,7 +175,7 @@ def test_a_model_that_can_hardly_be_judged(changes: dict[str, Any], end: str, wr
 def test_columns_are_shown_with_what_they_gain(write_job: WriteJob) -> None:
     run = write_job("train", ROLES, RESULTS)
     tree = parsed(write_report(run / "bank"))
-    assert table(tree, "Share of the gain, by party") == [["telco", "25.0 %"], ["bank", "75.0 %"]]
+    assert table(tree, "Fraction of the gain, by party") == [["telco", "25.0 %"], ["bank", "75.0 %"]]
     assert table(tree, "Columns of bank") == [["balance", "40", "12,000", "75.0 %"], ["branch", "1", "60", "< 0.1 %"]]
     bars = {bar.get("width") for svg in tree.iter("svg") if svg.get("class") == "bar" for bar in svg}
     assert bars == {"25.0", "75.0", "100.0", "0.5", "0.0"}
@@ -327,7 +327,7 @@ def test_a_party_that_saw_no_split_has_a_page(write_job: WriteJob) -> None:
     model = MODEL | bare | {"gain_by_party": {"telco": 0.0, "bank": 0.0}, "own_gains": [], "trees": 0, "notes": []}
     tree = parsed(write_report(write_job("train", ROLES, {"telco": OWNER | bare, "bank": model})))
     assert table(tree, "Columns of bank") == table(tree, "Columns of telco") == [["None was used."]]
-    assert "Share of the gain, by party" not in words(tree)
+    assert "Fraction of the gain, by party" not in words(tree)
 
 
 def test_settings_of_the_model_are_in_the_plan(write_job: WriteJob) -> None:
@@ -336,7 +336,7 @@ def test_settings_of_the_model_are_in_the_plan(write_job: WriteJob) -> None:
     assert settings["model.trees"] == "50"
     assert settings["model.patience"] == "not set"
     assert settings["psi"] == "ecdh"
-    assert json.loads(settings["test_share"]) == 0.2
+    assert json.loads(settings["test_fraction"]) == 0.2
 
 
 def test_a_real_run(trained: Path) -> None:

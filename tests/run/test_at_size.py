@@ -26,7 +26,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "align": {},
     "train": {"model": TREES | {"classes": 0}},
     "predict": {},
-    "lookalike": {"method": {"iterations": 1, "bags": 1}, "model": TREES, "estimate": False, "share": 0.05},
+    "lookalike": {"method": {"iterations": 1, "bags": 1}, "model": TREES, "estimate": False, "fraction": 0.05},
 }
 
 

@@ -146,18 +146,18 @@ def test_a_scope_is_a_part_of_the_one_around_it() -> None:
 def test_products_count_and_are_not_named_beside_what_they_are_for() -> None:
     found = told(("find", 2, 6), ("find/step 3", 21, 50), ("find/step 3/product 120", 1, 4))
     assert (found.where, found.done, found.total) == ("find/step 3", 21, 50)
-    assert found.share == pytest.approx((2 + (21 + 1 / 4) / 50) / 6)
+    assert found.fraction == pytest.approx((2 + (21 + 1 / 4) / 50) / 6)
     alone = told(("fit/product 2/encrypt", 10, 40))
-    assert (alone.where, alone.step, alone.share) == ("fit/product 2/encrypt", "fit/product 2/encrypt", 0.25)
+    assert (alone.where, alone.step, alone.fraction) == ("fit/product 2/encrypt", "fit/product 2/encrypt", 0.25)
 
 
 def test_scopes_that_are_left_are_forgotten() -> None:
     found = told(("find", 2, 6), ("find/step 3", 50, 50), ("find", 3, 6), ("find/step 4", 0, 50))
-    assert (found.where, found.share) == ("find/step 4", 0.5)
+    assert (found.where, found.fraction) == ("find/step 4", 0.5)
     assert told(("find", 2, 6), ("score", 1, 4)) == Progress("score", 1, 4, 11, "score", 0.25)
     assert told(("fit/tree 1", 1, 2), ("fit/tree 10", 1, 4)).step == "fit/tree 10"
 
 
-@pytest.mark.parametrize(("done", "total", "share"), [(0, 0, 0.0), (3, 2, 1.0), (5, 0, 1.0)])
-def test_a_share_is_never_more_than_all(done: int, total: int, share: float) -> None:
-    assert told(("fit", done, total)).share == share
+@pytest.mark.parametrize(("done", "total", "fraction"), [(0, 0, 0.0), (3, 2, 1.0), (5, 0, 1.0)])
+def test_a_share_is_never_more_than_all(done: int, total: int, fraction: float) -> None:
+    assert told(("fit", done, total)).fraction == fraction

@@ -100,7 +100,7 @@ def parameters_for(learner: str, classes: int = 2, **others: Any) -> AnyTrees:
     """Small and quick, unless said otherwise."""
     small: dict[str, Any] = {"classes": classes, "trees": 2, "depth": 3, "min_rows": 6}
     if learner == "lgb":
-        small |= {"trees": 3, "rate": 0.6, "leaves": 5, "depth": 4}  # rows are sampled for the last tree
+        small |= {"trees": 3, "learning_rate": 0.6, "leaves": 5, "depth": 4}  # rows are sampled for the last tree
     return LEARNERS[learner](**small | others)
 
 

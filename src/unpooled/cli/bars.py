@@ -21,7 +21,7 @@ _STEP_WIDTH, _BAR_WIDTH = 36, 16
 _LINE_SECONDS = 15.0
 """How often a party has a line where there is no terminal."""
 
-_SURE_SECONDS, _SURE_SHARE = 3.0, 0.02
+_SURE_SECONDS, _SURE_FRACTION = 3.0, 0.02
 """How much time and work must have passed before the remaining time is estimated."""
 
 
@@ -97,15 +97,15 @@ class _Rest:
 
     step: str = ""
     began: float = 0.0
-    share: float = 0.0
+    fraction: float = 0.0
 
     def after(self, progress: Progress, now: float) -> str:
-        if progress.step != self.step or progress.share < self.share:
-            self.step, self.began, self.share = progress.step, now, progress.share
-        passed, done = now - self.began, progress.share - self.share
-        if passed < _SURE_SECONDS or done < _SURE_SHARE or progress.share >= 1:
+        if progress.step != self.step or progress.fraction < self.fraction:
+            self.step, self.began, self.fraction = progress.step, now, progress.fraction
+        passed, done = now - self.began, progress.fraction - self.fraction
+        if passed < _SURE_SECONDS or done < _SURE_FRACTION or progress.fraction >= 1:
             return ""
-        return f"about {_duration(passed * (1 - progress.share) / done)} left"
+        return f"about {_duration(passed * (1 - progress.fraction) / done)} left"
 
 
 def _duration(seconds: float) -> str:

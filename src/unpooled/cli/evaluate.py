@@ -53,9 +53,9 @@ def lookalike_command(
 ) -> None:
     """Evaluate the seeker's list of look-alikes: precision, recall and lift for every tier.
 
-    Precision is the share of listed people who turned out positive. Recall is the share of all positives in the file
-    who are on the list, so leave out those you knew before. Lift needs --outcome: it is precision divided by the share
-    of positives in the file; people who are on the list but not in the file are then ignored.
+    Precision is the fraction of listed people who turned out positive. Recall is the fraction of all positives in the
+    file who are on the list, so leave out those you knew before. Lift needs --outcome: it is precision divided by the
+    fraction of positives in the file; people who are on the list but not in the file are then ignored.
 
     For an id of several columns, give --id several times, in the list's order. The figures are written to
     evaluation.json in the seeker's folder, and shown in its report.

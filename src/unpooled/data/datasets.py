@@ -226,33 +226,33 @@ def check(text: bytes, expected: Published, source: str) -> pl.DataFrame:
 def scenario(
     name: str,
     *,
-    known_share: float = 0.1,
-    train_share: float = 1.0,
+    known_fraction: float = 0.1,
+    train_fraction: float = 1.0,
     split: Split | None = None,
     without: Collection[str] = (),
     seed: int = 7,
 ) -> Scenario:
     """Divide a data set among a seeker and the parties of `split`, each with an `id` column and its own columns.
 
-    The seeker knows a random `known_share` of the training positives. Bank and credit hold out the rows outside
-    `train_share`; census always holds out its own test file, and a smaller `train_share` only leaves rows unused.
+    The seeker knows a random `known_fraction` of the training positives. Bank and credit hold out the rows outside
+    `train_fraction`; census always holds out its own test file, and a smaller `train_fraction` only leaves rows unused.
     """
-    for what, share in {"known_share": known_share, "train_share": train_share}.items():
-        if not 0 < share <= 1:
-            raise InputError(f"{name}: {what} must be above 0 and at most 1, but is {share}")
+    for what, fraction in {"known_fraction": known_fraction, "train_fraction": train_fraction}.items():
+        if not 0 < fraction <= 1:
+            raise InputError(f"{name}: {what} must be above 0 and at most 1, but is {fraction}")
     if seed < 0:
         raise InputError(f"{name}: the random seed must not be negative, but is {seed}")
     data = load(name)
     split = _checked(name, SPLIT[name] if split is None else split, data.frame.columns[1:], without)
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(data.label))
-    cut = round(train_share * len(order))
+    cut = round(train_fraction * len(order))
     train = _rows(data, np.sort(order[:cut]))
     test = load(name, "test") if "test" in PUBLISHED[name] else _rows(data, np.sort(order[cut:]))
     positives = np.flatnonzero(train.label)
     if not len(positives):
-        raise InputError(f"{name}: there are no positives among the {cut:,} training rows; increase train_share")
-    known = rng.choice(positives, max(1, round(known_share * len(positives))), replace=False)
+        raise InputError(f"{name}: there are no positives among the {cut:,} training rows; increase train_fraction")
+    known = rng.choice(positives, max(1, round(known_fraction * len(positives))), replace=False)
     return Scenario(
         name=name,
         tables={SEEKER: train.frame.select("id")[known], **_deal(train, split)},

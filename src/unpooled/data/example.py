@@ -162,9 +162,9 @@ def _bank(rng: np.random.Generator, people: _People) -> pl.DataFrame:
     )
 
 
-def _members(rng: np.random.Generator, table: pl.DataFrame, share: float) -> pl.DataFrame:
+def _members(rng: np.random.Generator, table: pl.DataFrame, fraction: float) -> pl.DataFrame:
     """Keep a random fraction of the people, repeat a few rows, and shuffle."""
-    kept: Rows = rng.permutation(table.height)[: round(share * table.height)]
+    kept: Rows = rng.permutation(table.height)[: round(fraction * table.height)]
     repeated = kept[: round(REPEATED * len(kept))]
     return table[rng.permutation(np.concatenate([kept, repeated]))]
 
@@ -179,6 +179,6 @@ def _dates(days_ago: Rows) -> pl.Series:
     return pl.Series(TODAY - days_ago.astype("timedelta64[D]"))
 
 
-def _gaps(rng: np.random.Generator, values: pl.Series | NDArray[Any], share: float) -> pl.Series:
+def _gaps(rng: np.random.Generator, values: pl.Series | NDArray[Any], fraction: float) -> pl.Series:
     """Leave a random fraction of the cells empty."""
-    return pl.Series(values).set(pl.Series(rng.random(len(values)) < share), None)
+    return pl.Series(values).set(pl.Series(rng.random(len(values)) < fraction), None)

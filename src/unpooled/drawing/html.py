@@ -40,15 +40,15 @@ def _number(value: float) -> str:
     return f"{value:,}"
 
 
-def _percent(share: float) -> str:
+def _percent(fraction: float) -> str:
     """A fraction as a percentage; only 0 is shown as 0.
 
     >>> _percent(0.123), _percent(0.00001), _percent(0.0)
     ('12.3 %', '< 0.1 %', '0 %')
     """
-    if not share:
+    if not fraction:
         return "0 %"
-    return f"{share:.1%}".replace("%", " %") if share >= 0.0005 else "< 0.1 %"
+    return f"{fraction:.1%}".replace("%", " %") if fraction >= 0.0005 else "< 0.1 %"
 
 
 def _moment(value: datetime) -> str:

@@ -28,7 +28,7 @@ class Outcomes:
     known: AbstractSet[Id] | None = None
 
     @property
-    def share(self) -> float | None:
+    def fraction(self) -> float | None:
         """The fraction of positives among everyone whose outcome is known."""
         return len(self.positive) / len(self.known) if self.known else None
 
@@ -53,13 +53,13 @@ class Part:
 class Evaluation:
     """The whole list, its tiers, and the rows of each iteration, 0 for those that were never promoted.
 
-    `positives` and `everybody` count the outcomes; `everybody` and `share`, the fraction of positives, are None if only
-    positives are known.
+    `positives` and `everybody` count the outcomes; `everybody` and `fraction`, the fraction of positives, are None if
+    only positives are known.
     """
 
     positives: int
     everybody: int | None
-    share: float | None
+    fraction: float | None
     whole: Part
     tiers: Mapping[str, Part]
     iterations: Mapping[int, Part]
@@ -70,7 +70,7 @@ def evaluate(ids: Sequence[Id], tiers: Sequence[str], iterations: Sequence[int],
     return Evaluation(
         positives=len(outcomes.positive),
         everybody=None if outcomes.known is None else len(outcomes.known),
-        share=outcomes.share,
+        fraction=outcomes.fraction,
         whole=_part(ids, outcomes),
         tiers=_parts(ids, tiers, outcomes),
         iterations=dict(sorted(_parts(ids, iterations, outcomes).items())),
@@ -89,5 +89,5 @@ def _part(ids: Collection[Id], outcomes: Outcomes) -> Part:
     positive = sum(one in outcomes.positive for one in ids)
     precision = positive / known if known else None
     recall = positive / len(outcomes.positive) if outcomes.positive else None
-    lift = precision / outcomes.share if precision is not None and outcomes.share else None
+    lift = precision / outcomes.fraction if precision is not None and outcomes.fraction else None
     return Part(len(ids), known, positive, precision, recall, lift)

@@ -6,7 +6,7 @@ the recall, and everything else follows. The held-out rows must not have been le
 clipped to what is possible.
 
 >>> predicted_known, predicted_unlabelled = np.array([1, 1, 1, 0]), np.array([1, 1, 0, 0, 0, 0, 0, 0])
->>> summary(predicted_known, predicted_unlabelled, share=0.25)
+>>> summary(predicted_known, predicted_unlabelled, prior=0.25)
 {'recall': 0.75, 'precision': 0.75, 'f1': 0.75, 'accuracy': 0.875, 'lee_liu': 2.25}
 """
 
@@ -27,20 +27,20 @@ def recall(known: Values) -> float:
     return float(np.mean(known == 1))
 
 
-def precision(known: Values, unlabelled: Values, share: float) -> float:
+def precision(known: Values, unlabelled: Values, prior: float) -> float:
     """a r / q, at most 1: the fraction of rows predicted as positive that is positive."""
-    return min(_checked(share) * recall(known) / _predicted(unlabelled, "precision"), 1.0)
+    return min(_checked(prior) * recall(known) / _predicted(unlabelled, "precision"), 1.0)
 
 
-def f1(known: Values, unlabelled: Values, share: float) -> float:
+def f1(known: Values, unlabelled: Values, prior: float) -> float:
     """2 a r / (a + q), at most 1: the harmonic mean of precision and recall."""
-    return min(2.0 * _checked(share) * recall(known) / (share + float(np.mean(unlabelled == 1))), 1.0)
+    return min(2.0 * _checked(prior) * recall(known) / (prior + float(np.mean(unlabelled == 1))), 1.0)
 
 
-def accuracy(known: Values, unlabelled: Values, share: float) -> float:
+def accuracy(known: Values, unlabelled: Values, prior: float) -> float:
     """1 - a - q + 2 a r, between 0 and 1: neither missed, a (1 - r), nor wrongly predicted, q - a r."""
-    wrong = max(float(np.mean(unlabelled == 1)) - _checked(share) * recall(known), 0.0)
-    return max(1.0 - share * (1.0 - recall(known)) - wrong, 0.0)
+    wrong = max(float(np.mean(unlabelled == 1)) - _checked(prior) * recall(known), 0.0)
+    return max(1.0 - prior * (1.0 - recall(known)) - wrong, 0.0)
 
 
 def lee_liu(known: Values, unlabelled: Values) -> float:
@@ -51,38 +51,38 @@ def lee_liu(known: Values, unlabelled: Values) -> float:
     return recall(known) ** 2 / _predicted(unlabelled, "lee and liu's criterion")
 
 
-def auc(known: Floats, unlabelled: Floats, share: float) -> float:
+def auc(known: Floats, unlabelled: Floats, prior: float) -> float:
     """(A - a / 2) / (1 - a), at most 1, where A is the AUC of held-out known positives against unlabelled rows.
 
     Because A is ½ on the fraction a of the unlabelled rows that is positive itself (Menon et al., ICML 2015; Jain,
     White and Radivojac, AAAI 2017).
     """
-    if _checked(share) == 1.0:
+    if _checked(prior) == 1.0:
         raise Undefined("auc: all unlabelled rows are positive")
     truth = np.append(np.ones(len(known)), np.zeros(len(unlabelled)))
     measured = auc_of_classes(truth, np.append(known, unlabelled))
-    return min(max((measured - share / 2.0) / (1.0 - share), 0.0), 1.0)
+    return min(max((measured - prior / 2.0) / (1.0 - prior), 0.0), 1.0)
 
 
-def summary(known: Values, unlabelled: Values, share: float) -> dict[str, float]:
+def summary(known: Values, unlabelled: Values, prior: float) -> dict[str, float]:
     """All metrics of predictions that are defined."""
     found = {"recall": recall(known)}
     if (unlabelled == 1).any():
-        found["precision"] = precision(known, unlabelled, share)
-    found |= {"f1": f1(known, unlabelled, share), "accuracy": accuracy(known, unlabelled, share)}
+        found["precision"] = precision(known, unlabelled, prior)
+    found |= {"f1": f1(known, unlabelled, prior), "accuracy": accuracy(known, unlabelled, prior)}
     if (unlabelled == 1).any():
         found["lee_liu"] = lee_liu(known, unlabelled)
     return found
 
 
 def _predicted(unlabelled: Values, what: str) -> float:
-    share = float(np.mean(unlabelled == 1)) if len(unlabelled) else 0.0
-    if not share:
+    prior = float(np.mean(unlabelled == 1)) if len(unlabelled) else 0.0
+    if not prior:
         raise Undefined(f"{what}: no unlabelled row is predicted as positive")
-    return share
+    return prior
 
 
-def _checked(share: float) -> float:
-    if not 0.0 < share <= 1.0:
+def _checked(prior: float) -> float:
+    if not 0.0 < prior <= 1.0:
         raise InputError("prior: the fraction of positives must be above 0 and at most 1")
-    return share
+    return prior

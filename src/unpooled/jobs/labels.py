@@ -78,13 +78,13 @@ def known_labels(table: Table, private: Private, names: Sequence[str]) -> Labels
     return Labels(cells, values.fill_null(0.0).to_numpy(), values.is_not_null().to_numpy(), weights, tuple(names))
 
 
-def drawn_for_test(labels: Labels, share: float, rng: np.random.Generator) -> Bools:
-    """A random share of the rows that have a label and a weight, of each class alike; of each at least one is left."""
+def drawn_for_test(labels: Labels, fraction: float, rng: np.random.Generator) -> Bools:
+    """A random fraction of the rows that have a label and a weight, of each class alike; one of each is left."""
     usable = labels.known & (labels.weights > 0)
     groups = [usable & (labels.values == number) for number in range(len(labels.names))] or [usable]
     test = np.zeros(len(usable), bool)
     for rows in map(np.flatnonzero, groups):
-        count = min(round(share * len(rows)), max(len(rows) - 1, 0))
+        count = min(round(fraction * len(rows)), max(len(rows) - 1, 0))
         test[rng.choice(rows, count, replace=False)] = True
     return test
 

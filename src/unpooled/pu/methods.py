@@ -57,10 +57,10 @@ def two_step(known: Bools, settings: TwoStepSettings, learn: Learn, seed: int) -
     first = _against_all(known, settings, learn, (seed, _FIRST_STEP))
     positive, negative = known.copy(), np.zeros(len(known), bool)
     if settings.first == "negatives":
-        negative[reliable(first, known, settings.negative_share)] = True
+        negative[reliable(first, known, settings.negative_fraction)] = True
     else:
         ranked = likeliest(first, np.flatnonzero(~known))
-        positive[ranked[: _part(settings.positive_share, len(ranked))]] = True
+        positive[ranked[: _part(settings.positive_fraction, len(ranked))]] = True
         negative = ~positive
     bags = folded_bags(known, positive, negative, settings.folds, (seed, _SECOND_STEP), balanced=settings.balanced)
     return _unpromoted(known, outside_means(bags, learn(bags)))
@@ -73,7 +73,7 @@ def vfpu(known: Bools, settings: VfpuSettings, learn: Learn, seed: int, keep_goi
     if settings.negatives == "reliable":
         first = _against_all(known, NaiveSettings(), learn, (seed, _RELIABLE))
         candidates = np.zeros(len(known), bool)
-        candidates[reliable(first, known, settings.negative_share)] = True
+        candidates[reliable(first, known, settings.negative_fraction)] = True
     for iteration in range(1, settings.iterations + 1):
         unlabelled = np.flatnonzero(~positive)
         drawn_from = np.flatnonzero(candidates & ~positive)
@@ -83,7 +83,7 @@ def vfpu(known: Bools, settings: VfpuSettings, learn: Learn, seed: int, keep_goi
         bags = drawn_bags(positive, drawn_from, settings.bags, (seed, iteration), likely, settings.gamma)
         found = outside_means(bags, learn(bags))
         scores[unlabelled] = found[unlabelled]
-        chosen = likeliest(found, unlabelled)[: _part(settings.share, len(unlabelled))]
+        chosen = likeliest(found, unlabelled)[: _part(settings.fraction, len(unlabelled))]
         iterations[chosen] = iteration
         positive = positive | (iterations == iteration)  # a new one: bags keep theirs
         ranking = Ranking(known, scores.copy(), iterations.copy())
@@ -92,10 +92,10 @@ def vfpu(known: Bools, settings: VfpuSettings, learn: Learn, seed: int, keep_goi
     return ranking
 
 
-def reliable(scores: Floats, known: Bools, share: float) -> Ints:
+def reliable(scores: Floats, known: Bools, fraction: float) -> Ints:
     """The least likely of the unlabelled rows."""
     ranked = likeliest(scores, np.flatnonzero(~known))
-    return ranked[len(ranked) - _part(share, len(ranked)) :]
+    return ranked[len(ranked) - _part(fraction, len(ranked)) :]
 
 
 def _against_all(
@@ -109,8 +109,8 @@ def _unpromoted(known: Bools, scores: Floats) -> Ranking:
     return Ranking(known, np.where(known, np.nan, scores), np.zeros(len(known), np.int64))
 
 
-def _part(share: float, rows: int) -> int:
-    return max(round(share * rows), 1)
+def _part(fraction: float, rows: int) -> int:
+    return max(round(fraction * rows), 1)
 
 
 def _check(known: Bools) -> None:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from unpooled.settings import Section
 
-Share = Annotated[float, Field(gt=0, lt=1)]
+Fraction = Annotated[float, Field(gt=0, lt=1)]
 
 
 class FoldedSettings(Section):
@@ -35,8 +35,12 @@ class TwoStepSettings(FoldedSettings):
         description="'negatives': learn from the least likely rows as negatives; 'positives': add the likeliest to the "
         "positives",
     )
-    negative_share: Share = Field(0.9, description="the share of the unlabelled rows that are reliable negatives")
-    positive_share: Share = Field(0.02, description="the share of the unlabelled rows that are likely positives")
+    negative_fraction: Fraction = Field(
+        0.9, description="the fraction of the unlabelled rows that are reliable negatives"
+    )
+    positive_fraction: Fraction = Field(
+        0.02, description="the fraction of the unlabelled rows that are likely positives"
+    )
 
 
 class BaggingSettings(Section):
@@ -52,11 +56,13 @@ class VfpuSettings(Section):
     name: Literal["vfpu"] = Field("vfpu", description="bagging, promotion of the likeliest rows, and again")
     iterations: int = Field(5, description="how often rows are promoted (M)", ge=1)
     bags: int = Field(10, description="bags of each iteration (T)", ge=1)
-    share: Share = Field(0.02, description="the share of the unlabelled rows that each iteration promotes (θ)")
+    fraction: Fraction = Field(0.02, description="the fraction of the unlabelled rows that each iteration promotes (θ)")
     negatives: Literal["unlabelled", "reliable"] = Field(
         "unlabelled", description="where negatives are drawn from: all unlabelled rows, or the least likely ones"
     )
-    negative_share: Share = Field(0.9, description="the share of the unlabelled rows that are reliable negatives")
+    negative_fraction: Fraction = Field(
+        0.9, description="the fraction of the unlabelled rows that are reliable negatives"
+    )
     gamma: float = Field(0.0, description="negatives are drawn by (1 - last score)^gamma; 0: all alike", ge=0)
 
 

@@ -86,8 +86,8 @@ def _stretched(values: list[float], low: float, high: float) -> list[float]:
 def _edge(box: Point, towards: Point) -> Point:
     """Where the line from a box's centre to another's leaves the box."""
     x, y = towards.x - box.x, towards.y - box.y
-    share = min(BOX_WIDTH / 2 / abs(x) if x else math.inf, BOX_HEIGHT / 2 / abs(y) if y else math.inf)
-    return Point(round(box.x + share * x, 1), round(box.y + share * y, 1))
+    fraction = min(BOX_WIDTH / 2 / abs(x) if x else math.inf, BOX_HEIGHT / 2 / abs(y) if y else math.inf)
+    return Point(round(box.x + fraction * x, 1), round(box.y + fraction * y, 1))
 
 
 def _label(sender: Point, receiver: Point, size: int) -> Label:

@@ -23,7 +23,7 @@ _WITHIN = "/product "
 class Progress:
     """How much of a scope is done, and how many bytes were sent.
 
-    `step` is the outermost scope of which it is known how much there is, and `share` how much of that is done.
+    `step` is the outermost scope of which it is known how much there is, and `fraction` how much of that is done.
     """
 
     where: str
@@ -31,7 +31,7 @@ class Progress:
     total: int
     sent: int = 0
     step: str = ""
-    share: float = 0.0
+    fraction: float = 0.0
 
 
 Watcher = Callable[[Progress], None]
@@ -48,9 +48,9 @@ def nested(watcher: Watcher, sent: Callable[[], int]) -> Callable[[str, int, int
 
     >>> told = nested(print, lambda: 7)
     >>> told("find", 1, 4)
-    Progress(where='find', done=1, total=4, sent=7, step='find', share=0.25)
+    Progress(where='find', done=1, total=4, sent=7, step='find', fraction=0.25)
     >>> told("find/second step", 5, 10)
-    Progress(where='find/second step', done=5, total=10, sent=7, step='find', share=0.375)
+    Progress(where='find/second step', done=5, total=10, sent=7, step='find', fraction=0.375)
     """
     scopes: dict[str, tuple[int, int]] = {}
 
@@ -58,11 +58,11 @@ def nested(watcher: Watcher, sent: Callable[[], int]) -> Callable[[str, int, int
         for other in [scope for scope in scopes if not where.startswith(f"{scope}/")]:
             del scopes[other]
         scopes[where] = done, total
-        share = 0.0
+        fraction = 0.0
         for inner_done, inner_total in reversed(scopes.values()):
-            share = min((inner_done + share) / max(inner_total, 1), 1.0)
+            fraction = min((inner_done + fraction) / max(inner_total, 1), 1.0)
         named = [scope for scope in scopes if _WITHIN not in scope] or [where]
-        watcher(Progress(named[-1], *scopes[named[-1]], sent(), next(iter(scopes)), share))
+        watcher(Progress(named[-1], *scopes[named[-1]], sent(), next(iter(scopes)), fraction))
 
     return tell
 

@@ -23,7 +23,7 @@ from unpooled.wire import message
 
 Name = Literal["plain", "shares", "paillier"]
 
-ANSWERED_SHARE = 0.1
+ANSWERED_FRACTION = 0.1
 COUNTED = ("answered", "bits", "opened")
 """What is counted by the digest of the rows."""
 _MOST_STEPS = 2**31
@@ -244,7 +244,7 @@ def count_questions(engine: Engine, call: Call, bits: int) -> None:
     if not asked:
         return
     limit, rows = engine.rules.questions, max(call.rows, call.among)
-    most = int(ANSWERED_SHARE * rows) if limit is None else limit
+    most = int(ANSWERED_FRACTION * rows) if limit is None else limit
     most = most if engine.most_answered is None else min(most, engine.most_answered)
     if engine.answered[call.digest] + asked > most:
         raise RefusedError(

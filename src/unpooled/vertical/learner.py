@@ -172,7 +172,7 @@ class Learner:
     table_limits: Callable[[Rules, Any, Columns, Sequence[int]], tuple[int, int] | None] = lambda *_: None
     """The same before the start: the most bits that are asked about a table, and how many it has."""
     notes: Callable[[Any, float], list[str]] = lambda _, __: []
-    """What is worth knowing of a fit with such a share of test rows."""
+    """What is worth knowing of a fit with such a fraction of test rows."""
     for_bags: LearnerParameters | None = None
     """What suits the small bags of a look-alike search better than the defaults."""
     audit: Audit | None = None

@@ -84,12 +84,12 @@ def checked_weights(target: Target, rows: int, classes: int, *, balanced: bool) 
 
 
 def class_shares(values: Floats, weights: Floats, classes: int) -> list[float]:
-    """The share of each class by weight."""
+    """The fraction of each class by weight."""
     return [mean_of((values == number).astype(float), weights) for number in range(classes)]
 
 
 def set_aside(weights: Floats, share: float, rng: np.random.Generator) -> Bools:
-    """A random share of the rows that take part, one at least, and one is left at least."""
+    """A random fraction of the rows that take part, one at least, and one is left at least."""
     rows = np.flatnonzero(weights > 0)
     count = min(max(round(share * len(rows)), 1), len(rows) - 1)
     if count < 1:

@@ -21,7 +21,7 @@ PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
 PLAIN = {"engine": "plain"}
 LINEAR = {"learner": "linear", "epochs": 3, "insecure_batch": True}
 METHODS: dict[str, dict[str, Any]] = {
-    "vfpu": {"name": "vfpu", "iterations": 2, "bags": 2, "share": 0.05},
+    "vfpu": {"name": "vfpu", "iterations": 2, "bags": 2, "fraction": 0.05},
     "bagging": {"name": "bagging", "bags": 3},
     "two-step": {"name": "two-step", "folds": 2},
     "naive": {"name": "naive", "folds": 2},
@@ -70,11 +70,11 @@ def test_every_method_finds_with_every_kind_of_learner(seeking: Any, base: str, 
 
 
 def test_likely_people_come_first(seeking: Any) -> None:
-    plan = seeking.plan(share=0.2, model={"trees": 20, "depth": 3}, method={"name": "bagging", "bags": 10}, **PLAIN)
+    plan = seeking.plan(fraction=0.2, model={"trees": 20, "depth": 3}, method={"name": "bagging", "bags": 10}, **PLAIN)
     bank = seeking.run(plan, target="buys").results["bank"]
     buys = dict(seeking.frames["bank"].select("id", "buys").iter_rows())
     right = [buys[person] == "yes" for person in check_list(seeking)["id"]]
-    assert np.mean(right) > bank["judged"]["share"] + 0.2
+    assert np.mean(right) > bank["judged"]["fraction"] + 0.2
     assert bank["judged"]["listed"]["precision"] == pytest.approx(np.mean(right))
     assert {column["name"] for column in bank["importance"]} == {"age", "income"}, "the truth is no feature"
 
@@ -127,10 +127,10 @@ def test_the_same_seeds_give_the_same_list_and_another_of_the_banks_another(seek
     [
         ({"top": 7}, 7),
         ({"top": 10_000}, COMMON - KNOWN),
-        ({"share": 0.25}, 50),
-        ({"share": 1e-9}, 1),
+        ({"fraction": 0.25}, 50),
+        ({"fraction": 1e-9}, 1),
         ({}, 10 + 9),
-        ({"method": {"iterations": 3, "share": 0.1}}, 20 + 18 + 16),
+        ({"method": {"iterations": 3, "fraction": 0.1}}, 20 + 18 + 16),
     ],
 )
 def test_the_list_is_as_long_as_was_asked_for(seeking: Any, settings: dict[str, Any], size: int) -> None:
@@ -141,7 +141,7 @@ def test_the_list_is_as_long_as_was_asked_for(seeking: Any, settings: dict[str, 
 def test_without_promotions_as_many_as_the_estimate_suggests(seeking: Any) -> None:
     bank = seeking.run(seeking.plan(method=METHODS["bagging"], model={"trees": 10}, **PLAIN)).results["bank"]
     assert len(check_list(seeking)) == bank["estimates"]["suggested"] > 0
-    assert 0 <= bank["estimates"]["share"] <= bank["estimates"]["share_at_most"] <= 1
+    assert 0 <= bank["estimates"]["fraction"] <= bank["estimates"]["fraction_at_most"] <= 1
     assert bank["promotions"] == []
 
 
@@ -158,7 +158,7 @@ def test_tiers_are_thirds(seeking: Any) -> None:
 
 
 def test_with_spies_it_can_stop_early_and_names_nobody_whom_the_seeker_knows(seeking: Any) -> None:
-    plan = seeking.plan(method={"iterations": 6, "share": 0.1}, stop=True, **PLAIN)
+    plan = seeking.plan(method={"iterations": 6, "fraction": 0.1}, stop=True, **PLAIN)
     bank = seeking.run(plan).results["bank"]
     check_list(seeking)
     assert bank["estimates"]["spies"] == 8
@@ -232,11 +232,11 @@ def test_it_takes_a_line_of_python() -> None:
 @pytest.mark.parametrize(
     ("settings", "fault"),
     [
-        ({"top": 5, "share": 0.1}, "top and share"),
+        ({"top": 5, "fraction": 0.1}, "top and fraction"),
         ({"top": 0}, r"parameters\.top"),
-        ({"share": 1.5}, r"parameters\.share"),
+        ({"fraction": 1.5}, r"parameters\.fraction"),
         ({"stop": True, "method": {"name": "naive"}}, "stop: .*vfpu"),
-        ({"estimate": False, "method": {"name": "bagging"}}, "top or share"),
+        ({"estimate": False, "method": {"name": "bagging"}}, "top or fraction"),
         ({"model": {"classes": 3}}, r"model\.classes: "),
         ({"method": {"name": "magic"}}, r"parameters\.method: .*'vfpu', 'bagging', 'two-step' or 'naive'"),
         ({"method": "magic"}, r"parameters\.method: .*'vfpu', 'bagging', 'two-step' or 'naive'"),

@@ -57,7 +57,7 @@ def test_the_share_that_is_done_only_rises(seeking: Any, told: Told, settings: d
         tell = nested(shown.append, lambda: 0)
         for each in of_learning(told, party):
             tell(*each)
-        shares = [each.share for each in shown]
+        shares = [each.fraction for each in shown]
         assert shares == sorted(shares), party
         assert {each.step for each in shown} == {"find"}, party
         assert 0.5 < shares[-1] <= 1

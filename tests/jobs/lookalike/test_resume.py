@@ -56,11 +56,11 @@ WAYS: dict[str, dict[str, Any]] = {
     "open bags": {"model": {"hide_bags": False}},
     "hidden nodes": {"model": {"hide_nodes": True}},
     "forest": {"model": {"learner": "rf", "trees": 4, "lockstep": 2}},
-    "lgb": {"model": {"learner": "lgb", "leaves": 3, "row_share": 0.7}},
+    "lgb": {"model": {"learner": "lgb", "leaves": 3, "row_fraction": 0.7}},
     "linear": {"model": LINEAR},
     "spies": {"stop": True, "engine": "plain"},
     "two steps": {"method": {"name": "two-step", "folds": 2}, "engine": "plain"},
-    "patience": {"model": {"patience": 1, "validation_share": 0.3}, "engine": "plain"},
+    "patience": {"model": {"patience": 1, "validation_fraction": 0.3}, "engine": "plain"},
     "reliable negatives": {"method": {"negatives": "reliable", "iterations": 2, "bags": 2}, "engine": "plain"},
     "paillier": {"method": {"name": "bagging", "bags": 1}, "estimate": False, "top": 9} | PAILLIER,
 }
@@ -84,8 +84,8 @@ def test_a_run_may_be_stopped_again_and_again(begin: Callable[..., Any]) -> None
     whole, run = begin("whole", **settings), begin("run", **settings)
     messages = len(sent(whole.go(resume=False), "bank"))
     run.stop("bank", messages // 3)
-    for share in (3, 4):
-        run.stop("telco", messages // share // 2)
+    for fraction in (3, 4):
+        run.stop("telco", messages // fraction // 2)
     run.go()
     assert run.found == whole.found
 

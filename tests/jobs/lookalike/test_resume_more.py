@@ -65,8 +65,8 @@ def test_whoever_was_stopped_the_list_is_the_same(begin: Callable[..., Any], way
     outcome = whole.go()
     owners = [party for party in run.plan.parties if party not in ("shop", "coordinator")]
     for number, party in enumerate(owners, start=1):
-        share = number / (len(owners) + 1) if run.begun == 0 else 0.5
-        run.stop(party, int(share * sent(outcome, party)))
+        fraction = number / (len(owners) + 1) if run.begun == 0 else 0.5
+        run.stop(party, int(fraction * sent(outcome, party)))
     run.go()
     assert run.found == whole.found
 

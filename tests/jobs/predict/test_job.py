@@ -102,7 +102,7 @@ def test_values_not_seen_in_training_have_their_place(learning: Any) -> None:
 
 @pytest.mark.parametrize("target", TASKS)
 def test_where_the_truth_is_known_predictions_are_judged(learning: Any, target: str) -> None:
-    plan = learning.plan(engine="plain", model={"classes": TASKS[target], "trees": 10}, test_share=0.0)
+    plan = learning.plan(engine="plain", model={"classes": TASKS[target], "trees": 10}, test_fraction=0.0)
     learned = learning.run(plan, target=target).results["bank"]
     tables = learning.tables(plan, target)
     judged = predict(learning, tables, target=target).results["bank"]
@@ -111,7 +111,7 @@ def test_where_the_truth_is_known_predictions_are_judged(learning: Any, target: 
 
 
 def test_weights_count_where_they_are_there(learning: Any) -> None:
-    plan = learning.plan(engine="plain", test_share=0.0)
+    plan = learning.plan(engine="plain", test_fraction=0.0)
     learned = learning.run(plan, weight="counts").results["bank"]["metrics"]["train"]
     again = learning.plan("predict")
     models = learning.models(again)

@@ -172,7 +172,9 @@ def test_wrong_weights_are_named_by_the_rows_of_the_source(learning: Any, wrong:
 
 
 def test_a_class_of_one_row_is_kept_for_learning(learning: Any) -> None:
-    plan = learning.plan(engine="plain", parties=("telco", "bank"), model={"classes": 3, "min_rows": 1}, test_share=0.9)
+    plan = learning.plan(
+        engine="plain", parties=("telco", "bank"), model={"classes": 3, "min_rows": 1}, test_fraction=0.9
+    )
     frame = learning.bank()
     tables = learning.with_bank(plan, frame.with_columns(frame["buys"].scatter([100], "maybe")))
     assert learning.run(plan, tables=tables).results["bank"]["class_names"] == ["maybe", "no", "yes"]

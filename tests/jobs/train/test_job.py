@@ -85,7 +85,7 @@ def test_ids_written_differently_do_not_change_that(learning: Any) -> None:
         ({"hide_bags": False, "learner": "rf", "classes": 3}, "group"),
         ({"min_rows": 1, "bundle": False}, "amount"),
         ({"patience": 1, "trees": 6, "balanced": True}, "buys"),
-        ({"learner": "lgb", "row_share": 0.7, "column_share": 0.6}, "buys"),
+        ({"learner": "lgb", "row_fraction": 0.7, "column_fraction": 0.6}, "buys"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else value,
 )
@@ -168,7 +168,7 @@ def test_rows_without_a_label_or_weight_are_scored(learning: Any) -> None:
 
 
 def test_rows_without_a_label_or_weight_teach_nothing(learning: Any) -> None:
-    plan = learning.plan(engine="plain", model={"learner": "xgb"}, test_share=0.0)
+    plan = learning.plan(engine="plain", model={"learner": "xgb"}, test_fraction=0.0)
     frame = learning.bank()
     some = pl.Series(np.arange(len(frame)) % 5 == 0)
     weightless = frame["counts"].set(some, 0.0)
@@ -209,7 +209,7 @@ def test_classes_are_numbered_in_their_natural_order(
 
 
 def test_without_test_rows_there_is_nothing_to_judge_them_by(learning: Any) -> None:
-    plan = learning.plan(engine="plain", test_share=0.0)
+    plan = learning.plan(engine="plain", test_fraction=0.0)
     result = learning.run(plan).results["bank"]
     assert (result["test_rows"], result["train_rows"]) == (0, 240)
     assert result["metrics"].keys() == {"train"}
@@ -218,7 +218,7 @@ def test_without_test_rows_there_is_nothing_to_judge_them_by(learning: Any) -> N
 
 
 def test_test_rows_are_drawn_from_each_class_alike(learning: Any) -> None:
-    plan = learning.plan(engine="plain", model={"trees": 1, "classes": 3}, test_share=0.25)
+    plan = learning.plan(engine="plain", model={"trees": 1, "classes": 3}, test_fraction=0.25)
     learning.run(plan, target="group")
     shares = learning.predictions().group_by("label").agg((pl.col("set") == "test").mean().alias("share"))["share"]
     assert len(shares) == 3
@@ -235,6 +235,6 @@ def test_test_rows_teach_nothing(learning: Any) -> None:
         buys=pl.when(pl.col("id").is_in(test)).then(otherwise).otherwise("buys"),
         w=pl.when(pl.col("id").is_in(test)).then(0.0).otherwise(1.0),
     )
-    again = learning.plan(engine="plain", test_share=0.0)
+    again = learning.plan(engine="plain", test_fraction=0.0)
     learning.run(again, "again", weight="w", tables=learning.with_bank(again, changed))
     assert np.array_equal(learning.scores(), learning.scores("again"))

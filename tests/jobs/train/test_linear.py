@@ -131,7 +131,7 @@ def test_every_engine_gives_the_same_model(learning: Any) -> None:
 
 def test_weights_that_are_revealed_at_the_end_are_about_the_same(many: Any) -> None:
     """Steps without momentum lower the loss each time, so that the best weights are the last ones too."""
-    model = LINEAR | {"optimiser": "plain", "rate": 0.5}
+    model = LINEAR | {"optimiser": "plain", "learning_rate": 0.5}
     losses = many.run(many.plan(model=model | {"tolerance": 0})).results["bank"]["losses"]
     assert losses == sorted(losses, reverse=True)
     result = many.run(many.plan(model=model | {"reveal": "final"}), "final").results["bank"]
@@ -148,7 +148,7 @@ def test_test_rows_are_the_last_in_an_order_that_all_know() -> None:
     order = order_of(50)
     assert np.flatnonzero(set_aside(50, 0.3)).tolist() == sorted(order[-15:].tolist())
     assert not set_aside(50, 0.0).any()
-    with pytest.raises(InputError, match=r"parameters\.test_share: .*\b2 common rows"):
+    with pytest.raises(InputError, match=r"parameters\.test_fraction: .*\b2 common rows"):
         set_aside(2, 0.9)
 
 
@@ -227,8 +227,8 @@ def test_each_party_keeps_its_own_part(many: Any) -> None:
 
 
 def test_notes_say_what_the_others_saw(many: Any) -> None:
-    def notes(test_share: float = 0.2, **model: Any) -> str:
-        parameters = parameters_of(many.plan(model=LINEAR | model, test_share=test_share))
+    def notes(test_fraction: float = 0.2, **model: Any) -> str:
+        parameters = parameters_of(many.plan(model=LINEAR | model, test_fraction=test_fraction))
         assert isinstance(parameters, Parameters)
         return " ".join(notes_of(parameters))
 

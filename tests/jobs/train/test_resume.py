@@ -53,7 +53,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "shares": {"model": {"trees": 4}},
     "open bags": {"model": {"hide_bags": False}, "engine": "plain"},
     "forest": {"model": {"learner": "rf", "trees": 4, "lockstep": 2}, "engine": "plain"},
-    "patience": {"model": {"patience": 1, "validation_share": 0.3}, "engine": "plain"},
+    "patience": {"model": {"patience": 1, "validation_fraction": 0.3}, "engine": "plain"},
     "linear": {"model": LINEAR, "engine": "plain"},
 }
 

@@ -20,19 +20,19 @@ from unpooled.pu.ranking import Ranking
 
 
 def scores(
-    share: float, apart: float, seed: int = 0, known: int = 1000, unlabelled: int = 10_000
+    fraction: float, apart: float, seed: int = 0, known: int = 1000, unlabelled: int = 10_000
 ) -> tuple[Floats, ...]:
     """Scores of known rows, of unlabelled ones, and which of the latter are positive."""
     rng = np.random.default_rng(seed)
-    positive = rng.random(unlabelled) < share
+    positive = rng.random(unlabelled) < fraction
     return rng.normal(apart, 1, known), rng.normal(apart * positive, 1), positive
 
 
-@pytest.mark.parametrize("share", [0.05, 0.2, 0.5])
+@pytest.mark.parametrize("fraction", [0.05, 0.2, 0.5])
 @pytest.mark.parametrize("seed", range(3))
-def test_best_bin_finds_the_share_where_classes_are_apart(share: float, seed: int) -> None:
-    known, unlabelled, _ = scores(share, 4.0, seed)
-    assert best_bin(known, unlabelled) == pytest.approx(share, abs=0.03)
+def test_best_bin_finds_the_share_where_classes_are_apart(fraction: float, seed: int) -> None:
+    known, unlabelled, _ = scores(fraction, 4.0, seed)
+    assert best_bin(known, unlabelled) == pytest.approx(fraction, abs=0.03)
 
 
 def test_best_bin_is_the_least_ratio_by_the_book() -> None:
@@ -62,7 +62,7 @@ def test_elkan_noto_counts_those_not_known() -> None:
 
 
 def test_suggested_numbers() -> None:
-    assert [suggested(share, 50) for share in (1e-9, 0.1, 1.0)] == [1, 5, 50]
+    assert [suggested(fraction, 50) for fraction in (1e-9, 0.1, 1.0)] == [1, 5, 50]
     likely = np.array([1.0, 1.0, 0.9, 0.1, 0.0])
     by_hand = [2 * likely[:k].sum() / (k + 3.0) for k in range(1, 6)]
     assert best_number(likely, 0.6) == 3 == int(np.argmax(by_hand)) + 1

@@ -31,11 +31,11 @@ THREE = {"telco": (0, 4), "bank": (1, 3), "gym": (2,)}
 BASES: dict[str, AnyTrees] = {
     "gbdt": GbdtParameters(trees=2, depth=2),
     "xgb": XgbParameters(trees=2, depth=2),
-    "lgb": LgbParameters(trees=3, depth=3, rate=0.6, leaves=4),
+    "lgb": LgbParameters(trees=3, depth=3, learning_rate=0.6, leaves=4),
     "rf": ForestParameters(trees=2, depth=2),
 }
 METHODS: dict[str, AnyMethod] = {
-    "vfpu": VfpuSettings(iterations=2, bags=2, share=0.05),
+    "vfpu": VfpuSettings(iterations=2, bags=2, fraction=0.05),
     "vfpu with reliable negatives": VfpuSettings(iterations=2, bags=2, negatives="reliable"),
     "vfpu with weighted draws": VfpuSettings(iterations=2, bags=2, gamma=2.0),
     "bagging": BaggingSettings(bags=3),

@@ -107,8 +107,8 @@ def test_rows_are_ranked_and_new_ones_scored(estimator: Any) -> None:
 def test_it_is_the_method_with_that_learner() -> None:
     matrix, known, _ = made_up()
     seed = int(np.random.RandomState(3).randint(2**31 - 1))
-    settings = VfpuSettings(iterations=2, bags=3, share=0.05)
-    fitted = VfpuClassifier(GaussianNB(), iterations=2, bags=3, share=0.05, random_state=3).fit(matrix, known)
+    settings = VfpuSettings(iterations=2, bags=3, fraction=0.05)
+    fitted = VfpuClassifier(GaussianNB(), iterations=2, bags=3, fraction=0.05, random_state=3).fit(matrix, known)
     expected = rank(known, settings, PooledClassifiers(matrix, GaussianNB()), seed)
     np.testing.assert_array_equal(fitted.scores_, expected.scores)
     assert (fitted.ranking_.order == expected.order).all()

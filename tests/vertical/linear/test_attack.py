@@ -148,7 +148,7 @@ def test_small_batches_reshuffled_give_labels_away(
         seen = watched(together, monkeypatch, some, settings.model_copy(update={"epochs": 1}), orders)
         for epochs, least in ((5, 0.95), (10, 0.99)):
             found = auc(some.labels, guesses(some.telco.matrix, seen[: epochs * len(seen) // 10]))
-            print(f"\nbatches of 64, reshuffled, rate {settings.rate}, {epochs} epochs: AUC {found:.4f}")
+            print(f"\nbatches of 64, reshuffled, rate {settings.learning_rate}, {epochs} epochs: AUC {found:.4f}")
             assert found >= least
 
 

@@ -56,10 +56,10 @@ def cut_to(pages: int, whole: Path, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("team", "engine", "settings", "weighted"),
     [
-        ("two", "shares", {"optimiser": "adam", "rate": 0.02}, False),
+        ("two", "shares", {"optimiser": "adam", "learning_rate": 0.02}, False),
         ("two", "shares", {}, True),
         ("three", "plain", {"classes": 3, "epochs": 12}, True),
-        ("a passive one without columns", "plain", {"epochs": 7, "validation_share": 0.2}, False),
+        ("a passive one without columns", "plain", {"epochs": 7, "validation_fraction": 0.2}, False),
     ],
     ids=str,
 )

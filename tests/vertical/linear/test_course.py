@@ -34,7 +34,7 @@ SMALL = {"batch_rows": 300, "insecure_batch": True, "tolerance": 0}
 def test_a_descent_goes_on_as_if_it_had_not_stopped(
     together: Make, scene: Make, new_run: Any, tmp_path: Path, optimiser: str, classes: int
 ) -> None:
-    data, settings = scene(), {"classes": classes, "optimiser": optimiser, "rate": 0.03} | SMALL
+    data, settings = scene(), {"classes": classes, "optimiser": optimiser, "learning_rate": 0.03} | SMALL
     first = together(LinearParameters(**settings, epochs=2), data=data)
     assert first.losses[1] < first.losses[0], "if the last weights are not the best ones, these are where it goes on"
     save(first.model, tmp_path / "bank.json")
@@ -82,7 +82,7 @@ def test_a_number_goes_on_with_the_scale_it_began_with(scene: Make) -> None:
 
 def test_validation_rows_judge_and_teach_nothing(scene: Make) -> None:
     data, share = scene(), 0.25
-    parameters = LinearParameters(**SMALL, epochs=3, validation_share=share)
+    parameters = LinearParameters(**SMALL, epochs=3, validation_fraction=share)
     columns, held_back = data.columns(), order_of(1200)[900:]
     fitted = fit(alone(), parameters, columns, data.target())
     found = score(alone(), fitted.model, data.matrix[held_back])[:, 0]
@@ -98,7 +98,9 @@ def test_validation_rows_judge_and_teach_nothing(scene: Make) -> None:
 def test_the_best_weights_are_kept_and_patience_ends(together: Make, scene: Make) -> None:
     """Far too fast a rate: the loss rises after some epochs."""
     data = scene()
-    parameters = LinearParameters(**SMALL | {"batch_rows": 20}, rate=0.5, l2=0, patience=2, validation_share=0.2)
+    parameters = LinearParameters(
+        **SMALL | {"batch_rows": 20}, learning_rate=0.5, l2=0, patience=2, validation_fraction=0.2
+    )
     run = together(parameters, data=data)
     best = int(np.argmin(run.losses))
     assert len(run.losses) == best + 3
@@ -146,13 +148,19 @@ def test_a_wide_party_refuses_for_itself(together: Make, scene: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"rate": 20.0}, {"rate": 300.0}, {"classes": 0, "rate": 20.0}, {"optimiser": "adam", "rate": 90.0}]
+    "settings",
+    [
+        {"learning_rate": 20.0},
+        {"learning_rate": 300.0},
+        {"classes": 0, "learning_rate": 20.0},
+        {"optimiser": "adam", "learning_rate": 90.0},
+    ],
 )
 def test_divergence_is_noticed_and_explained(together: Make, scene: Make, settings: dict[str, Any]) -> None:
     parameters, data = LinearParameters(**SMALL, **settings), scene()
-    with pytest.raises(Diverged, match="rate"):
+    with pytest.raises(Diverged, match="learning rate"):
         together(parameters, data=data)
-    with pytest.raises(Diverged, match="rate"):
+    with pytest.raises(Diverged, match="learning rate"):
         fit(alone(), parameters, data.columns(), data.target(parameters.classes))
 
 
@@ -197,9 +205,9 @@ def test_impossible_settings_are_refused(scene: Make) -> None:
     with pytest.raises(ValidationError, match="reveal"):
         LinearParameters(reveal="final", optimiser="adam")
     with pytest.raises(ValidationError, match="reveal"):
-        LinearParameters(reveal="final", validation_share=0.1)
-    with pytest.raises(InputError, match="validation_share"):
-        fit(alone(), LinearParameters(validation_share=0.9999), scene(100).columns(), scene(100).target())
+        LinearParameters(reveal="final", validation_fraction=0.1)
+    with pytest.raises(InputError, match="validation_fraction"):
+        fit(alone(), LinearParameters(validation_fraction=0.9999), scene(100).columns(), scene(100).target())
 
 
 def test_sums_that_might_not_fit_are_refused_before_they_are_made(scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,8 +32,8 @@ SMALL = {"epochs": 2, "batch_rows": 300, "insecure_batch": True}
 TINY = {"epochs": 1, "batch_rows": 30, "insecure_batch": True}
 OPTIMISERS: dict[str, dict[str, Any]] = {
     "momentum": {},
-    "adam": {"optimiser": "adam", "rate": 0.05},
-    "plain": {"optimiser": "plain", "rate": 0.8},
+    "adam": {"optimiser": "adam", "learning_rate": 0.05},
+    "plain": {"optimiser": "plain", "learning_rate": 0.8},
 }
 
 
@@ -105,7 +105,7 @@ def by_hand(parameters: LinearParameters, matrix: Floats, truth: Floats) -> Floa
     velocity, squares, penalised = np.zeros_like(weights), np.zeros_like(weights), np.ones((x.shape[1], 1))
     penalised[-1] = 0
     steps, order = 0, order_of(rows)
-    rate = parameters.rate if parameters.classes else parameters.rate / 4
+    rate = parameters.learning_rate if parameters.classes else parameters.learning_rate / 4
     for _ in range(parameters.epochs):
         for part in batches(parameters, rows, {"": x.shape[1]}):
             inside, y = x[order[part]], truth[order[part]]
@@ -163,14 +163,14 @@ def test_l2_of_a_number_is_that_of_ridge_regression(scene: Make) -> None:
 def test_l2_of_two_classes_is_scikit_learns_c(scene: Make) -> None:
     """Where l2 is so strong that all scores are near zero, the approximate loss is the loss."""
     data, l2 = scene(), 20.0
-    parameters = LinearParameters(l2=l2, rate=0.01, epochs=300, patience=300, batch_rows=1200, limit=8.0)
+    parameters = LinearParameters(l2=l2, learning_rate=0.01, epochs=300, patience=300, batch_rows=1200, limit=8.0)
     fitted = fit(alone(), parameters, data.columns(), data.target())
     reference = LogisticRegression(C=1 / (l2 * len(data.matrix)), tol=1e-10).fit(data.matrix, data.truth[2])
     np.testing.assert_allclose(np.array(fitted.model.part.weights)[:, 0], reference.coef_[0], atol=1e-4)
 
 
 def test_the_seeds_settings_are_there(scene: Make) -> None:
-    found = {name: (p.l2, p.rate, p.batch_rows) for name, p in SEED.items()}
+    found = {name: (p.l2, p.learning_rate, p.batch_rows) for name, p in SEED.items()}
     assert found == {"experiments 1 and 2": (0.8, 0.001, 64), "experiment 3": (0.4, 0.0002, 32)}
     data = scene()
     fitted = fit(alone(), SEED["experiments 1 and 2"], data.columns(), data.target())
@@ -194,15 +194,15 @@ def test_collinear_and_constant_columns_and_separable_data(scene: Make) -> None:
     twice = np.concatenate([data.matrix, data.matrix, -data.matrix[:, :1]], axis=1)
     assert accuracy(twice, data.truth[2]) == pytest.approx(ordinary, abs=0.01)
     constant = np.concatenate([data.matrix, np.zeros((1200, 1)), np.full((1200, 1), 3.0)], axis=1)
-    assert accuracy(constant, data.truth[2], rate=0.05) == pytest.approx(ordinary, abs=0.01)
+    assert accuracy(constant, data.truth[2], learning_rate=0.05) == pytest.approx(ordinary, abs=0.01)
     assert accuracy(data.matrix, (data.matrix[:, 0] > 0).astype(float)) > 0.97
 
 
 def test_rows_may_come_sorted(scene: Make) -> None:
     data = scene(4000)
     by_label = np.argsort(data.truth[2], kind="stable")
-    mixed = accuracy(data.matrix, data.truth[2], validation_share=0.25)
-    assert accuracy(data.matrix[by_label], data.truth[2][by_label], validation_share=0.25) == pytest.approx(
+    mixed = accuracy(data.matrix, data.truth[2], validation_fraction=0.25)
+    assert accuracy(data.matrix[by_label], data.truth[2][by_label], validation_fraction=0.25) == pytest.approx(
         mixed, abs=0.01
     )
 

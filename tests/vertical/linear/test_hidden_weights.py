@@ -53,7 +53,7 @@ def _levelled(scores: Any) -> Any:
     return scores - scores.mean(axis=1, keepdims=True) if scores.shape[1] > 1 else scores
 
 
-@pytest.mark.parametrize("settings", [{"optimiser": "plain", "rate": 0.5}, {"l2": 0.5}, {"limit": 1.5}])
+@pytest.mark.parametrize("settings", [{"optimiser": "plain", "learning_rate": 0.5}, {"l2": 0.5}, {"limit": 1.5}])
 def test_settings_count(together: Make, scene: Make, settings: dict[str, Any]) -> None:
     parameters, data = LinearParameters(**FINAL, **settings), scene()
     pooled = fit(alone(), parameters, data.columns(), data.target())
@@ -71,7 +71,7 @@ def test_shown_weights(together: Make, scene: Make, team: str) -> None:
 
 
 def test_a_warm_start(together: Make, scene: Make) -> None:
-    data, settings = scene(), FINAL | {"optimiser": "plain", "rate": 0.5}
+    data, settings = scene(), FINAL | {"optimiser": "plain", "learning_rate": 0.5}
     first = together(LinearParameters(**settings), data=data)
     assert first.model.part.pace is None
     second = together(LinearParameters(**settings), data=data, start=first)
@@ -139,7 +139,7 @@ def test_paillier_has_no_shares_to_go_on_with(together: Make) -> None:
 
 def test_divergence_is_noticed_at_the_end(together: Make) -> None:
     with pytest.raises(Diverged, match=r"64.*rate"):
-        together(LinearParameters(**FINAL | {"epochs": 8}, rate=20.0))
+        together(LinearParameters(**FINAL | {"epochs": 8}, learning_rate=20.0))
 
 
 def test_batches_whose_sums_would_not_fit_are_refused(together: Make, scene: Make) -> None:

@@ -128,9 +128,9 @@ def targets_of(data: Any, classes: int, *, weighted: bool) -> list[Target]:
         ("softmax", "two", True, {"hide_bags": False, "show_weights": True}),
         ("a number", "three", True, {"hide_bags": False, "show_weights": True}),
         ("softmax", "three", True, {}),
-        ("two classes", "three", True, {"hide_bags": False, "validation_share": 0.2}),
+        ("two classes", "three", True, {"hide_bags": False, "validation_fraction": 0.2}),
         ("two classes", "three", False, {"optimiser": "adam"}),
-        ("softmax", "the active without columns", False, {"validation_share": 0.2}),
+        ("softmax", "the active without columns", False, {"validation_fraction": 0.2}),
     ],
     ids=str,
 )
@@ -190,7 +190,7 @@ def levelled(scores: Floats, kind: str) -> Floats:
 def test_all_go_on_where_they_stopped(together: Make, scene: Make) -> None:
     data = scene()
     targets = targets_of(data, 2, weighted=True)
-    short, whole = (LinearParameters(**SMALL | {"epochs": epochs, "rate": 0.03}) for epochs in (2, 4))
+    short, whole = (LinearParameters(**SMALL | {"epochs": epochs, "learning_rate": 0.03}) for epochs in (2, 4))
     first = at_once(together, data, short, targets)
     assert all(each.losses[1] < each.losses[0] for each in first.fitted)
     second = at_once(together, data, short, targets, starts=first)
@@ -259,7 +259,7 @@ def bag(data: Any, seed: int, share: float = 0.8) -> Target:
 
 
 def test_left_out_is_as_if_not_there(scene: Make) -> None:
-    data, parameters = scene(), LinearParameters(**SMALL, hide_bags=False, validation_share=0.1)
+    data, parameters = scene(), LinearParameters(**SMALL, hide_bags=False, validation_fraction=0.1)
     target = data.target(weighted=True)
     inside = target.weights > 0
     found = fit(alone(), parameters, data.columns(), target)

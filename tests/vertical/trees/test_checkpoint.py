@@ -32,9 +32,11 @@ ROWS, OWNERS, SEEDS = 160, ("telco", "bank"), {"telco": 3, "bank": 4, "coordinat
 LEARNERS: dict[str, AnyTrees] = {
     "gbdt": GbdtParameters(trees=4, depth=3, lockstep=2),
     "gbdt that stops early": GbdtParameters(trees=6, depth=3, patience=2, lockstep=2),
-    "xgb, several classes": XgbParameters(trees=3, depth=2, classes=3, lockstep=4, row_share=0.8, column_share=0.6),
-    "lgb": LgbParameters(trees=4, depth=3, leaves=4, rate=0.6, lockstep=2, hide_bags=False),
-    "lgb with hidden nodes": LgbParameters(trees=3, depth=3, leaves=4, rate=0.6, lockstep=2, hide_nodes=True),
+    "xgb, several classes": XgbParameters(
+        trees=3, depth=2, classes=3, lockstep=4, row_fraction=0.8, column_fraction=0.6
+    ),
+    "lgb": LgbParameters(trees=4, depth=3, leaves=4, learning_rate=0.6, lockstep=2, hide_bags=False),
+    "lgb with hidden nodes": LgbParameters(trees=3, depth=3, leaves=4, learning_rate=0.6, lockstep=2, hide_nodes=True),
     "rf": ForestParameters(trees=5, depth=3, lockstep=2),
     "rf encrypted once": ForestParameters(trees=4, depth=2, lockstep=3, bootstrap=False, hide_bags=False),
 }

@@ -151,7 +151,9 @@ def test_every_row_twice_is_as_every_row_with_double_weight(learner: str, classe
     matrix = rng.integers(0, 6, (80, 4)).astype(float)
     number = matrix[:, 0] * matrix[:, 1] + rng.normal(size=80)
     truth = np.digitize(number, [3, 8]).clip(max=classes - 1).astype(float) if classes else number
-    more = {"bootstrap": False, "row_share": 1.0, "column_share": 1.0} if learner == "rf" else {"top_share": 1.0}
+    more = (
+        {"bootstrap": False, "row_fraction": 1.0, "column_fraction": 1.0} if learner == "rf" else {"top_fraction": 1.0}
+    )
     more = more if learner in ("rf", "lgb") else {}
     parameters = parameters_for(learner, classes, min_rows=1, **more)
     double = pooled(parameters, matrix, Target(truth, np.full(80, 2.0)))
@@ -167,7 +169,7 @@ def test_rows_of_weight_zero_change_nothing(learner: str, scene: Make, parameter
     matrix = np.tile(rng.integers(0, 4, (60, 3)).astype(float), (3, 1))
     truth = matrix[:, 0] + matrix[:, 1] * matrix[:, 2] + rng.normal(size=180)
     weights = np.where(np.arange(180) < 120, 1.0, 0.0)
-    more = {"bootstrap": False, "row_share": 1.0, "column_share": 1.0} if learner == "rf" else {}
+    more = {"bootstrap": False, "row_fraction": 1.0, "column_fraction": 1.0} if learner == "rf" else {}
     parameters = parameters_for(learner, 0, min_rows=1, **more)
     some = pooled(parameters, matrix[:120], Target(truth[:120]))
     others = pooled(parameters, matrix, Target(np.where(weights > 0, truth, np.nan), weights))
@@ -210,7 +212,7 @@ def test_columns_that_tell_nothing(
     """There is nothing to split, and every row gets what the target is like on the whole."""
     data = scene(rows=40)
     data = replace(data, matrix=np.full_like(data.matrix, 3.25 if kind == "constant" else np.nan))
-    more = {"bootstrap": False, "row_share": 1.0} if learner == "rf" else {}
+    more = {"bootstrap": False, "row_fraction": 1.0} if learner == "rf" else {}
     classes = 2 if kind == "constant" else 0
     run = together(parameters_for(learner, classes, trees=1, **more), engine=engine, data=data)
     as_pooled(run)
@@ -239,7 +241,7 @@ def test_whether_a_value_is_missing_may_be_all_that_counts(
     data = scene()
     matrix, truth = np.full_like(data.matrix, 1.0), np.where(np.arange(160) % 3 == 0, 1.0, 0.0)
     matrix[truth == 1, 3] = np.nan
-    more = {"column_share": 1.0} if learner == "rf" else {}
+    more = {"column_fraction": 1.0} if learner == "rf" else {}
     run = together(
         parameters_for(learner, hide_nodes=hidden, **more),
         data=replace(data, matrix=matrix, new=matrix[:40]),
@@ -333,7 +335,7 @@ def test_two_rows(
     learner: str, engine: str, parameters_for: Make, together: Make, scene: Make, as_pooled: Make
 ) -> None:
     data = replace(scene(rows=2, missing=0.0), matrix=np.array([np.zeros(9), np.ones(9)]))
-    more = {"bootstrap": False, "row_share": 1.0} if learner == "rf" else {"rate": 1.0, "trees": 1}
+    more = {"bootstrap": False, "row_fraction": 1.0} if learner == "rf" else {"learning_rate": 1.0, "trees": 1}
     parameters = parameters_for(learner, 0, min_rows=1, l2=0.0, **more)
     run = together(parameters, engine=engine, data=data, targets=[Target(np.array([1.0, 3.0]))])
     as_pooled(run)
@@ -351,7 +353,7 @@ def test_no_rows() -> None:
 @every_learner
 def test_rows_that_are_all_the_same(learner: str, parameters_for: Make) -> None:
     matrix = np.tile([1.0, np.nan, 3.0], (50, 1))
-    more = {"bootstrap": False, "row_share": 1.0} if learner == "rf" else {"trees": 1}
+    more = {"bootstrap": False, "row_fraction": 1.0} if learner == "rf" else {"trees": 1}
     fitted = pooled(parameters_for(learner, 3, **more), matrix, Target(np.arange(50) % 3.0))
     assert set(leaves_of(fitted)) == {1}
     assert fitted.scores[0] == pytest.approx(np.tile([17 / 50, 17 / 50, 16 / 50], (50, 1)), rel=1e-3)
@@ -376,8 +378,10 @@ def test_patience_with_few_rows(learner: str, parameters_for: Make, scene: Make)
 @pytest.mark.parametrize("classes", [2, 3, 0])
 def test_what_is_learned_by_heart_stays_finite(learner: str, classes: int, scene: Make, parameters_for: Make) -> None:
     data = scene(rows=60)
-    more = {"column_share": 1.0, "bootstrap": False, "row_share": 1.0} if learner == "rf" else {"rate": 1.0}
-    more |= {"leaves": 60, "top_share": 1.0} if learner == "lgb" else {}
+    more = (
+        {"column_fraction": 1.0, "bootstrap": False, "row_fraction": 1.0} if learner == "rf" else {"learning_rate": 1.0}
+    )
+    more |= {"leaves": 60, "top_fraction": 1.0} if learner == "lgb" else {}
     limits = {"min_rows": 1, "minimum_child_weight": 0.0, "l2": 0.0, "depth": 30, "bins": 256, "trees": 10}
     fitted = fit(
         alone(),
@@ -398,7 +402,7 @@ def test_what_is_learned_by_heart_stays_finite(learner: str, classes: int, scene
 def test_leaves_and_depth_are_limits_not_aims() -> None:
     matrix = np.arange(8.0)[:, np.newaxis]
     parameters = LgbParameters(
-        classes=0, trees=1, leaves=1000, depth=30, min_rows=1, minimum_child_weight=0.0, rate=1.0
+        classes=0, trees=1, leaves=1000, depth=30, min_rows=1, minimum_child_weight=0.0, learning_rate=1.0
     )
     fitted = pooled(parameters, matrix, Target(np.array([1.0, 2, 4, 8, 16, 32, 64, 128])))
     assert leaves_of(fitted) == [8]

@@ -43,20 +43,26 @@ GROWING: dict[str, dict[str, Any]] = {
 
 BOOSTING: dict[str, dict[str, Any]] = {
     "balanced": {"balanced": True},
-    "patience": {"trees": 6, "rate": 0.9, "patience": 2, "validation_share": 0.3},
-    "patience, shown": {"trees": 5, "rate": 0.9, "patience": 1, "validation_share": 0.3, "hide_bags": False},
-    "shares of rows and columns": {"row_share": 0.6, "column_share": 0.5},
+    "patience": {"trees": 6, "learning_rate": 0.9, "patience": 2, "validation_fraction": 0.3},
+    "patience, shown": {
+        "trees": 5,
+        "learning_rate": 0.9,
+        "patience": 1,
+        "validation_fraction": 0.3,
+        "hide_bags": False,
+    },
+    "shares of rows and columns": {"row_fraction": 0.6, "column_fraction": 0.5},
 }
 LEAFWISE: dict[str, dict[str, Any]] = {
-    "much sampling": {"top_share": 0.1, "other_share": 0.3},
-    "no others": {"top_share": 0.5, "other_share": 0.0},
+    "much sampling": {"top_fraction": 0.1, "other_fraction": 0.3},
+    "no others": {"top_fraction": 0.5, "other_fraction": 0.0},
     "two leaves": {"leaves": 2},
 }
 FOREST: dict[str, dict[str, Any]] = {
     "balanced": {"balanced": True},
     "no bootstrap": {"bootstrap": False},
-    "no bootstrap, shown": {"bootstrap": False, "hide_bags": False, "row_share": 0.8},
-    "all columns": {"column_share": 1.0},
+    "no bootstrap, shown": {"bootstrap": False, "hide_bags": False, "row_fraction": 0.8},
+    "all columns": {"column_fraction": 1.0},
 }
 
 
@@ -155,7 +161,7 @@ def test_targets_learned_together_are_as_if_learned_one_by_one(
 ) -> None:
     """With patience they stop at different times."""
     data = scene(rows=100)
-    more = {} if learner == "rf" else {"trees": 6, "patience": 1, "rate": 0.6, "validation_share": 0.3}
+    more = {} if learner == "rf" else {"trees": 6, "patience": 1, "learning_rate": 0.6, "validation_fraction": 0.3}
     parameters = parameters_for(learner, 3, **TALKING[option] | more | {"lockstep": 4})
     targets = [*weighed(data.truth[3]), Target(np.random.default_rng(6).permutation(data.truth[3]), seed=2)]
     at_once = together(parameters, data=data, targets=targets)

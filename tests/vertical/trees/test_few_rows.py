@@ -156,7 +156,7 @@ def test_a_passive_party_cannot_tell_which_rows_take_part(
     data, seen = doubled(scene), []
     first = np.where(np.arange(180) < 90, 1.0, 0.0)
     for weights in (first, 1 - first, np.full(180, 0.5)):
-        more = {"top_share": 1.0} if learner == "lgb" else {}
+        more = {"top_fraction": 1.0} if learner == "lgb" else {}
         parameters = parameters_for(learner, classes, **more)
         run = together(parameters, data=data, targets=[Target(data.truth[classes], weights)], predicts=False)
         kinds = (messages.Trees, messages.Bags, messages.Level, messages.Open, messages.Grown)

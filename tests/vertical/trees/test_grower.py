@@ -90,7 +90,9 @@ def test_the_largest_gradients_are_kept_and_few_others_count_for_all(
     """As long as scores are rough, all rows count: while the rates of the trees so far add up to less than 1."""
     data, rows = scene(rows=200), 200
     outputs = max(classes, 1) if classes != 2 else 1
-    parameters = parameters_for("lgb", classes, trees=4, rate=0.4, top_share=0.3, other_share=0.2, precision=31)
+    parameters = parameters_for(
+        "lgb", classes, trees=4, learning_rate=0.4, top_fraction=0.3, other_fraction=0.2, precision=31
+    )
     fit(alone(), parameters, data.columns(range(9)), [Target(data.truth[classes], seed=4)])
     assert len(trees) == 4 * outputs
     for place in range(3 * outputs):
@@ -116,7 +118,7 @@ def test_each_side_weighs_as_much_as_enough_drawn_rows(
 ) -> None:
     """Rows that were not drawn come along, and would do for `min_rows`."""
     data, k = scene(rows=300), 12
-    sampling = {"trees": 3, "rate": 1.0, "top_share": 0.2, "other_share": 0.1}
+    sampling = {"trees": 3, "learning_rate": 1.0, "top_fraction": 0.2, "other_fraction": 0.1}
     parameters = parameters_for("lgb", classes, min_rows=k, hide_nodes=hidden, **sampling)
     fit(alone(), parameters, data.columns(range(9)), [Target(data.truth[classes], seed=4)])
     sides = 0
@@ -141,7 +143,7 @@ def test_the_share_of_rows_and_columns_is_drawn_anew_for_each_tree(
 ) -> None:
     data = scene(rows=200)
     more = {"bootstrap": False} if learner == "rf" else {}
-    parameters = parameters_for(learner, 0, trees=3, depth=6, min_rows=1, row_share=0.3, column_share=0.2, **more)
+    parameters = parameters_for(learner, 0, trees=3, depth=6, min_rows=1, row_fraction=0.3, column_fraction=0.2, **more)
     weights = np.where(np.arange(200) % 2 == 0, 1.0, 0.0)
     fit(alone(), parameters, data.columns(range(9)), [Target(data.truth[0], weights)])
     drawn = [np.flatnonzero(seedling.y[:, 1]) for seedling, _ in trees]
@@ -155,7 +157,7 @@ def test_a_share_of_columns_is_the_same_for_a_whole_tree(
     learner: str, scene: Make, parameters_for: Make, splits_of: Make
 ) -> None:
     data = scene(rows=200)
-    parameters = parameters_for(learner, 0, trees=5, min_rows=1, column_share=0.2)
+    parameters = parameters_for(learner, 0, trees=5, min_rows=1, column_fraction=0.2)
     model = fit(alone(), parameters, data.columns(range(9)), [Target(data.truth[0])]).model
     used = [{split[0] for _, split in splits_of(model, tree) if split} for tree in range(5)]
     assert all(1 <= len(columns) <= 2 for columns in used)
@@ -183,7 +185,7 @@ def test_columns_are_drawn_among_those_that_a_node_can_be_split_by(parameters_fo
     rare[np.arange(32), np.arange(32) % 8] = 1.0
     number = rng.normal(size=200)
     columns = Columns(np.column_stack([rare[:, :4], number, rare[:, 4:]]), tuple("abcdefghi"))
-    parameters = parameters_for("rf", 2, trees=8, column_share=0.1, bundle=False)
+    parameters = parameters_for("rf", 2, trees=8, column_fraction=0.1, bundle=False)
     model = fit(alone(), parameters, columns, [Target((number > 0).astype(float))]).model
     for tree in range(8):
         assert {split[0] for _, split in splits_of(model, tree) if split} == {4}

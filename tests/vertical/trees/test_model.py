@@ -39,7 +39,7 @@ def test_files_come_back_exactly(
     learner: str, classes: int, scene: Make, parameters_for: Make, together: Make, as_pooled: Make, tmp_path: Path
 ) -> None:
     run = together(
-        parameters_for(learner, classes, rate=1 / 3) if learner != "rf" else parameters_for(learner, classes)
+        parameters_for(learner, classes, learning_rate=1 / 3) if learner != "rf" else parameters_for(learner, classes)
     )
     for name, part in {"bank": run.model, **run.parts}.items():
         save(part, tmp_path / name)
@@ -160,7 +160,7 @@ MODELS: dict[str, tuple[tuple[Any, ...], Any, str]] = {
     "no active party": (("owners",), ["telco", "shop"], "owners"),
     "an owner twice": (("owners",), ["telco", "bank", "bank"], "owners"),
     "another learner": (("parameters", "learner"), "linear", "parameters"),
-    "a parameter out of range": (("parameters", "rate"), 7, "parameters.xgb.rate: "),
+    "a parameter out of range": (("parameters", "learning_rate"), 7, "parameters.xgb.learning_rate: "),
     "an unknown parameter": (("parameters", "shrinkage"), 1, "parameters.xgb.shrinkage: "),
     "another format": (("format",), 1, "format: "),
     "no format": (("format",), None, "format: "),

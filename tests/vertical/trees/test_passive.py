@@ -238,7 +238,7 @@ NODES = {
 @pytest.mark.parametrize("others", [{}, {"min_rows": 1}, {"min_rows": 1, "hide_bags": False}, {"hide_bags": False}])
 def test_nodes_that_are_not_there_are_not_opened(others: dict[str, Any], honest: Make, refuses: Make) -> None:
     team = "the active without columns"
-    run = honest("rf", 2, team, column_share=1.0, trees=1, depth=4, **others)
+    run = honest("rf", 2, team, column_fraction=1.0, trees=1, depth=4, **others)
     refuses(run, "telco", each(messages.Open, TREES, which=1), ProtocolError, "bank")
     refuses(run, "telco", each(messages.Open, NODES, which=1), ProtocolError, "Open from bank")
 

@@ -227,7 +227,7 @@ def test_one_row_or_none(large: Any, rows: int) -> None:
 def test_classes_are_predicted_by_name(classes: int, scene: Make, parameters_for: Make) -> None:
     data, names = scene(), ("red", "green", "blue")[:classes]
     targets = [Target(data.truth[classes], seed=seed) for seed in (1, 2)]
-    parameters = parameters_for("xgb", classes, trees=5, rate=0.5)
+    parameters = parameters_for("xgb", classes, trees=5, learning_rate=0.5)
     model = fit(alone(), parameters, data.columns(range(9)), targets, names).model
     each = scores(alone(), model, data.new)
     mean = (each[0] + each[1]) / 2

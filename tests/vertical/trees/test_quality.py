@@ -136,7 +136,7 @@ def test_lgb_is_lightgbm(classes: int, options: bool) -> None:
     rows = few_values(classes, missing=options, weighed=options)
     mine = {"l1": 0.5, "l2": 2.0, "minimum_child_weight": 5.0} if options else {}
     their = {"lambda_l1": 0.5, "lambda_l2": 2.0, "min_sum_hessian_in_leaf": 5.0} if options else {}
-    parameters = LgbParameters(classes=classes, trees=TREES, leaves=12, top_share=1.0, **EXACTLY, **mine)
+    parameters = LgbParameters(classes=classes, trees=TREES, leaves=12, top_fraction=1.0, **EXACTLY, **mine)
     exactly = {"max_depth": 4, "num_leaves": 12, "learning_rate": 0.1, "min_data_in_leaf": 0, "min_data_in_bin": 1}
     np.testing.assert_allclose(ours(parameters, rows), of_lightgbm(rows, TREES, **exactly, **their), atol=NEAR)
 
@@ -153,7 +153,7 @@ def test_gbdt_is_that_of_sklearn(classes: int, options: bool) -> None:
 @PLAIN_OR_NOT
 def test_tree_of_a_forest_is_that_of_sklearn(classes: int, options: bool) -> None:
     rows = few_values(classes, missing=options, weighed=options)
-    everything = {"bootstrap": False, "row_share": 1.0, "column_share": 1.0}
+    everything = {"bootstrap": False, "row_fraction": 1.0, "column_fraction": 1.0}
     expected = of_sklearn(rows, DecisionTreeClassifier, DecisionTreeRegressor, max_depth=4)
     np.testing.assert_allclose(
         ours(ForestParameters(classes=classes, trees=1, **EXACTLY, **everything), rows), expected, atol=NEAR

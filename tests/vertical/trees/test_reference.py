@@ -228,7 +228,7 @@ def test_trees_are_those_of_the_reference(
     truth = np.digitize(number, np.quantile(number, [0.4, 0.7])).clip(max=classes - 1) if classes else number
     others = {"depth": 4, "trees": 2, "bundle": False}
     if learner == "rf":
-        others |= {"column_share": 1.0}
+        others |= {"column_fraction": 1.0}
     parameters = parameters_for(learner, classes, **others | VARIANTS[variant])
     target = Target(truth.astype(float), weights, seed)
     fitted = fit(alone(), parameters, Columns(matrix, tuple("abcde")), [target])
@@ -253,7 +253,7 @@ def test_gradients_and_leaves_follow_the_formulas(
     for classes in (0, 2, 3):
         trees.clear()
         truth = np.digitize(number, np.quantile(number, [0.4, 0.7])).clip(max=classes - 1) if classes else number
-        parameters = parameters_for(learner, classes, trees=1, precision=31, l1=0.1, rate=0.3)
+        parameters = parameters_for(learner, classes, trees=1, precision=31, l1=0.1, learning_rate=0.3)
         fitted = fit(alone(), parameters, Columns(matrix, tuple("abcde")), [Target(truth.astype(float), weights)])
         t = [Fraction(value) for value in truth.tolist()]
         for k, (seedling, growing) in enumerate(trees):

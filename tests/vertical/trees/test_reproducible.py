@@ -21,9 +21,9 @@ Make = Callable[..., Any]
 
 LEARNERS = ("gbdt", "xgb", "lgb", "rf")
 DRAWING: dict[str, dict[str, Any]] = {
-    "gbdt": {"row_share": 0.7, "column_share": 0.6},
-    "xgb": {"patience": 1, "validation_share": 0.3, "trees": 3},
-    "lgb": {"other_share": 0.3},
+    "gbdt": {"row_fraction": 0.7, "column_fraction": 0.6},
+    "xgb": {"patience": 1, "validation_fraction": 0.3, "trees": 3},
+    "lgb": {"other_fraction": 0.3},
     "rf": {},
 }
 """Draws of rows and columns."""
@@ -62,7 +62,7 @@ def test_another_order_of_columns_gives_another_file_and_the_same_predictions(
 ) -> None:
     """Unless two splits are as good as each other, or columns are drawn."""
     data = scene(rows=100, missing=0.0)
-    more = {"column_share": 1.0} if learner == "rf" else {}
+    more = {"column_fraction": 1.0} if learner == "rf" else {}
     runs = [
         together(parameters_for(learner, 0, **more), engine="plain", data=data, seeds={"telco": seed})
         for seed in range(1, 4)
@@ -91,8 +91,8 @@ def test_without_draws_the_seed_does_not_matter(learner: str, scene: Make, param
 def test_the_order_of_rows_does_not_matter(learner: str, scene: Make, parameters_for: Make) -> None:
     """Sums are of whole numbers, and the rest is done number by number; draws of rows go by their order."""
     data = scene()
-    more = {"bootstrap": False, "row_share": 1.0, "column_share": 1.0} if learner == "rf" else {}
-    more |= {"top_share": 1.0} if learner == "lgb" else {}
+    more = {"bootstrap": False, "row_fraction": 1.0, "column_fraction": 1.0} if learner == "rf" else {}
+    more |= {"top_fraction": 1.0} if learner == "lgb" else {}
     parameters, order = parameters_for(learner, 3, **more), np.random.default_rng(1).permutation(160)
     columns = data.columns(range(9))
     weights = np.random.default_rng(2).uniform(0.1, 3.0, 160)
@@ -116,7 +116,7 @@ def digest() -> str:
     weights = rng.integers(0, 9, 200) / 3.0
     found = hashlib.sha256()
     for learner in (GbdtParameters, XgbParameters, LgbParameters, ForestParameters):
-        more = {} if learner is ForestParameters else {"rate": 0.3}
+        more = {} if learner is ForestParameters else {"learning_rate": 0.3}
         for classes, values in truth.items():
             parameters = learner(classes=classes, trees=3, depth=4, min_rows=3, **more)
             fitted = fit(alone(), parameters, Columns(matrix, tuple("abcdef")), [Target(values, weights, seed=8)])

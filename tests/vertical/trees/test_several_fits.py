@@ -63,7 +63,7 @@ def together(engine: Any, asked: AnyTrees, agreed: AnyTrees, fits: int = 1) -> l
     "settings",
     [
         XgbParameters(trees=2, depth=2),
-        ForestParameters(trees=2, depth=2, column_share=1.0, bootstrap=False, hide_bags=False),
+        ForestParameters(trees=2, depth=2, column_fraction=1.0, bootstrap=False, hide_bags=False),
     ],
 )
 def test_one_engine_serves_for_several_fits(settings: AnyTrees, engine: str, hidden: bool) -> None:
@@ -86,7 +86,7 @@ def test_no_more_trees_than_the_plan_names(engine: str) -> None:
 
 def test_rows_set_aside_have_no_say_in_splits() -> None:
     """Whatever the columns of the validation rows are, the first tree is the same."""
-    parameters = GbdtParameters(trees=1, depth=3, patience=1, validation_share=0.3, min_rows=1)
+    parameters = GbdtParameters(trees=1, depth=3, patience=1, validation_fraction=0.3, min_rows=1)
     rng = np.random.default_rng([target().seed, 0])
     aside = np.zeros(ROWS, bool)
     aside[rng.choice(np.arange(ROWS), round(0.3 * ROWS), replace=False)] = True

@@ -87,7 +87,7 @@ def kinds(run: Any, party: str, peer: str = "") -> set[str]:
 def test_everybody_receives_what_is_declared_and_nothing_else(
     learner: str, option: str, engine: str, scene: Make, parameters_for: Make, together: Make
 ) -> None:
-    more = {"column_share": 1.0} if learner == "rf" else {}
+    more = {"column_fraction": 1.0} if learner == "rf" else {}
     parameters = parameters_for(learner, trees=1, depth=3, bins=6, **OPTIONS[option] | more)
     run = together(parameters, "the active in the middle", engine, data=scene(rows=60))
     products = PRODUCTS[engine]

@@ -26,13 +26,13 @@ def estimates_of(held_out: HeldOut | None, ranking: Ranking, hidden: Spies | Non
     said: dict[str, Any] = {}
     if held_out is not None:
         known, others = held_out.of_known, held_out.of_unlabelled
-        share = prior.best_bin(known, others)
-        suggested = prior.suggested(share, len(ranking.order))
+        fraction = prior.best_bin(known, others)
+        suggested = prior.suggested(fraction, len(ranking.order))
         unlike = scar.unlike_the_top(known, others, max(suggested // 2, 1))
         said |= {
-            "share": share,
-            "share_by_elkan_noto": prior.elkan_noto(held_out),
-            "share_at_most": prior.most(known, others),
+            "fraction": fraction,
+            "fraction_by_elkan_noto": prior.elkan_noto(held_out),
+            "fraction_at_most": prior.most(known, others),
             "suggested": suggested,
             "warning": (unlike.warning if unlike else None) or "",
         }
@@ -66,7 +66,7 @@ def judged(table: Table, private: Private, ranking: Ranking, listed: Ints, first
     if not positive[usable].any():
         return {}
     said: dict[str, Any] = {
-        "share": float(positive[usable].mean()),
+        "fraction": float(positive[usable].mean()),
         "listed": _figures(positive, usable, listed[known[listed]]),
         "at": [{"rows": count, **_figures(positive, usable, usable[:count])} for count in _counts(len(usable))],
         "curve": _curve(positive[usable]),

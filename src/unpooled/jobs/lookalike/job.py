@@ -82,10 +82,10 @@ class Parameters(align.Parameters):
     """What a search for look-alikes can be told."""
 
     top: int | None = Field(None, description="how many look-alikes the seeker receives", ge=1)
-    share: float | None = Field(
+    fraction: float | None = Field(
         None,
-        description="the same as a share of the rows that the seeker does not know; with neither, those that were "
-        "promoted, or without promotions as many as the estimated share of positives suggests",
+        description="the same as a fraction of the rows that the seeker does not know; with neither, those that were "
+        "promoted, or without promotions as many as the estimated fraction of positives suggests",
         gt=0,
         le=1,
     )
@@ -100,7 +100,7 @@ class Parameters(align.Parameters):
     method: AnyMethod = Field(
         VfpuSettings(),
         description="how they are found: vfpu, with what is below; bagging, which has bags; two-step, which has first, "
-        "folds, balanced and shares; or naive, which has folds and balanced",
+        "folds, balanced and fractions; or naive, which has folds and balanced",
     )
     model: Annotated[AnyParameters, BeforeValidator(_begun_small)] = Field(
         _FOR_BAGS,
@@ -110,13 +110,13 @@ class Parameters(align.Parameters):
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        if self.top is not None and self.share is not None:
-            raise ValueError("top and share: give one of them")
+        if self.top is not None and self.fraction is not None:
+            raise ValueError("top and fraction: give one of them")
         promotes = isinstance(self.method, VfpuSettings)
         if self.stop and not promotes:
             raise ValueError("stop: only vfpu has promotions to stop after")
-        if not (promotes or self.estimate or self.top or self.share):
-            raise ValueError("estimate: without it, and without promotions, say how many with top or share")
+        if not (promotes or self.estimate or self.top or self.fraction):
+            raise ValueError("estimate: without it, and without promotions, say how many with top or fraction")
         if self.model.classes != 2:
             raise ValueError("model.classes: two are told apart here, positive and other")
         return self
@@ -273,6 +273,6 @@ def list_size(parameters: Parameters, ranking: Ranking, estimated: Mapping[str, 
     unlabelled = len(ranking.order)
     if parameters.top is not None:
         return min(parameters.top, unlabelled)
-    if parameters.share is not None:
-        return max(round(parameters.share * unlabelled), 1)
+    if parameters.fraction is not None:
+        return max(round(parameters.fraction * unlabelled), 1)
     return len(ranking.promoted) or int(estimated.get("suggested", 1))

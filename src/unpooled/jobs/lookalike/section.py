@@ -18,7 +18,7 @@ from unpooled.jobs.lookalike.job import Parameters
 from unpooled.jobs.lookalike.list_files import RELIABLE, read_list
 from unpooled.jobs.run_files import Histogram, RunFiles, Section, result_of
 from unpooled.jobs.train.columns import OwnerResult, columns_html
-from unpooled.jobs.train.section import Curve, Share
+from unpooled.jobs.train.section import Curve, Fraction
 
 TOP_SHOWN = 20
 
@@ -41,22 +41,22 @@ class Promotion:
 class Estimates:
     """What can be said without the truth; the shares are those of positives among the unlabelled rows."""
 
-    share: Share | None = None
-    share_by_elkan_noto: Share | None = None
-    share_at_most: Share | None = None
+    fraction: Fraction | None = None
+    fraction_by_elkan_noto: Fraction | None = None
+    fraction_at_most: Fraction | None = None
     suggested: NonNegativeInt | None = None
     warning: str = ""
     spies: NonNegativeInt = 0
-    spies_promoted: Share | None = None
+    spies_promoted: Fraction | None = None
 
 
 @dataclass(frozen=True)
 class Figures:
     """How good some rows are as a list."""
 
-    precision: Share
-    recall: Share
-    f: Share
+    precision: Fraction
+    recall: Fraction
+    f: Fraction
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,14 @@ class FiguresAt(Figures):
     """The same of the first so many rows, and the precision of as many that bagging alone ranks first."""
 
     rows: PositiveInt
-    by_bagging: Share | None = None
+    by_bagging: Fraction | None = None
 
 
 @dataclass(frozen=True)
 class Judged:
-    """How good the list is by a column that knows; `share` is that of positives among all unlabelled rows."""
+    """How good the list is by a column that knows; `fraction` is that of positives among all unlabelled rows."""
 
-    share: Annotated[Share, Field(gt=0)]
+    fraction: Annotated[Fraction, Field(gt=0)]
     listed: Figures
     at: tuple[FiguresAt, ...]
     curve: Drawn = None
@@ -148,8 +148,8 @@ def _found_words(run: RunFiles, found: FoundResult) -> str:
     made = f"{run.plan.active} found {many(found.listed, 'look-alike')} among {among}, by {found.method}."
     if found.judged is None or run.owner is None:
         return made
-    precision, share = found.judged.listed.precision, found.judged.share
-    return f"{made} {precision:.1%} of them are positive, against {share:.1%} of all.".replace("%", " %")
+    precision, fraction = found.judged.listed.precision, found.judged.fraction
+    return f"{made} {precision:.1%} of them are positive, against {fraction:.1%} of all.".replace("%", " %")
 
 
 def _charts(found: FoundResult | None, sought: SeekerResult | None) -> dict[str, Chart]:

@@ -41,18 +41,20 @@ _SETS = ("unlabelled", "weight zero", "test", "train")
 class Parameters(align.Parameters):
     """What training can be told."""
 
-    test_share: float = Field(
+    test_fraction: float = Field(
         0.2,
-        description="the share of labelled rows set aside to judge the model; with hide_bags nobody else knows which; "
-        "for linear a share of all rows, and everybody knows which",
+        description="the fraction of labelled rows set aside to judge the model; with hide_bags only the active party "
+        "knows which; "
+        "for linear a fraction of all rows, and everybody knows which",
         ge=0,
         lt=1,
     )
     model: AnyParameters = Field(
         default_parameters(),
         description="the learner and its settings: gbdt, with what is below; xgb, likewise; lgb, which has leaves, "
-        "top_share and other_share besides; rf, which has bootstrap instead of rate, patience and validation_share; "
-        "or linear, a logistic or linear regression, which has epochs, rate, l2 and others",
+        "top_fraction and other_fraction besides; rf, which has bootstrap instead of learning_rate, patience and "
+        "validation_fraction; "
+        "or linear, a logistic or linear regression, which has epochs, learning_rate, l2 and others",
     )
 
     @model_validator(mode="after")
@@ -92,8 +94,8 @@ def places_of(plan: Plan, parameters: Parameters) -> Places:
 
 def notes_of(parameters: Parameters) -> list[str]:
     """Where settings do not protect as one might think, and what the test rows have had a part in."""
-    notes = learner_of(parameters.model).notes(parameters.model, parameters.test_share)
-    if parameters.test_share:
+    notes = learner_of(parameters.model).notes(parameters.model, parameters.test_fraction)
+    if parameters.test_fraction:
         notes.append(
             "Each party has made its columns ready by all common rows, test rows among them; the labels of these have "
             "had no part in anything."
@@ -106,8 +108,8 @@ def _keep_model(team: Team, work: Work[Parameters], table: Table) -> dict[str, A
     parameters, session = work.parameters.model, team.session
     learner, labels = learner_of(parameters), labels_of(table, work.private, parameters.classes)
     columns, preparation = ready(work, table, learner)
-    shown = learner.shown_test(len(columns.matrix), work.parameters.test_share)
-    test = drawn_for_test(labels, work.parameters.test_share, session.rng) if shown is None else shown
+    shown = learner.shown_test(len(columns.matrix), work.parameters.test_fraction)
+    test = drawn_for_test(labels, work.parameters.test_fraction, session.rng) if shown is None else shown
     weights, seed = np.where(labels.known & ~test, labels.weights, 0.0), int(session.rng.integers(SEEDS))
     taken = slice(None) if shown is None else ~shown
     with session.scope("fit"):
@@ -144,7 +146,10 @@ def _keep_part(team: Team, work: Work[Parameters], table: Table) -> dict[str, An
     parameters, session, policy = work.parameters.model, team.session, work.private.policy
     learner = learner_of(parameters)
     columns, preparation = ready(work, table, learner)
-    shown, checkpoint = learner.shown_test(len(columns.matrix), work.parameters.test_share), checkpoint_of(work, table)
+    shown, checkpoint = (
+        learner.shown_test(len(columns.matrix), work.parameters.test_fraction),
+        checkpoint_of(work, table),
+    )
     with session.scope("fit"):
         loans = Loans(team, parameters, _taken(columns, shown), [1], policy.maximum_thresholds, checkpoint)
     with loans.counting():

@@ -28,8 +28,8 @@ _LEARNERS = {
     "rf": "A random forest (rf)",
 }
 
-Share = Annotated[float, Field(ge=0, le=1)]
-Points = tuple[tuple[Share, ...], tuple[Share, ...]]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Points = tuple[tuple[Fraction, ...], tuple[Fraction, ...]]
 
 
 def _of_one_length(points: Points) -> Points:

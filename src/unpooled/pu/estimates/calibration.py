@@ -1,12 +1,12 @@
 """Scores as chances of being positive, from known and unlabelled rows alone.
 
 A model of bags gives scores for bags, which are half positive; and positives drawn as negatives pull them down. What a
-score means among the unlabelled rows follows from how often it occurs there and among positives: if a share a of the
+score means among the unlabelled rows follows from how often it occurs there and among positives: if a fraction a of the
 unlabelled rows is positive, a row with score s is so with the chance a f(s) / u(s), where f and u are the densities of
 scores of positives and of unlabelled rows. The ratio is fitted as a function that never falls with s (isotonic, by
 pooling neighbours: Ayer et al., 1955). The known rows' scores must be by models that had not seen them.
 
->>> chances(np.array([0.9, 0.8]), np.array([0.9, 0.8, 0.1, 0.2]), share=0.5).tolist()
+>>> chances(np.array([0.9, 0.8]), np.array([0.9, 0.8, 0.1, 0.2]), fraction=0.5).tolist()
 [1.0, 1.0, 0.0, 0.0]
 """
 
@@ -18,16 +18,16 @@ from unpooled.arrays import Floats
 from unpooled.errors import InputError
 
 
-def chances(known: Floats, unlabelled: Floats, share: float) -> Floats:
-    """For each unlabelled row its chance of being positive, if `share` of them are.
+def chances(known: Floats, unlabelled: Floats, fraction: float) -> Floats:
+    """For each unlabelled row its chance of being positive, if `fraction` of them are.
 
-    Known rows together weigh as much as the positives among the unlabelled. The share r of the known rows' weight at a
-    score then makes the chance r / (1 - r), at most 1.
+    Known rows together weigh as much as the positives among the unlabelled. The fraction r of the known rows' weight at
+    a score then makes the chance r / (1 - r), at most 1.
     """
     if not len(known) or not len(unlabelled):
         raise InputError("calibration: scores of known and of unlabelled rows are needed")
     scores, places = np.unique(np.concatenate([known, unlabelled]), return_inverse=True)
-    ones = np.bincount(places[: len(known)], minlength=len(scores)) * (share * len(unlabelled) / len(known))
+    ones = np.bincount(places[: len(known)], minlength=len(scores)) * (fraction * len(unlabelled) / len(known))
     others = np.bincount(places[len(known) :], minlength=len(scores)).astype(float)
     shares = isotonic(ones / (ones + others), ones + others)
     ratio = np.divide(shares, 1.0 - shares, out=np.ones_like(shares), where=shares < 0.5)

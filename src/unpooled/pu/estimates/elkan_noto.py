@@ -35,7 +35,7 @@ class HeldOut:
 
     @property
     def c(self) -> float:
-        """The share of positives that is known: the mean score of known rows."""
+        """The fraction of positives that is known: the mean score of known rows."""
         return min(max(float(self.of_known.mean()), 1.0 / len(self.scores)), 1.0)
 
     def positive(self, scores: Floats) -> Floats:

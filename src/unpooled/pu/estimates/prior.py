@@ -2,7 +2,7 @@
 
 Both estimators start from scores by models that had not seen the row (`elkan_noto.held_out`, or known rows that were
 hidden as spies), of known rows and of unlabelled ones. Both take it that known positives are a random sample of all
-positives. If they are not, or if no score is reached by positives alone, the share comes out too large or too small,
+positives. If they are not, or if no score is reached by positives alone, the fraction comes out too large or too small,
 and nothing in the data tells.
 
 >>> rng = np.random.default_rng(1)
@@ -23,7 +23,7 @@ _WIDER = 0.01  # than the bound needs to be, as its authors have it
 
 
 def elkan_noto(found: HeldOut) -> float:
-    """The share by Elkan and Noto (2008): if a share c of all positives is known, so many more are there.
+    """The fraction by Elkan and Noto (2008): if a fraction c of all positives is known, so many more are there.
 
     Too large where classes overlap. It needs probabilities, from models that were not balanced.
     """
@@ -32,10 +32,10 @@ def elkan_noto(found: HeldOut) -> float:
 
 
 def best_bin(known: Floats, unlabelled: Floats, chance_of_error: float = 0.1) -> float:
-    """The share by best bin estimation (Garg, Wu, Smola, Balakrishnan and Lipton, NeurIPS 2021).
+    """The fraction by best bin estimation (Garg, Wu, Smola, Balakrishnan and Lipton, NeurIPS 2021).
 
-    If a share a of the unlabelled rows is positive, at least a times the share of known rows with a score of s or more
-    must have such a score among the unlabelled. So a is at most the ratio of the two shares, for every s. The s is
+    If a fraction a of the unlabelled rows is positive, at least a times the fraction of known rows with a score of s or
+    more must have such a score among the unlabelled. So a is at most the ratio of the two shares, for every s. The s is
     taken where an upper bound of the ratio is least, and the ratio there is the estimate. `chance_of_error` is that of
     the bound.
     """
@@ -48,7 +48,8 @@ def best_bin(known: Floats, unlabelled: Floats, chance_of_error: float = 0.1) ->
 
 
 def most(known: Floats, unlabelled: Floats, chance_of_error: float = 0.05) -> float:
-    """An upper bound of the share, wrong with at most that chance if known rows are a random sample of the positives.
+    """An upper bound of the fraction, wrong with at most that chance if known rows are a random sample of the
+    positives.
 
     By the inequality of Dvoretzky, Kiefer, Wolfowitz and Massart for both samples, so it holds for all scores at once.
     """
@@ -59,18 +60,18 @@ def most(known: Floats, unlabelled: Floats, chance_of_error: float = 0.05) -> fl
     return float(min(np.min(high[low > 0] / low[low > 0], initial=1.0), 1.0))
 
 
-def suggested(share: float, unlabelled: int) -> int:
+def suggested(fraction: float, unlabelled: int) -> int:
     """How many look-alikes to ask for: as many as there are positives, one at least."""
-    return min(max(round(share * unlabelled), 1), unlabelled)
+    return min(max(round(fraction * unlabelled), 1), unlabelled)
 
 
-def best_number(chances: Floats, share: float) -> int:
+def best_number(chances: Floats, fraction: float) -> int:
     """How many of the ranked rows to take for the greatest expected F, given each one's chance of being positive.
 
     F of the first k is 2 × (positives among them) / (k + all positives).
     """
     taken = np.arange(1, len(chances) + 1)
-    return int(np.argmax(2.0 * np.cumsum(chances) / (taken + share * len(chances)))) + 1
+    return int(np.argmax(2.0 * np.cumsum(chances) / (taken + fraction * len(chances)))) + 1
 
 
 def _shares_from(known: Floats, unlabelled: Floats) -> tuple[Floats, Floats]:

@@ -1,8 +1,8 @@
 """Known positives that are treated as unlabelled, to see how a method treats positives (spies: Liu et al., ICML 2002).
 
-Spies are a random part of the known rows, so what share of them is found is what share of all positives is found. With
-the share of positives among the unlabelled rows that tells how many of those found are right. All of this is the
-business of whoever holds the labels; nobody else needs to know that there are spies.
+Spies are a random part of the known rows, so what fraction of them is found is what fraction of all positives is found.
+With the fraction of positives among the unlabelled rows that tells how many of those found are right. All of this is
+the business of whoever holds the labels; nobody else needs to know that there are spies.
 
 With few spies the estimates are rough: of n spies found, the spread is about 1 / √n of the estimate.
 """
@@ -35,11 +35,11 @@ class Spies:
         return others
 
     def recall(self, chosen: Bools) -> float:
-        """The share of the spies among the rows chosen, and so about that of all positives."""
+        """The fraction of the spies among the rows chosen, and so about that of all positives."""
         return float(chosen[self.spies].mean())
 
     def lift(self, chosen: Bools) -> float:
-        """How many times as large the share chosen is among spies as among the other unlabelled rows.
+        """How many times as large the fraction chosen is among spies as among the other unlabelled rows.
 
         Without end if spies alone are chosen, which few may be.
         """
@@ -48,9 +48,9 @@ class Spies:
             raise InputError("spies: no row is chosen, so there is nothing to compare")
         return recall / part if part else inf
 
-    def precision(self, chosen: Bools, share: float) -> float:
-        """About the share of positives among the rows chosen, if `share` of the unlabelled ones are; at most 1."""
-        return min(share * self.lift(chosen), 1.0)
+    def precision(self, chosen: Bools, fraction: float) -> float:
+        """About the fraction of positives among the rows chosen, if `fraction` of the unlabelled are; at most 1."""
+        return min(fraction * self.lift(chosen), 1.0)
 
     def ranked(self, ranking: Ranking) -> Judged:
         """A ranking without its spies."""
@@ -68,20 +68,20 @@ class Judged:
 
     @cached_property
     def heights(self) -> tuple[Floats, Floats]:
-        """Places of spies and of others as scores that no two rows share."""
+        """Places of spies and of others as scores that are all different."""
         others = np.setdiff1d(np.arange(self.length), self.places)
         return -self.places.astype(float), -others.astype(float)
 
-    def chances(self, share: float) -> Floats:
+    def chances(self, fraction: float) -> Floats:
         """For each row of the order its chance of being positive, never more than that of the row before."""
         spies, others = self.heights
-        return calibration.chances(spies, others, share)
+        return calibration.chances(spies, others, fraction)
 
 
-def hidden(known: Bools, share: float, rng: np.random.Generator) -> Spies:
-    """Hide a random share of the known rows, one at least; one at least is left."""
+def hidden(known: Bools, fraction: float, rng: np.random.Generator) -> Spies:
+    """Hide a random fraction of the known rows, one at least; one at least is left."""
     rows = np.flatnonzero(known)
-    count = min(max(round(share * len(rows)), 1), len(rows) - 1)
+    count = min(max(round(fraction * len(rows)), 1), len(rows) - 1)
     if count < 1:
         raise InputError("spies: at least two known rows are needed")
     spies = np.zeros(len(known), bool)
@@ -92,9 +92,10 @@ def hidden(known: Bools, share: float, rng: np.random.Generator) -> Spies:
 class StopWhenFalling:
     """For `keep_going`: stop when a promotion holds far fewer positives than those before it, judged by spies.
 
-    The lift of a promotion is the share of spies that it holds over the share of other rows that it holds. Precision is
-    the lift times the share of positives, so that share need not be known to see precision fall. It stops when a lift
-    is below `fraction` of that of all promotions before, unless fewer than `least` spies were to be expected in it.
+    The lift of a promotion is the fraction of spies that it holds over the fraction of other rows that it holds.
+    Precision is the lift times the fraction of positives, so that fraction need not be known to see precision fall. It
+    stops when a lift is below `fraction` of that of all promotions before, unless fewer than `least` spies were to be
+    expected in it.
     """
 
     def __init__(self, spies: Spies, fraction: float = 0.5, least: float = 5.0) -> None:

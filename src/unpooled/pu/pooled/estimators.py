@@ -115,18 +115,18 @@ class VfpuClassifier(_PuClassifier):
         *,
         iterations: int = _VFPU.iterations,
         bags: int = _VFPU.bags,
-        share: float = _VFPU.share,
+        fraction: float = _VFPU.fraction,
         negatives: Literal["unlabelled", "reliable"] = _VFPU.negatives,
-        negative_share: float = _VFPU.negative_share,
+        negative_fraction: float = _VFPU.negative_fraction,
         gamma: float = _VFPU.gamma,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
         self.iterations = iterations
         self.bags = bags
-        self.share = share
+        self.fraction = fraction
         self.negatives = negatives
-        self.negative_share = negative_share
+        self.negative_fraction = negative_fraction
         self.gamma = gamma
         self.random_state = random_state
 
@@ -152,16 +152,16 @@ class TwoStepPuClassifier(_PuClassifier):
         estimator: Any = None,
         *,
         first: Literal["negatives", "positives"] = _TWO_STEP.first,
-        negative_share: float = _TWO_STEP.negative_share,
-        positive_share: float = _TWO_STEP.positive_share,
+        negative_fraction: float = _TWO_STEP.negative_fraction,
+        positive_fraction: float = _TWO_STEP.positive_fraction,
         folds: int = _TWO_STEP.folds,
         balanced: bool = _TWO_STEP.balanced,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
         self.first = first
-        self.negative_share = negative_share
-        self.positive_share = positive_share
+        self.negative_fraction = negative_fraction
+        self.positive_fraction = positive_fraction
         self.folds = folds
         self.balanced = balanced
         self.random_state = random_state

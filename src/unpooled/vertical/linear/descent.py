@@ -70,9 +70,9 @@ def check_batches(parameters: LinearParameters, cut: Sequence[slice], width: int
 
 def parts_of(parameters: LinearParameters, rows: int, widths: dict[str, int]) -> tuple[list[slice], slice]:
     """The batches, and the rows that judge the loss: all, or those set aside for it."""
-    training = rows - round(parameters.validation_share * rows)
+    training = rows - round(parameters.validation_fraction * rows)
     if not training:
-        raise InputError("validation_share: no rows are left to learn from")
+        raise InputError("validation_fraction: no rows are left to learn from")
     judged = slice(training, rows) if training < rows else slice(0, rows)
     return batches(parameters, training, widths), judged
 

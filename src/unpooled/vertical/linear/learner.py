@@ -81,18 +81,18 @@ def _scoring(setup: Setup) -> list[Exchange]:
     return sent
 
 
-def notes(parameters: LinearParameters, test_share: float) -> list[str]:
+def notes(parameters: LinearParameters, test_fraction: float) -> list[str]:
     """What others than the active party have seen, and where it adds up from one job to the next."""
     found = []
-    if test_share:
+    if test_fraction:
         found.append(
             "All parties know which rows were set aside as a test: which they are depends on the number of common rows "
-            "and on test_share alone."
+            "and on test_fraction alone."
         )
     if parameters.reveal == "gradients":
         found.append(
             "Each party has seen the gradients of its own columns, batch by batch. A job on the same people with "
-            "another test_share, validation_share or batch_rows, or with people come or gone, cuts other batches, and "
+            "another test_fraction, validation_fraction or batch_rows, or with other people, cuts other batches, and "
             "what gradients say of labels adds up: after about twenty such jobs labels can be guessed better than the "
             "columns explain."
         )
@@ -123,7 +123,7 @@ def shown_test(rows: int, share: float) -> Bools:
     aside = np.zeros(rows, bool)
     aside[order_of(rows)[rows - round(share * rows) :]] = True
     if rows and aside.all():
-        raise InputError(f"parameters.test_share: of {rows} common rows none are left to learn from")
+        raise InputError(f"parameters.test_fraction: of {rows} common rows none are left to learn from")
     return aside
 
 

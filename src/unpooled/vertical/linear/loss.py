@@ -75,7 +75,7 @@ def loss_of(state: FitState) -> tuple[int, Call, Inputs]:
 
 def _penalty(state: FitState) -> float:
     """What this party's l2 adds to the sum over the training rows."""
-    if state.parameters.validation_share:
+    if state.parameters.validation_fraction:
         return 0.0
     weights = state.iterate.weights[state.penalised]
     rows: int = state.judged.stop - state.judged.start

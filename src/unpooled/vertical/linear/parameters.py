@@ -27,7 +27,7 @@ class LinearParameters(LearnerParameters):
     epochs: int = Field(100, description="the most passes over all rows", ge=1)
     tolerance: float = Field(0.0001, description="the loss falls if it falls by this share at least", ge=0)
     patience: int = Field(3, description="stop when the loss has not fallen for so many epochs, and 30 steps", ge=1)
-    rate: float = Field(0.1, description="the step along the gradient; for a number a quarter of it", gt=0)
+    learning_rate: float = Field(0.1, description="the step along the gradient; for a number a quarter of it", gt=0)
     optimiser: Literal["momentum", "adam", "plain"] = Field("momentum", description="how steps follow from gradients")
     l2: float = Field(0.0001, description="½ l2 |w|² is added to the mean loss", ge=0)
     batch_rows: int | None = Field(
@@ -39,7 +39,7 @@ class LinearParameters(LearnerParameters):
         False, description="allow batches so small that labels can be worked out from gradients; never for real data"
     )
     limit: float = Field(4.0, description="values further from zero than this count as this", gt=0, le=8)
-    validation_share: float = Field(0.0, description="the share of rows that only judge the loss", ge=0, lt=1)
+    validation_fraction: float = Field(0.0, description="the fraction of rows that only judge the loss", ge=0, lt=1)
     balanced: bool = Field(False, description="weigh rows so that all classes weigh the same")
     hide_bags: bool = Field(
         True, description="let rows of weight zero come along, so that nobody sees which; if not, they are left out"
@@ -57,17 +57,19 @@ class LinearParameters(LearnerParameters):
     def _possible(self) -> Self:
         if self.classes == 1:
             raise ValueError("classes: must be 2 or more, or 0 for a number")
-        if self.reveal == "final" and (self.optimiser == "adam" or self.validation_share):
-            raise ValueError("reveal: 'final' works with neither 'adam' nor a validation_share, since no loss is shown")
+        if self.reveal == "final" and (self.optimiser == "adam" or self.validation_fraction):
+            raise ValueError(
+                "reveal: 'final' works with neither 'adam' nor a validation_fraction, since no loss is shown"
+            )
         return self
 
 
 SEED = {
     "experiments 1 and 2": LinearParameters(
-        l2=0.8, rate=0.001, batch_rows=64, insecure_batch=True, optimiser="plain", epochs=100, tolerance=0
+        l2=0.8, learning_rate=0.001, batch_rows=64, insecure_batch=True, optimiser="plain", epochs=100, tolerance=0
     ),
     "experiment 3": LinearParameters(
-        l2=0.4, rate=0.0002, batch_rows=32, insecure_batch=True, optimiser="plain", epochs=100, tolerance=0
+        l2=0.4, learning_rate=0.0002, batch_rows=32, insecure_batch=True, optimiser="plain", epochs=100, tolerance=0
     ),
 }
 """The seed's settings. Their batches are so small that gradients give labels away, so they say `insecure_batch`."""
@@ -121,4 +123,4 @@ def outputs_of(parameters: LinearParameters) -> int:
 
 def rate_of(parameters: LinearParameters) -> float:
     """The step along the gradient: a number's loss is four times as curved as that of two classes."""
-    return parameters.rate if parameters.classes else parameters.rate / 4
+    return parameters.learning_rate if parameters.classes else parameters.learning_rate / 4

@@ -33,7 +33,7 @@ class Diverged(InputError):
     shareable = True
 
     def __init__(self, party: str, what: str) -> None:
-        super().__init__(f"{party}: the descent diverges: {what}; take a lower rate")
+        super().__init__(f"{party}: the descent diverges: {what}; use a lower learning rate")
 
 
 def encoded_columns(matrix: Floats, names: tuple[str, ...], limit: float, party: str) -> Ints:

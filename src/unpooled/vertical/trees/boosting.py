@@ -95,7 +95,7 @@ def _begun(parameters: AnyBoosting, target: Target, weights: Floats) -> Booster:
         values, weights = values[part], weights[part]
     aside = np.zeros(len(weights), bool)
     if parameters.patience is not None:
-        aside = set_aside(weights, parameters.validation_share, np.random.default_rng([target.seed, 0]))
+        aside = set_aside(weights, parameters.validation_fraction, np.random.default_rng([target.seed, 0]))
     training = np.where(aside, 0.0, weights)
     values, classes = np.where(weights > 0, values, 0.0), parameters.classes  # others' may be missing
     if classes:
@@ -135,20 +135,20 @@ def _sampled(
     """A factor for each row: 0 for those not drawn, 1, or more where few stand for many."""
     rows = np.flatnonzero((booster.weights > 0) & ~booster.aside)
     factors = np.ones(len(booster.weights))
-    if parameters.row_share < 1:
-        drawn = rng.choice(rows, max(round(parameters.row_share * len(rows)), 1), replace=False)
+    if parameters.row_fraction < 1:
+        drawn = rng.choice(rows, max(round(parameters.row_fraction * len(rows)), 1), replace=False)
         factors = np.zeros(len(booster.weights))
         factors[drawn] = 1.0
         rows = np.sort(drawn)
-    if not isinstance(parameters, LgbParameters) or number * parameters.rate < 1:
+    if not isinstance(parameters, LgbParameters) or number * parameters.learning_rate < 1:
         return factors  # as LightGBM does, all rows while the scores are still rough
     size = np.zeros(len(rows))
     for k in range(gradients.shape[1]):
         size += np.abs(gradients[rows, k])
     ranked = rows[np.argsort(-size, kind="stable")]
-    top = round(parameters.top_share * len(rows))
+    top = round(parameters.top_fraction * len(rows))
     others = ranked[top:]
-    count = min(round(parameters.other_share * len(rows)), len(others))
+    count = min(round(parameters.other_fraction * len(rows)), len(others))
     if count == len(others):
         return factors
     kept = rng.choice(others, count, replace=False)
@@ -159,10 +159,10 @@ def _sampled(
 
 def _drawn(parameters: AnyBoosting, features: int, rng: np.random.Generator) -> Callable[[Bools], Bools] | None:
     """The same columns for all nodes of the tree."""
-    if parameters.column_share >= 1:
+    if parameters.column_fraction >= 1:
         return None
     allowed = np.zeros(features, bool)
-    allowed[rng.choice(features, max(round(parameters.column_share * features), 1), replace=False)] = True
+    allowed[rng.choice(features, max(round(parameters.column_fraction * features), 1), replace=False)] = True
     return lambda can_be: np.tile(allowed, (len(can_be), 1))
 
 
@@ -194,7 +194,7 @@ def _leaf_values(parameters: AnyBoosting, seedling: Seedling, tree: Grown, h: Fl
         curvature = np.ldexp(tree.totals[:, 1].astype(float), -seedling.exponents[1])
     steps = shrunk(g, parameters.l1)
     weight = curvature + parameters.l2
-    values: Floats = -parameters.rate * np.divide(steps, weight, out=np.zeros(len(g)), where=weight > 0)
+    values: Floats = -parameters.learning_rate * np.divide(steps, weight, out=np.zeros(len(g)), where=weight > 0)
     return values
 
 

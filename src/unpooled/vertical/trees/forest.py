@@ -67,7 +67,7 @@ def _seedling(features: int, parameters: ForestParameters, forest: Forest, place
     if parameters.bootstrap:
         factors = counted(rows[rng.integers(0, len(rows), len(rows))], len(forest.weights))
     else:
-        drawn = rng.choice(rows, max(round(parameters.row_share * len(rows)), 1), replace=False)
+        drawn = rng.choice(rows, max(round(parameters.row_fraction * len(rows)), 1), replace=False)
         factors = counted(drawn, len(forest.weights))
     part = None if parameters.hide_bags else factors > 0
     same = serve_again(parameters)
@@ -81,8 +81,8 @@ def _seedling(features: int, parameters: ForestParameters, forest: Forest, place
 
 def _drawn(parameters: ForestParameters, rng: np.random.Generator, features: int) -> Callable[[Bools], Bools]:
     """Other columns at each node, of those that it can be split by: small nodes have few, if `min_rows` is large."""
-    if parameters.column_share is not None:
-        count = round(parameters.column_share * features)
+    if parameters.column_fraction is not None:
+        count = round(parameters.column_fraction * features)
     else:
         count = round(features**0.5) if parameters.classes else features // 3
     count = min(max(count, 1), features)

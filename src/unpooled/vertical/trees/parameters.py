@@ -1,4 +1,4 @@
-"""What each tree learner can be told. Defaults are those of the source document (50 trees, depth 6, rate 0.1).
+"""What each tree learner can be told. Defaults are those of the source document (50 trees, depth 6, learning rate 0.1).
 
 A gain is the loss that a split saves: ½ (G_L² / (H_L + l2) + G_R² / (H_R + l2) - G² / (H + l2)), where G is the sum of
 the gradients of a node's rows and H that of their second derivatives (`xgb`, `lgb`) or of their weights (`gbdt`, `rf`),
@@ -13,7 +13,7 @@ from pydantic import Field
 
 from unpooled.vertical.learner import LearnerParameters
 
-Share = Annotated[float, Field(gt=0, le=1)]
+Fraction = Annotated[float, Field(gt=0, le=1)]
 
 
 class TreeParameters(LearnerParameters):
@@ -46,15 +46,17 @@ class TreeParameters(LearnerParameters):
 class BoostingParameters(TreeParameters):
     """Trees one after the other, each for what those before it leave."""
 
-    rate: float = Field(0.1, description="how much of each tree's prediction counts", gt=0, le=1)
-    row_share: Share = Field(1.0, description="the share of rows drawn for each tree")
-    column_share: Share = Field(1.0, description="the share of columns drawn for each tree")
+    learning_rate: float = Field(0.1, description="how much of each tree's prediction counts", gt=0, le=1)
+    row_fraction: Fraction = Field(1.0, description="the fraction of rows drawn for each tree")
+    column_fraction: Fraction = Field(1.0, description="the fraction of columns drawn for each tree")
     patience: int | None = Field(
         None,
         description="stop when the validation rows have not got better for so many rounds; without it, never",
         ge=1,
     )
-    validation_share: float = Field(0.1, description="the share of rows set aside if there is patience", gt=0, lt=1)
+    validation_fraction: float = Field(
+        0.1, description="the fraction of rows set aside if there is patience", gt=0, lt=1
+    )
 
 
 class GbdtParameters(BoostingParameters):
@@ -76,9 +78,9 @@ class LgbParameters(BoostingParameters):
     learner: Literal["lgb"] = Field("lgb", description="gradient boosting, second order, leaf by leaf")
     leaves: int = Field(31, description="the most leaves of a tree", ge=2)
     minimum_child_weight: float = Field(0.001, description="the smallest sum of second derivatives on each side", ge=0)
-    top_share: float = Field(0.2, description="the share of rows, by gradient, that is always kept", gt=0, le=1)
-    other_share: float = Field(
-        0.1, description="the share of rows drawn from the others, which count for all of those", ge=0, le=1
+    top_fraction: float = Field(0.2, description="the fraction of rows, by gradient, that is always kept", gt=0, le=1)
+    other_fraction: float = Field(
+        0.1, description="the fraction of rows drawn from the others, which count for all of those", ge=0, le=1
     )
 
 
@@ -86,11 +88,11 @@ class ForestParameters(TreeParameters):
     """Trees beside each other, each on its own draw of rows, a draw of columns at each node."""
 
     learner: Literal["rf"] = Field("rf", description="random forest, by gini impurity or variance")
-    bootstrap: bool = Field(True, description="draw rows with replacement; if not, row_share of them without")
-    row_share: Share = Field(0.632, description="the share of rows drawn for each tree, without bootstrap")
-    column_share: Share | None = Field(
+    bootstrap: bool = Field(True, description="draw rows with replacement; if not, row_fraction of them without")
+    row_fraction: Fraction = Field(0.632, description="the fraction of rows drawn for each tree, without bootstrap")
+    column_fraction: Fraction | None = Field(
         None,
-        description="the share of columns drawn at each node; without it the root of their number (numbers: a third)",
+        description="the fraction of columns drawn at each node; by default their square root, for regression a third",
     )
 
 
