@@ -13,6 +13,7 @@ from unpooled.arrays import Floats
 from unpooled.checkpoint import Notebook
 from unpooled.errors import InputError, PlanError
 from unpooled.jobs.kinds import outline_of
+from unpooled.report.page import write_report
 from unpooled.secure.outline import Exchange, Setup
 from unpooled.vertical import learners
 from unpooled.vertical.inputs import Columns
@@ -115,6 +116,7 @@ def test_it_trains_and_predicts(learning: Any) -> None:
     assert results["bank"]["leaves"] == 2
     assert results["bank"]["metrics"]["test"]
     assert len(np.unique(learning.scores())) == 2
+    assert "A model (stump) learnt from" in write_report(learning.root / "run" / "bank").read_text()
     again = learning.plan("predict")
     learning.run(again, "new", **learning.models(again))
     assert (learning.scores("new") == learning.scores()).all()
@@ -125,6 +127,7 @@ def test_it_finds_lookalikes(seeking: Any) -> None:
     plan = plan.model_copy(update={"parameters": {**plan.parameters, **SETTINGS}})
     results = seeking.run(plan).results
     assert results["shop"]["listed"] == results["bank"]["listed"] > 0
+    assert "look-alikes among" in write_report(seeking.root / "run" / "bank").read_text()
     assert seeking.ranking()["score"].drop_nulls().n_unique() > 1
 
 

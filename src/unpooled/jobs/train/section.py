@@ -69,7 +69,8 @@ class Curves:
 class ModelResult(OwnerResult):
     """What it leaves at the active party; curves and calibration are those of test rows.
 
-    A model of trees has `trees` and gains, a linear one `epochs`, and losses where these were shown.
+    A model of trees has `trees` and gains, a linear one `epochs`, and losses where these were shown; one of another
+    learner has neither, and says nothing of importance.
     """
 
     learner: str
@@ -91,7 +92,8 @@ class ModelResult(OwnerResult):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.epochs is None and (self.trees is None or self.gain_by_party is None or self.thresholds is None):
+        of_trees = self.trees is not None and self.gain_by_party is not None and self.thresholds is not None
+        if self.importance and self.epochs is None and not of_trees:
             raise ValueError("a model has either epochs, or trees, gain_by_party and thresholds")
 
 
@@ -143,13 +145,15 @@ def _made(model: ModelResult) -> str:
     if model.epochs is not None:
         kind = "Logistic regression" if model.classes else "Linear regression"
         return f"{kind}: {many(model.epochs, 'epoch')} over"
-    return f"{_LEARNERS.get(model.learner, model.learner)}: {many(model.trees or 0, 'tree')} from"
+    if model.trees is None:
+        return f"A model ({model.learner}) learnt from"
+    return f"{_LEARNERS.get(model.learner, model.learner)}: {many(model.trees, 'tree')} from"
 
 
 def _lent(result: OwnerResult) -> str:
     lent = f"{many(result.columns, 'column')} of {many(result.common, 'row')}"
     if result.thresholds is None:
-        return f"{lent} to a linear model."
+        return f"{lent} to a linear model." if result.importance else f"{lent}."
     used = sum(isinstance(one, Splits) and one.splits > 0 for one in result.importance)
     return f"{lent}; the trees go by {used:,} of them."
 

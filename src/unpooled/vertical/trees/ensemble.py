@@ -43,6 +43,9 @@ from unpooled.vertical.trees.splitting import Space
 
 _EXACT = 2**53
 
+Rounds = Sequence[Sequence[tuple[Grown, Floats]]]
+"""The trees of a model, round by round, with the values of their nodes."""
+
 __all__ = ["Fitted", "Target", "XgbParameters", "fit", "help_fit"]
 
 
@@ -72,15 +75,7 @@ def fit(
     each group of trees; if there are some in it, which must be as many at all of them, the fit goes on after these.
     """
     rows, party = len(columns.matrix), team.active
-    if not targets:
-        raise InputError("target: at least one is needed")
-    if rows * (2**parameters.precision - 1) >= _EXACT:
-        raise InputError(f"precision: sums over {rows} rows take more than 53 bits with it; take fewer bits")
-    if classes and len(classes) != parameters.classes:
-        raise InputError(f"target: it has {len(classes)} classes, and the parameters say {parameters.classes}")
-    weighed = [
-        (target, checked_weights(target, rows, parameters.classes, balanced=parameters.balanced)) for target in targets
-    ]
+    weighed = _weighed(parameters, targets, classes, rows)
     binning = binning or binning_of(team, parameters, columns)
     own = binned(binning, columns.matrix, party)
     space = Space(
@@ -95,14 +90,7 @@ def fit(
         team.session.send(owner, messages.Begin(name, rows, groups))
     if evidence := team.evidence:
         evidence.commit(team.session, team.passive, TARGETS, inputs_of(targets))
-    if isinstance(parameters, ForestParameters):
-        forests = plant(partial(grow, ground), space.features, parameters, weighed)
-        fitted = [(forest.base, forest.trees) for forest in forests]
-        scores = [forest.base + _means(forest.scores, forest.seen) for forest in forests]
-    else:
-        boosters = boost(partial(grow, ground), space.features, parameters, weighed)
-        fitted = [(booster.base, booster.trees) for booster in boosters]
-        scores = [_of_part(probabilities(parameters, b.scores), b.taking_part) for b in boosters]
+    fitted, scores = _fitted(ground, parameters, weighed)
     for owner in team.passive:
         team.session.send(owner, messages.Finished())
     model = Model(
@@ -113,6 +101,37 @@ def fit(
         ensembles=tuple(_ensemble(ground, base, trees) for base, trees in fitted),
     )
     return Fitted(model, tuple(scores))
+
+
+def _weighed(
+    parameters: AnyTrees, targets: Sequence[Target], classes: Sequence[str], rows: int
+) -> list[tuple[Target, Floats]]:
+    """Targets of so many rows with their weights, all checked."""
+    if not targets:
+        raise InputError("target: at least one is needed")
+    if rows * (2**parameters.precision - 1) >= _EXACT:
+        raise InputError(f"precision: sums over {rows} rows take more than 53 bits with it; take fewer bits")
+    if classes and len(classes) != parameters.classes:
+        raise InputError(f"target: it has {len(classes)} classes, and the parameters say {parameters.classes}")
+    return [
+        (target, checked_weights(target, rows, parameters.classes, balanced=parameters.balanced)) for target in targets
+    ]
+
+
+def _fitted(
+    ground: Ground, parameters: AnyTrees, weighed: Sequence[tuple[Target, Floats]]
+) -> tuple[list[tuple[Floats, Rounds]], list[Floats]]:
+    """For each target where scores begin and the trees, and what these say of the rows that they grew on."""
+    features = ground.space.features
+    if isinstance(parameters, ForestParameters):
+        forests = plant(partial(grow, ground), features, parameters, weighed)
+        fitted: list[tuple[Floats, Rounds]] = [(forest.base, forest.trees) for forest in forests]
+        scores = [forest.base + _means(forest.scores, forest.seen) for forest in forests]
+    else:
+        boosters = boost(partial(grow, ground), features, parameters, weighed)
+        fitted = [(booster.base, booster.trees) for booster in boosters]
+        scores = [_of_part(probabilities(parameters, b.scores), b.taking_part) for b in boosters]
+    return fitted, scores
 
 
 def help_fit(
@@ -172,7 +191,7 @@ def _of_part(values: Floats, part: Bools | None) -> Floats:
     return everybodys
 
 
-def _ensemble(ground: Ground, base: Floats, rounds: Sequence[Sequence[tuple[Grown, Floats]]]) -> Ensemble:
+def _ensemble(ground: Ground, base: Floats, rounds: Rounds) -> Ensemble:
     """The trees in the order of growing: round by round, in each class by class."""
     trees = [(tree, values) for each in rounds for tree, values in each]
     gains = gains_of([tree for tree, _ in trees], ground.space.first_bins, [of.owner for of in ground.space.layouts])
