@@ -187,7 +187,7 @@ def test_a_dry_run_as_json(shared: Path) -> None:
         ("risk = [", 'riks = "category"\nrisk = [', 1, r"bank: .*bank\.csv: column 'riks'"),
         ('branch = "category"', 'branch = "date"', 1, r"bank: .*bank\.csv: column 'branch': "),
         ("/telco.csv", "/telko.csv", 1, r"telco: .*telko\.csv: "),
-        ("[private.coordinator]", "[private.coordinator.table]\nid='id'\npath='x.csv'", 2, r"private\.coordinator: "),
+        ("[private.coordinator]", "[private.coordinator.table]\nid='id'\npath='x.csv'", 2, "coordinator.* table"),
         (
             "[private.coordinator]",
             '[private.bank]\ncertificates = "absent"',
@@ -312,7 +312,7 @@ def test_the_log_of_a_join_is_kept_and_quiet_is_about_the_terminal(quiet: bool, 
 
 
 def test_kinds_are_listed_and_examples_printed(tmp_path: Path) -> None:
-    assert re.findall(r"^\w+", say("job").stdout, re.MULTILINE) == sorted(KINDS)
+    assert re.findall(r"^\w+", say("job").stdout, re.MULTILINE) == [kind.name for kind in KINDS]
     plan, private = tmp_path / "plan.toml", tmp_path / "bank.toml"
     plan.write_text(say("job", "--example", "check", "--part", "plan").stdout)
     private.write_text(say("job", "--example", "check", "--part", "private").stdout)
@@ -327,8 +327,7 @@ def test_kinds_are_listed_and_examples_printed(tmp_path: Path) -> None:
 def test_an_unknown_kind_or_part_is_a_wrong_call() -> None:
     code, text = refusal("job", "--example", "chekc")
     assert code == 2
-    assert "'chekc'" in text
-    assert ", ".join(sorted(KINDS)) in text
+    assert ", ".join(kind.name for kind in KINDS) in text
     assert invoke("job", "--example", "check", "--part", "half").exit_code == 2
 
 

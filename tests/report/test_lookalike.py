@@ -300,7 +300,7 @@ def test_outcomes_are_shown_to_the_seeker(write_job: WriteJob) -> None:
         ("bank", RESULT, json.dumps(FOUND | {"unlabelled": -1}), "unlabelled: "),
         ("bank", RESULT, json.dumps(FOUND | {"judged": JUDGED | {"share": 0}}), "judged.share: "),
         ("bank", RESULT, json.dumps(FOUND | {"scores": {"edges": [1, 0], "counts": [1]}}), "scores: "),
-        ("bank", RESULT, "{", "common: "),
+        ("bank", RESULT, "{", "JSON"),
         ("telco", RESULT, json.dumps(OWNER | {"thresholds": "many"}), "thresholds: "),
         ("shop", RESULT, json.dumps(SOUGHT | {"iterations": None}), "iterations: "),
         ("shop", "reliable.csv", "id,rank,score\n", "columns"),

@@ -181,7 +181,7 @@ def test_different_rows_with_one_id_are_an_error_that_names_them(
 @pytest.mark.parametrize(
     ("parties", "parameters", "reason"),
     [
-        (("bank", "coordinator"), {}, "an alignment takes a passive party or a seeker besides the active one"),
+        (("bank", "coordinator"), {}, "an alignment needs a passive party or a seeker besides the active one"),
         (("bank", "telco", "railway"), {}, "add a coordinator, or set psi = 'blind-rsa'"),
         (("bank", "telco"), {"psi": "rot13"}, "parameters.psi"),
         (("bank", "telco"), {"ignore_case": "yes"}, "parameters.ignore_case"),

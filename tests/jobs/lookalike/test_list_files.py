@@ -75,7 +75,7 @@ def test_a_list_that_is_longer_than_it_can_be_is_refused() -> None:
     for most, last in ((1, 1), (2, 0)):
         with pytest.raises(ProtocolError, match="invalid Lookalikes from bank: more rows"):
             listed(said("a", "b"), table(), "bank", most, last)
-    with pytest.raises(ProtocolError, match=r"bank .*Lookalikes"):
+    with pytest.raises(ProtocolError, match=r"Lookalikes .*bank"):
         listed(said("a", iteration=2**31 - 1), table(), "bank", 2, 5)
 
 
