@@ -105,7 +105,7 @@ def test_the_guide_for_several_machines_has_a_plan_and_a_private_file_that_fit(t
         ["purge", "runs/list"],
     ]
     check, dry_run = commands("two_machines.md")[:2]
-    assert "bank until " in say(*check)
+    assert "bank, until " in say(*check)
     assert "Nothing was started" in say(*dry_run)
     write_toml(tables / "plan.toml", plan)
     assert load_plan(tables / "plan.toml") == plan
