@@ -23,12 +23,14 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import lightgbm
 import numpy as np
+import polars as pl
 from rich.console import Console
 
 from unpooled.arrays import Bools, Floats
@@ -55,14 +57,38 @@ HEAVY = {"trees": 500, "depth": 12, "rate": 0.02}
 console = Console(stderr=True)
 
 
-def write_tables(folder: Path) -> datasets.Scenario:
-    dealt = datasets.scenario("credit", seed=SEED)
+@dataclass(frozen=True)
+class Scenario:
+    """The parties' tables, the seeker's a list of ids, and the truth: `id` and `positive` for every row."""
+
+    tables: dict[str, pl.DataFrame]
+    truth: pl.DataFrame
+
+
+def deal() -> Scenario:
+    """Deal out the credit data: a tenth of the positives to the seeker, about half of the columns to each other."""
+    data, rng = datasets.load("credit"), np.random.default_rng(SEED)
+    rng.permutation(len(data.label))  # so that the draws are those of all figures so far
+    positives = np.flatnonzero(data.label)
+    known = rng.choice(positives, round(0.1 * len(positives)), replace=False)
+    columns = data.frame.columns[1:]
+    lent = [name for name in columns if not name.startswith(("BILL_AMT", "PAY_AMT"))]
+    tables = {
+        "a": data.frame.select("id")[known],
+        "b": data.frame.select("id", *lent),
+        "c": data.frame.select("id", *(name for name in columns if name not in lent)),
+    }
+    return Scenario(tables, pl.DataFrame({"id": data.frame["id"], "positive": data.label}))
+
+
+def write_tables(folder: Path) -> Scenario:
+    dealt = deal()
     for party, table in dealt.tables.items():
         table.write_csv(folder / f"{party}.csv")
     return dealt
 
 
-def private_of(party: str, folder: Path, dealt: datasets.Scenario) -> Private:
+def private_of(party: str, folder: Path, dealt: Scenario) -> Private:
     if party not in dealt.tables:
         return Private()
     held = set(dealt.tables[party].columns)
@@ -72,7 +98,7 @@ def private_of(party: str, folder: Path, dealt: datasets.Scenario) -> Private:
     return Private(seed=SEED, table=table, consent=consent)
 
 
-def together(name: str, folder: Path, dealt: datasets.Scenario, **parameters: Any) -> Any:
+def together(name: str, folder: Path, dealt: Scenario, **parameters: Any) -> Any:
     """Run the job; what it took, and how good the list is."""
     plan = Plan(
         kind="lookalike",
@@ -113,13 +139,13 @@ def traffic(records: dict[str, Record]) -> dict[str, dict[str, int]]:
     return {"messages": dict(frames), "bytes": dict(sizes)}
 
 
-def precision(run: Path, dealt: datasets.Scenario) -> float:
+def precision(run: Path, dealt: Scenario) -> float:
     positive = dict(zip(dealt.truth["id"].to_list(), dealt.truth["positive"].to_list(), strict=True))
     lines = (run / "a" / "reliable.csv").read_text().splitlines()[1:]
     return float(np.mean([positive[line.split(",")[0]] for line in lines]))
 
 
-def pooled_matrix(dealt: datasets.Scenario) -> tuple[Floats, Bools, Bools]:
+def pooled_matrix(dealt: Scenario) -> tuple[Floats, Bools, Bools]:
     """The pooled columns, who is known, and who is positive."""
     frame = dealt.tables["b"].join(dealt.tables["c"], on="id")
     table = table_from_frame(frame, "id", "pooled", datasets.TYPES["credit"], datasets.MISSING["credit"])
@@ -129,7 +155,7 @@ def pooled_matrix(dealt: datasets.Scenario) -> tuple[Floats, Bools, Bools]:
     return matrix, known, positive
 
 
-def with_lightgbm(dealt: datasets.Scenario, method: VfpuSettings, trees: int) -> tuple[float, float]:
+def with_lightgbm(dealt: Scenario, method: VfpuSettings, trees: int) -> tuple[float, float]:
     """Seconds of the same algorithm on the pooled columns, and its precision."""
     matrix, known, positive = pooled_matrix(dealt)
     settings = {"objective": "binary", "max_depth": 6, "num_leaves": 64, "learning_rate": 0.1, "min_data_in_leaf": 10}

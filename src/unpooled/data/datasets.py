@@ -1,4 +1,4 @@
-"""Three public data sets, checked against the published files, and divided into the tables of several parties.
+"""Three public data sets, checked against the published files.
 
 `bank` (Bank Marketing), `credit` (Default of Credit Card Clients) and `census` (Adult) come from the UCI Machine
 Learning Repository under CC BY 4.0. They are read from the folder that UNPOOLED_DATA names, else from the user's cache.
@@ -11,7 +11,6 @@ import hashlib
 import io
 import os
 import zlib
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +21,6 @@ from numpy.typing import NDArray
 from unpooled.errors import InputError
 
 FOLDER_VARIABLE = "UNPOOLED_DATA"
-SEEKER = "a"  # knows positives only; "b" lends columns and "c" drives the learning
-
-Split = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -97,45 +93,6 @@ TYPES: dict[str, dict[str, str]] = {
     "census": {},
 }
 
-REPAYMENTS = ["PAY_0", *(f"PAY_{month}" for month in range(2, 7))]
-BILLS_AND_PAYMENTS = [f"{what}{month}" for what in ("BILL_AMT", "PAY_AMT") for month in range(1, 7)]
-ECONOMY = ["emp.var.rate", "cons.price.idx", "cons.conf.idx", "euribor3m", "nr.employed"]
-
-# Who holds which columns: all of them at b and c, in file order, about half each.
-SPLIT: dict[str, Split] = {
-    "bank": {
-        "b": ["age", "job", "marital", "education", "default", "housing", "loan", "contact", "month", "day_of_week"],
-        "c": ["duration", "campaign", "pdays", "previous", "poutcome", *ECONOMY],
-    },
-    "credit": {
-        "b": ["LIMIT_BAL", "SEX", "EDUCATION", "MARRIAGE", "AGE", *REPAYMENTS],
-        "c": BILLS_AND_PAYMENTS,
-    },
-    "census": {
-        "b": ["age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation"],
-        "c": ["relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country"],
-    },
-}
-
-# The three-way split, in file order, cut where the meaning of the columns changes; what a holds goes unused.
-THREE_WAY: dict[str, Split] = {
-    "bank": {
-        "a": ["age", "job", "marital", "education", "default", "housing", "loan"],
-        "b": ["contact", "month", "day_of_week", "duration", "campaign", "pdays", "previous", "poutcome"],
-        "c": ECONOMY,
-    },
-    "credit": {
-        "a": ["LIMIT_BAL", "SEX", "EDUCATION", "MARRIAGE", "AGE"],
-        "b": REPAYMENTS,
-        "c": BILLS_AND_PAYMENTS,
-    },
-    "census": {
-        "a": ["age", "workclass", "fnlwgt", "education", "education-num"],
-        "b": ["marital-status", "occupation", "relationship", "race", "sex"],
-        "c": ["capital-gain", "capital-loss", "hours-per-week", "native-country"],
-    },
-}
-
 
 @dataclass(frozen=True)
 class Dataset:
@@ -144,20 +101,6 @@ class Dataset:
     name: str
     frame: pl.DataFrame
     label: NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """Tables of a look-alike search: the seeker's is a list of ids; the truths have `id` and `positive` for every row.
-
-    The test tables hold rows that are not trained on; they may be empty, and the seeker has none.
-    """
-
-    name: str
-    tables: dict[str, pl.DataFrame]
-    truth: pl.DataFrame
-    test_tables: dict[str, pl.DataFrame]
-    test_truth: pl.DataFrame
 
 
 def cache_folder() -> Path:
@@ -223,70 +166,5 @@ def check(text: bytes, expected: Published, source: str) -> pl.DataFrame:
     return table
 
 
-def scenario(
-    name: str,
-    *,
-    known_share: float = 0.1,
-    train_share: float = 1.0,
-    split: Split | None = None,
-    without: Collection[str] = (),
-    seed: int = 7,
-) -> Scenario:
-    """Divide a data set among a seeker and the parties of `split`, each with an `id` column and its own columns.
-
-    The seeker knows a random `known_share` of the training positives. Bank and credit hold out the rows outside
-    `train_share`; census always holds out its own test file, and a smaller `train_share` only leaves rows unused.
-    """
-    for what, share in {"known_share": known_share, "train_share": train_share}.items():
-        if not 0 < share <= 1:
-            raise InputError(f"{name}: {what} must be above 0 and at most 1, but is {share}")
-    if seed < 0:
-        raise InputError(f"{name}: the random seed must not be negative, but is {seed}")
-    data = load(name)
-    split = _checked(name, SPLIT[name] if split is None else split, data.frame.columns[1:], without)
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(data.label))
-    cut = round(train_share * len(order))
-    train = _rows(data, np.sort(order[:cut]))
-    test = load(name, "test") if "test" in PUBLISHED[name] else _rows(data, np.sort(order[cut:]))
-    positives = np.flatnonzero(train.label)
-    if not len(positives):
-        raise InputError(f"{name}: there are no positives among the {cut:,} training rows; increase train_share")
-    known = rng.choice(positives, max(1, round(known_share * len(positives))), replace=False)
-    return Scenario(
-        name=name,
-        tables={SEEKER: train.frame.select("id")[known], **_deal(train, split)},
-        truth=_truth(train),
-        test_tables=_deal(test, split),
-        test_truth=_truth(test),
-    )
-
-
 def _is_positive(table: pl.DataFrame, expected: Published) -> pl.Series:
     return table[expected.target].cast(pl.String) == expected.positive
-
-
-def _checked(name: str, split: Split, columns: Sequence[str], without: Collection[str]) -> Split:
-    """Return the split without the columns in `without`; every other column must be at exactly one party."""
-    placed = [column for held in split.values() for column in held]
-    problems = {
-        "unknown": sorted({*placed, *without} - set(columns)),
-        "repeated": sorted({column for column in placed if placed.count(column) > 1}),
-        "missing": sorted(set(columns) - {*placed, *without}),
-    }
-    for problem, named in problems.items():
-        if named:
-            raise InputError(f"{name}: the split has {problem} columns: {', '.join(named)}")
-    return {party: [column for column in held if column not in without] for party, held in split.items()}
-
-
-def _rows(data: Dataset, rows: NDArray[np.int64]) -> Dataset:
-    return Dataset(data.name, data.frame[rows], data.label[rows])
-
-
-def _deal(data: Dataset, split: Split) -> dict[str, pl.DataFrame]:
-    return {party: data.frame.select("id", *held) for party, held in split.items() if party != SEEKER}
-
-
-def _truth(data: Dataset) -> pl.DataFrame:
-    return pl.DataFrame({"id": data.frame["id"], "positive": data.label})
