@@ -28,7 +28,6 @@ ITEM_BYTES = 128
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
-D = TypeVar("D")
 
 
 @lru_cache(maxsize=1024)
@@ -139,10 +138,6 @@ class Session:
     def recv(
         self, peer: str, kind: type[A], kind2: type[B], kind3: type[C], /, *, at_most: int = FREE_BYTES
     ) -> A | B | C: ...
-    @overload
-    def recv(
-        self, peer: str, kind: type[A], kind2: type[B], kind3: type[C], kind4: type[D], /, *, at_most: int = FREE_BYTES
-    ) -> A | B | C | D: ...
 
     def recv(self, peer: str, *kinds: type, at_most: int = FREE_BYTES) -> object:
         """The next message from a peer, which must be of one of these types; arrays in it are read-only.

@@ -63,7 +63,12 @@ class SignedTags:
 def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange, bits: int) -> Matches:
     """The asker's part."""
     order, total = secret_order(len(keys)), len(keys)
-    modulus = _receive_key(session, peer, exchange, bits)  # 2
+    with session.scope("key"):
+        key = session.recv(peer, SigningKey)  # 2
+    if key.exchange != exchange.name:
+        raise ProtocolError(f"invalid SigningKey from {peer}: it belongs to another exchange")
+    rsa.check_key(key.modulus, key.proof, exchange.name, bits, peer)
+    modulus = key.modulus
     chunks = list(cut([keys[row] for row in order], CHUNK))
     blinding = in_order(partial(rsa.blinded, modulus, exchange.name), chunks)
     factors: deque[Bytes] = deque()
@@ -103,15 +108,6 @@ def answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchang
         for _ in sending(session, peer, Signatures, exchange.name, signing, total):
             pass
     return order
-
-
-def _receive_key(session: Session, peer: str, exchange: Exchange, bits: int) -> int:
-    with session.scope("key"):
-        key = session.recv(peer, SigningKey)
-    if key.exchange != exchange.name:
-        raise ProtocolError(f"invalid SigningKey from {peer}: it belongs to another exchange")
-    rsa.check_key(key.modulus, key.proof, exchange.name, bits, peer)
-    return key.modulus
 
 
 def _values(blinding: Iterator[tuple[Bytes, Bytes]], factors: deque[Bytes]) -> Iterator[Bytes]:

@@ -192,7 +192,8 @@ class Mailbox:
                 if door is None:
                     return header
                 with self._changed:
-                    self._open(door)
+                    door.open = True
+                    self._changed.notify_all()
                 start, arrived = time.monotonic(), None
             if self._trouble is not None:
                 raise self._trouble(f"while {self.party} waited for {what} from {peer}")
@@ -267,10 +268,6 @@ class Mailbox:
     def _enqueue(self, peer: str, arrival: Arrival) -> None:
         self._queued[peer] += arrival.takes
         self._queues[peer].put(arrival)
-
-    def _open(self, door: Door) -> None:
-        door.open = True
-        self._changed.notify_all()
 
     def _received(self, peer: str, data: Buffer) -> Header | None:
         """Record a frame and read its header; None for what never reaches the queue: garbage, and control messages."""
