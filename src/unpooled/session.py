@@ -147,7 +147,7 @@ class Session:
         """
         awaited = _awaited(kinds, self.where)
         judge = partial(self._judge, peer, awaited, kinds, at_most)
-        header = self._transport.mailbox.take(peer, awaited, self._timeout, partial(self._tell_waiting, peer), judge)
+        header = self._transport.mailbox.take(peer, awaited, self._timeout, judge)
         kind = next(kind for kind in kinds if header.kind == kind_of(kind))
         try:
             return read_body(header, kind)
@@ -167,7 +167,7 @@ class Session:
         for peer in self.peers:
             self.send(peer, Goodbye())
         for peer in self.peers:
-            self._transport.mailbox.take_goodbye(peer, self._timeout, partial(self._tell_waiting, peer))
+            self._transport.mailbox.take_goodbye(peer, self._timeout)
         self._end()
 
     def abort(self, error: BaseException) -> None:

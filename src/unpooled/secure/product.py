@@ -17,11 +17,19 @@ from unpooled.arrays import Bytes, Ints, Ring
 from unpooled.errors import PlanError, ProtocolError
 from unpooled.secure import plain
 from unpooled.secure.calls import Call, Inputs, check_call, check_inputs
-from unpooled.secure.engine import Engine, Protection, Rules, count_questions, next_tags, open_engine
+from unpooled.secure.engine import (
+    Engine,
+    Protection,
+    Rules,
+    Stop,
+    count_questions,
+    next_tags,
+    open_engine,
+    recv_tagged,
+)
 from unpooled.secure.paillier import engine as paillier
 from unpooled.secure.service_limits import Serving
 from unpooled.secure.shares import engine as shares
-from unpooled.session import ITEM_BYTES
 from unpooled.wire import message
 
 __all__ = [
@@ -102,7 +110,8 @@ def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
 
 def forget(engine: Engine, names: Iterable[str]) -> None:
     """Drop what is kept of matrices with these names; all parties say it at the same point, and use them no more."""
-    _ENGINES[engine.rules.engine].forget(engine, names)
+    engine.shares.forget(set(names))
+    engine.paillier.forget(set(names))
 
 
 def serve(engine: Engine, serving: Serving | None = None) -> int:
@@ -112,7 +121,10 @@ def serve(engine: Engine, serving: Serving | None = None) -> int:
 
 def finish(engine: Engine) -> None:
     """Tell the coordinator that no more products come; only the driver says anything."""
-    _ENGINES[engine.rules.engine].finish(engine)
+    if engine.rules.engine == "paillier":
+        paillier.public_key(engine)  # a key that nobody has needed is received all the same
+    if engine.rules.engine != "plain" and engine.party == engine.driver:
+        engine.session.send(engine.coordinator or "", Stop())
 
 
 def _show(
@@ -131,23 +143,17 @@ def _show(
     for sender in engine.parties:  # 5
         theirs = [i for i in shown if sender != me and sender in calls[i].participants]
         if theirs:
-            most = sum(module.to_bytes(engine, held[i]).nbytes + 2 * ITEM_BYTES for i in theirs)  # as much as its own
-            contribution = session.recv(sender, Contribution, at_most=most)
-            if contribution.tags != tuple(tags[i] for i in theirs) or len(contribution.values) != len(theirs):
-                raise ProtocolError(f"invalid Contribution from {sender}: not for the products that {me} receives")
+            most = sum(module.to_bytes(engine, held[i]).nbytes for i in theirs)  # as much as its own
+            contribution = recv_tagged(session, sender, Contribution, [tags[i] for i in theirs], most)
             for i, values in zip(theirs, contribution.values, strict=True):
                 arrived[i].append(module.from_bytes(engine, calls[i], values, sender))
     for i in shown:
         result = module.read(engine, calls[i], module.add(engine, calls[i], arrived[i]))
-        _check_bound(calls[i], result)
+        # A share of random numbers makes the sum random and mostly too large; one that is a little wrong is not seen.
+        if result.size and (int(result.max()) > calls[i].result_bound or int(result.min()) < -calls[i].result_bound):
+            raise ProtocolError("a product exceeds its bound: a party or the coordinator sent a wrong share")
         results[i] = result
     return results
-
-
-def _check_bound(call: Call, result: Ints) -> None:
-    """A share of random numbers makes the sum random and mostly too large; one that is a little wrong is not seen."""
-    if result.size and (int(result.max()) > call.result_bound or int(result.min()) < -call.result_bound):
-        raise ProtocolError("a product exceeds its bound: a party or the coordinator sent a wrong share")
 
 
 def _others(engine: Engine, call: Call) -> list[str]:

@@ -117,7 +117,7 @@ class Mailbox:
     def check_size(self, peer: str, head: Buffer, size: int) -> Header:
         """Check a frame by its head: a long frame of a message type that is always short is refused."""
         with self._changed:
-            self._refuse_if_closed()
+            self._refuse_if(self._closed)
             try:
                 header = read_header(head)
             except WireError as error:
@@ -142,8 +142,7 @@ class Mailbox:
             self._enqueue(peer, Arrival(header, size, door))
             self._changed.wait_for(lambda: door.open or self._left)
             del self._doors[peer]
-            if not door.open:
-                self._refuse_if_left()
+            self._refuse_if(self._left and not door.open)
             return True
 
     def somebody_waits(self) -> bool:
@@ -158,7 +157,7 @@ class Mailbox:
     def deliver(self, peer: str, data: Buffer, timeout: float | None = None) -> None:
         """Add a frame from a peer, waiting while its queue is full; PeerLost if this mailbox has closed."""
         with self._changed:
-            self._refuse_if_closed()
+            self._refuse_if(self._closed)
             if self._heard[peer] >= _MOST_NEWS:
                 raise self._misbehaves(peer, f"sent more than {_MOST_NEWS} control messages")
             header = self._received(peer, data)
@@ -166,20 +165,13 @@ class Mailbox:
                 return
             if self._queued[peer] >= self._room:
                 self._wait_for_room(peer, header.kind, timeout)
-                self._refuse_if_left()
+                self._refuse_if(self._left)
             self._enqueue(peer, Arrival(header, len(data)))
 
-    def take(
-        self,
-        peer: str,
-        what: str,
-        timeout: float,
-        halfway: Callable[[], None] | None = None,
-        judge: Judge | None = None,
-    ) -> Header:
+    def take(self, peer: str, what: str, timeout: float, judge: Judge | None = None) -> Header:
         """The next frame of a peer; raises the error that says why there is none, above all a known failure.
 
-        The timeout restarts when the peer, or the party that it waits for, sends a keep-alive. `halfway` is called
+        The timeout restarts when the peer, or the party that it waits for, sends a keep-alive. The others are told
         once, when half of it has passed since the wait began. `judge` raises if the frame is not accepted.
         """
         start, told = time.monotonic(), False
@@ -205,21 +197,20 @@ class Mailbox:
             deadline, now = self._last_at_work(peer, start) + timeout, time.monotonic()
             if not told and now >= start + timeout / 2:
                 told = True
-                if halfway is not None:
-                    halfway()
+                self.tell_waiting(peer)
             elif now >= deadline:
                 raise self._silent(peer, f"{self.party} waited {timeout:g} s for {what} from {peer}: nothing arrived")
             else:
                 arrived = self._next(peer, what, deadline if told else start + timeout / 2)
 
-    def take_goodbye(self, peer: str, timeout: float, halfway: Callable[[], None] | None = None) -> None:
+    def take_goodbye(self, peer: str, timeout: float) -> None:
         """Wait for a peer's goodbye; any other message of it is unexpected."""
 
         def refuse(header: Header, size: int) -> None:  # noqa: ARG001
             raise ProtocolError(f"{peer} sent an unexpected {header.kind} (scope '{header.scope}')")
 
         try:
-            self.take(peer, "the goodbye", timeout, halfway, refuse)
+            self.take(peer, "the goodbye", timeout, refuse)
         except PeerLost:
             with self._changed:
                 if peer not in self._finished or self._trouble is not None:
@@ -257,12 +248,8 @@ class Mailbox:
         self.leave()
         self._closed = True
 
-    def _refuse_if_closed(self) -> None:
-        if self._closed:
-            raise PeerLost(f"{self.party} has left the conversation", self.party)
-
-    def _refuse_if_left(self) -> None:
-        if self._left:
+    def _refuse_if(self, gone: bool) -> None:
+        if gone:
             raise PeerLost(f"{self.party} has left the conversation", self.party)
 
     def _enqueue(self, peer: str, arrival: Arrival) -> None:

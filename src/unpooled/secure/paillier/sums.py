@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from unpooled.arrays import Bytes, Ints, Ints32, Ring
 from unpooled.secure import mod64
-from unpooled.secure.paillier.keys import PublicKey, add, add_many, shift
+from unpooled.secure.paillier.keys import PublicKey, add, add_many, numbers_in, shift
 from unpooled.secure.paillier.layout import Layout
 from unpooled.workers import in_order
 
@@ -56,7 +56,7 @@ def _runs(rows: Bytes, order: mod64.Places, lengths: Ints, most: int) -> Iterato
 def _run_sums(public: PublicKey, work: tuple[Bytes, Ints]) -> list[mpz]:
     """The sum of each run of rows; that of none is a zero without noise."""
     rows, lengths = work
-    words, ciphertexts = rows.shape[1], _read(rows)
+    words, ciphertexts = rows.shape[1], numbers_in(rows.tobytes(), rows.shape[2])
     return [
         add_many(public, ciphertexts[start + word : stop : words])
         for start, stop in pairwise([0, *(np.cumsum(lengths) * words).tolist()])
@@ -79,7 +79,7 @@ def weighted_sums(public: PublicKey, rows: Bytes, weights: Ring, bits: int, prog
 
 def _weighted_sums(public: PublicKey, bits: int, digit: int, work: tuple[Bytes, Ring]) -> list[mpz]:
     rows, weights = work
-    words, ciphertexts = rows.shape[1], _read(rows)
+    words, ciphertexts = rows.shape[1], numbers_in(rows.tobytes(), rows.shape[2])
     return [
         _weighted_sum(public, ciphertexts[word::words], column, bits, digit)
         for column in weights.T
@@ -140,9 +140,3 @@ def flat(parts: Iterable[Sequence[T]], total: int, progress: Progress) -> list[T
         found += part
         progress(len(found), total)
     return found
-
-
-def _read(rows: Bytes) -> list[mpz]:
-    """Ciphertexts that were checked when they arrived."""
-    width, data = rows.shape[-1], rows.tobytes()
-    return [mpz.from_bytes(data[at : at + width], "little") for at in range(0, len(data), width)]
