@@ -18,7 +18,7 @@ from functools import partial
 
 from unpooled.align import rsa
 from unpooled.align.ecdh import Matches
-from unpooled.align.lists import common_positions, cut, joined, receiving, secret_order, sending
+from unpooled.align.lists import Chunk, common_positions, cut, joined, receiving, secret_order, sending
 from unpooled.align.opening import Exchange
 from unpooled.align.rsa import TAG_BYTES
 from unpooled.arrays import Bytes, Ints
@@ -40,24 +40,18 @@ class SigningKey:
 
 
 @message(discloses="nothing: ids hashed and blinded, each by its own random factor")
-class BlindedIds:
-    exchange: bytes
-    start: int
-    values: Bytes
+class BlindedIds(Chunk):
+    pass
 
 
 @message(discloses="which of the asker's ids the signer has too, together with the signer's tags", to="the asker")
-class Signatures:
-    exchange: bytes
-    start: int
-    values: Bytes
+class Signatures(Chunk):
+    pass
 
 
 @message(discloses="nothing by themselves: hashes of signatures that only the signer can make")
-class SignedTags:
-    exchange: bytes
-    start: int
-    values: Bytes
+class SignedTags(Chunk):
+    pass
 
 
 def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange, bits: int) -> Matches:
