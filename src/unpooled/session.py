@@ -80,7 +80,7 @@ class Session:
         self._watcher = watcher
         self._last_word = time.monotonic()
         self._follows = False
-        transport.mailbox.tell_waiting = self._tell_waiting
+        transport.mailbox.tell_waiting = lambda whom: self._tell(Waiting(whom))
         self.where = ""
         self.sent = 0
 
@@ -186,10 +186,6 @@ class Session:
                     self._transport.send(peer, frame)
         with suppress(LedgerError, OSError):
             self._end()
-
-    def _tell_waiting(self, whom: str) -> None:
-        """Tell the others whom this party waits for, so that they do not blame this party."""
-        self._tell(Waiting(whom))
 
     def _tell(self, news: object) -> None:
         """Tell all peers that can be told without waiting."""

@@ -90,7 +90,11 @@ def find_common(session: Session, places: Places, table: Table, method: Method, 
         if not places.passive:
             common = Common(secret_order(len(keys)), session.secret.randbytes(SALT_BYTES))
         elif method.psi == "ecdh" and places.coordinator:
-            common = _by_ring(session, places, table, keys, method, limits)
+            exchange = _ring_opening(session, places, len(keys), len(table.id), limits)
+            found = ring.member(session, places.owners, places.coordinator, keys, exchange)
+            if found is None:
+                end_with_hint(session, places.owners, table, exchange.overlap, ignore_case=method.ignore_case)
+            common = found
         else:
             common = _by_pairs(session, places, table, keys, method, limits)
         aligned = Aligned(common.rows, _digest_of((keys[row] for row in common.rows), common.salt))
@@ -152,16 +156,6 @@ def help_label(session: Session, places: Places, table: Table, method: Method, l
         if isinstance(session.recv(places.active, Enough, TooFew), TooFew):
             end_with_hint(session, parties, table, exchange.overlap, ignore_case=method.ignore_case)
     return exchange.ids[places.active]
-
-
-def _by_ring(
-    session: Session, places: Places, table: Table, keys: Sequence[bytes], method: Method, limits: Limits
-) -> Common:
-    exchange = _ring_opening(session, places, len(keys), len(table.id), limits)
-    common = ring.member(session, places.owners, places.coordinator or "", keys, exchange)
-    if common is None:
-        end_with_hint(session, places.owners, table, exchange.overlap, ignore_case=method.ignore_case)
-    return common
 
 
 def _ring_opening(session: Session, places: Places, ids: int, columns: int, limits: Limits) -> Exchange:

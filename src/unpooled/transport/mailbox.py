@@ -71,7 +71,10 @@ Judge = Callable[[Header, int], None]
 
 
 class Mailbox:
-    """One party's mailbox; `tell_waiting` tells the others whom this party has long been waiting for."""
+    """One party's mailbox.
+
+    `tell_waiting` tells the others whom this party has long been waiting for, so that they do not blame this party.
+    """
 
     def __init__(
         self,
@@ -313,9 +316,13 @@ class Mailbox:
 
     def _next(self, peer: str, what: str, deadline: float) -> Arrival | None:
         """Wait for the next item in a peer's queue; None if it is not a frame, or the deadline passes."""
+
+        def over() -> bool:
+            return self._queued[peer] > 0 or self._trouble is not None or peer in self._finished
+
         if self._waiting_room:
             with self._changed:
-                self._waiting_room.enter(self.party, Wait(peer, what, lambda: self._has_news(peer)))
+                self._waiting_room.enter(self.party, Wait(peer, what, over))
         self._end_turn()
         try:
             return self._queues[peer].get(timeout=max(0.0, deadline - time.monotonic()))
@@ -326,9 +333,6 @@ class Mailbox:
                 with self._changed:
                     self._waiting_room.leave(self.party)
             self.take_turn()
-
-    def _has_news(self, peer: str) -> bool:
-        return self._queued[peer] > 0 or self._trouble is not None or peer in self._finished
 
     def _wait_for_room(self, peer: str, kind: str, timeout: float | None) -> None:
         def over() -> bool:
