@@ -35,15 +35,15 @@ def deal(*items: DealItem) -> Deal:
 
 
 TOO_MUCH = {
-    "rows that no table has": (deal(replace(TRIPLE, rows=2**40)), "bank.*41943040 MB.*coordinator"),
+    "rows that no table has": (deal(replace(TRIPLE, rows=2**40)), "coordinator.*MB.*bank.*41943040"),
     "all bytes that one request could once ask for": (
         deal(replace(TRIPLE, rows=2**14, width=2**14, words=2**14)),
         "MB",
     ),
     "a row, and a square of columns": (deal(replace(TRIPLE, rows=1, width=2**16, words=2**16)), "bank.*65"),
-    "numbers beyond 64 bits": (deal(replace(TRIPLE, rows=2**200)), "bank.*MB"),
+    "numbers beyond 64 bits": (deal(replace(TRIPLE, rows=2**200)), "MB.*bank"),
     "copies": (deal(replace(AHEAD, copies=2**40)), "bank.*1099511627776"),
-    "large copies": (deal(replace(AHEAD, rows=2**20, copies=2**10)), "bank.*49.* MB"),
+    "large copies": (deal(replace(AHEAD, rows=2**20, copies=2**10)), "MB.*bank.*49"),
     "items": (deal(*[replace(TRIPLE, rows=0)] * (MOST_PRODUCTS + 1)), "bank.*65537"),
 }
 
@@ -59,13 +59,13 @@ def test_the_limit_is_the_coordinators_own_and_is_reached_exactly() -> None:
     _, size = bytes_of([TRIPLE])
     assert size == 8 * (100 * 3 + 100 * 2 + 3 * 2) + 8 * 3 * 2 + 4 * SEED_BYTES
     assert checked(deal(TRIPLE), Serving(size / 2**20)) == 8 * 3 * 2 + 4 * SEED_BYTES
-    with pytest.raises(RefusedError, match=r"bank.*policy.maximum_served_megabytes"):
+    with pytest.raises(RefusedError, match=r"policy.maximum_served_megabytes.*bank"):
         checked(deal(TRIPLE), Serving((size - 1) / 2**20))
 
 
 def test_more_rows_than_were_aligned_are_refused() -> None:
     checked(deal(TRIPLE), Serving(rows=100))
-    with pytest.raises(RefusedError, match=r"bank.*100.*coordinator.*99"):
+    with pytest.raises(RefusedError, match=r"coordinator.*99.*bank.*100"):
         checked(deal(TRIPLE), Serving(rows=99))
 
 
@@ -109,5 +109,5 @@ def test_results_to_decrypt_are_limited_too() -> None:
         if session.party == "bank":
             session.send("coordinator", request)
 
-    with pytest.raises(RefusedError, match=r"bank.*1048575 MB.*coordinator.*4096"):
+    with pytest.raises(RefusedError, match=r"coordinator.*4096 MB.*bank.*1048575"):
         with_the_coordinator(lambda session: key_holder.serve(session, rules, "bank", PARTIES, Serving()), party, party)

@@ -249,9 +249,9 @@ WRONG_BASE = {
     "above n²": (N * N + 4, "factor"),
     "a prime factor": (KEY.p, "factor"),
     "a multiple of one": (KEY.q * 5, "factor"),
-    "one": (1, "powers"),
-    "minus one": (N * N - 1, "powers"),
-    "no noise at all": (1 + 5 * N, "powers"),
+    "one": (1, "order"),
+    "minus one": (N * N - 1, "order"),
+    "no noise at all": (1 + 5 * N, "order"),
     "Jacobi symbol -1": (next(x for x in range(2, 1000) if gmpy2.jacobi(x, N) == -1), "Jacobi"),
 }
 
