@@ -149,11 +149,15 @@ def _show(
                 arrived[i].append(module.from_bytes(engine, calls[i], values, sender))
     for i in shown:
         result = module.read(engine, calls[i], module.add(engine, calls[i], arrived[i]))
-        # A share of random numbers makes the sum random and mostly too large; one that is a little wrong is not seen.
-        if result.size and (int(result.max()) > calls[i].result_bound or int(result.min()) < -calls[i].result_bound):
-            raise ProtocolError("a product exceeds its bound: a party or the coordinator sent a wrong share")
+        _check_bound(calls[i], result)
         results[i] = result
     return results
+
+
+def _check_bound(call: Call, result: Ints) -> None:
+    """A share of random numbers makes the sum random and mostly too large; one that is a little wrong is not seen."""
+    if result.size and (int(result.max()) > call.result_bound or int(result.min()) < -call.result_bound):
+        raise ProtocolError("a product exceeds its bound: a party or the coordinator sent a wrong share")
 
 
 def _others(engine: Engine, call: Call) -> list[str]:
