@@ -1,6 +1,6 @@
 """The one secure operation: sums of products XᵀY of matrices that different parties hold, shown to one party.
 
-1. every party checks its inputs, and whether it answers so much
+1. every party checks its inputs, and that it does not answer more than its limits allow
 2. the engine leaves every participant an additive share of the sum: random numbers, which mean nothing until added up
 3. whoever adds a matrix of its own adds it to its share
 4. all but the receiver send their shares to it; where several send, they first add numbers that cancel out, so that the
@@ -58,7 +58,7 @@ class Contribution:
 
 
 def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ints | None]:
-    """Several independent products in one go; None for those that this party is not shown.
+    """Several independent products at once; None for those that this party is not shown.
 
     The driver hands in all calls, also those between others, since it asks the coordinator for what they need. Every
     other party hands in those of them in which it takes part, in the same order, and none where there are none.
@@ -101,26 +101,26 @@ def answer_bits(rules: Rules, call: Call) -> int:
 
 
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
-    """Say which batches of calls come next, so that what they need is made ahead.
+    """Announce the next batches of calls, so that what they need is made ahead.
 
-    Every party may say it, or none but the driver; each says it of the batches that it will hand to `product`.
+    Either every party announces the batches that it will hand to `product`, or only the driver does.
     """
     _ENGINES[engine.rules.engine].announce(engine, batches)
 
 
 def forget(engine: Engine, names: Iterable[str]) -> None:
-    """Drop what is kept of matrices with these names; all parties say it at the same point, and use them no more."""
+    """Drop what is kept of matrices with these names; all parties do so at the same point and do not use them again."""
     engine.shares.forget(set(names))
     engine.paillier.forget(set(names))
 
 
 def serve(engine: Engine, serving: Serving | None = None) -> int:
-    """The coordinator's part: do what the driver asks for until it has finished; how many bytes it has sent of that."""
+    """The coordinator's part: do what the driver asks for until it has finished; the number of bytes sent for that."""
     return _ENGINES[engine.rules.engine].serve(engine, serving or Serving())
 
 
 def finish(engine: Engine) -> None:
-    """Tell the coordinator that no more products come; only the driver says anything."""
+    """Tell the coordinator that no more products come; only the driver sends a message."""
     if engine.rules.engine == "paillier":
         paillier.public_key(engine)  # a key that nobody has needed is received all the same
     if engine.rules.engine != "plain" and engine.party == engine.driver:

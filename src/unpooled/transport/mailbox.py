@@ -241,7 +241,7 @@ class Mailbox:
             self._turn.release()
 
     def leave(self) -> None:
-        """This party reads nothing more: whoever waits to deliver a frame need not."""
+        """This party reads nothing more: nobody needs to wait to deliver a frame."""
         with self._changed:
             self._left = True
             self._changed.notify_all()

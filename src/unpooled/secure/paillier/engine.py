@@ -8,7 +8,7 @@
    off, are the other
 
 Shares are lists of numbers mod n, and a mask is any of those, so a masked sum is as random as the mask. It goes under
-noise that covers all noise before it (`paillier_keys`). How many ciphertexts travel depends on shapes only. For one-hot
+noise that covers all noise before it (`keys`). How many ciphertexts travel depends on shapes only. For one-hot
 X with hidden nodes, the holder of Y folds the nodes into Y. Numbers in a dense X are lifted above zero, and the holder
 of Y takes off what that adds.
 
@@ -332,7 +332,7 @@ def read(engine: Engine, call: Call, total: Sequence[mpz]) -> Ints:
 
 
 def answer_bits(rules: Rules, call: Call) -> int:
-    """All bits of the plaintexts: a slot's bound is the holder of Y's word, and nobody can look into a ciphertext."""
+    """All bits of the plaintexts: nobody can check in a ciphertext that the holder of Y kept to the bound of a slot."""
     return _layout(rules, call).plaintexts * rules.key_bits
 
 

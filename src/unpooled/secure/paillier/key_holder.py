@@ -29,7 +29,7 @@ _CHUNK = 8  # about 30 ms at 2048 bits
 
 @message(discloses="nothing: a public key made for these products")
 class SharedKey:
-    """`roots` prove that the key can decrypt, see `paillier_proof`."""
+    """`roots` prove that the key can decrypt, see `proof`."""
 
     n: int
     noise_base: int

@@ -100,7 +100,7 @@ def check_size(bits: int, *, insecure: bool = False) -> None:
 
 
 def make_key(bits: int, *, insecure: bool = False) -> PrivateKey:
-    """Make a key whose n has exactly so many bits."""
+    """Make a key whose n has exactly `bits` bits."""
     check_size(bits, insecure=insecure)
     p = _prime(bits // 2)
     q = _prime(bits // 2)
@@ -125,7 +125,7 @@ def _prime(bits: int) -> mpz:
 def check_public(key: PublicKey, bits: int) -> None:
     """Refuse a received key that was not made as `make_key` makes them, as far as that shows without the primes.
 
-    That it can decrypt, and that n has no small factor, `paillier_proof` shows. What does not show: that n has two
+    That it can decrypt, and that n has no small factor, `proof` shows. What does not show: that n has two
     prime factors and no more, that they were drawn at random, and that the noise base is an n-th power. Such a key
     protects less against third parties; its owner can read whatever is encrypted with it in any case.
     """
@@ -147,7 +147,7 @@ def check_public(key: PublicKey, bits: int) -> None:
 
 
 def numbers_from(public: PublicKey, draw: Callable[[int], bytes], count: int) -> list[mpz]:
-    """Numbers mod n from random bytes, each from so many more bits than n has that it is as good as uniform."""
+    """Numbers mod n from random bytes; each is drawn with 128 bits more than n has, so it is as good as uniform."""
     width = (public.bits + _SPARE_BITS) // 8
     return [number % public.n for number in numbers_in(draw(count * width), width)]
 
@@ -198,7 +198,7 @@ def noise_table(public: PublicKey, *, cover: bool = False) -> NoiseTable:
 
 
 def noises(table: NoiseTable, count: int, exponents: bytes | None = None) -> list[mpz]:
-    """Noise for so many ciphertexts, fresh or with exponents that are given; each must be used once only."""
+    """Noise for `count` ciphertexts, fresh or with given exponents; each must be used only once."""
     n, n_squared = table.public.n, table.public.n_squared
     drawn = np.frombuffer(exponents or secrets.token_bytes(count * table.exponent_bytes), np.uint8)
     bits = np.unpackbits(
@@ -313,7 +313,7 @@ def residues_from_bytes(public: PublicKey, array: Bytes) -> list[mpz]:
 
 
 def numbers_in(data: bytes, width: int) -> list[mpz]:
-    """Numbers of so many bytes each, lowest byte first."""
+    """Numbers of `width` bytes each, lowest byte first."""
     return [mpz.from_bytes(data[at : at + width], "little") for at in range(0, len(data), width)]
 
 

@@ -39,9 +39,7 @@ def bin_sums(
     orders, lengths = mod64.sort_rows(bins, sizes, nodes, count)
     work = _runs(rows, orders.reshape(-1), lengths, max(1, _ADDITIONS // words))
     sums = flat(in_order(partial(_run_sums, public), work), len(lengths) * words, progress)
-    places = (
-        mod64.run_places(tuple(sizes), count).reshape(-1).tolist()
-    )  # sums stand column by column, results node by node
+    places = mod64.run_places(tuple(sizes), count).reshape(-1).tolist()  # from sums by column to results by node
     return [c for place in places for c in sums[place * words : (place + 1) * words]]
 
 
@@ -65,7 +63,7 @@ def _run_sums(public: PublicKey, work: tuple[Bytes, Ints]) -> list[mpz]:
 
 
 def weighted_sums(public: PublicKey, rows: Bytes, weights: Ring, bits: int, progress: Progress) -> list[mpz]:
-    """For each column of weights, which have so many bits, the sum of the rows times their weights, word by word."""
+    """For each column of weights of `bits` bits, the sum of the rows times their weights, word by word."""
     words, width = rows.shape[1], weights.shape[1]
     blocks = [slice(top, top + _BLOCK) for top in range(0, len(rows), _BLOCK)]
     digit = _best_digit(min(len(rows), _BLOCK), bits)
@@ -88,7 +86,7 @@ def _weighted_sums(public: PublicKey, bits: int, digit: int, work: tuple[Bytes, 
 
 
 def _weighted_sum(public: PublicKey, ciphertexts: Sequence[mpz], weights: Ring, bits: int, digit: int) -> mpz:
-    """A digit of so many bits at a time: rows of the same digit go on one heap, and heap d is taken d times.
+    """One digit of the weights at a time: rows of the same digit go on one heap, and heap d is taken d times.
 
     Instead of taking each heap by itself, the sums of the highest heap, the two highest, and so on are added up.
     """
@@ -134,7 +132,7 @@ def _packed(public: PublicKey, bits: int, stacks: Sequence[Sequence[mpz]]) -> li
 
 
 def flat(parts: Iterable[Sequence[T]], total: int, progress: Progress) -> list[T]:
-    """All parts in one list; somebody is told how far it is."""
+    """All parts in one list; reports progress."""
     found: list[T] = []
     for part in parts:
         found += part
