@@ -14,7 +14,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unpooled.arrays import Bools, Floats, Ints
 from unpooled.atomic import make_folder, replacing
 from unpooled.errors import InputError
 
@@ -38,6 +37,9 @@ TYPES: dict[str, dict[str, str | list[str]]] = {
     "bank": {"branch": "category", "opened": "date", "risk": ["low", "middle", "high"]},
 }
 
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
 
 @dataclass(frozen=True)
 class Example:
@@ -53,7 +55,7 @@ class _People:
     wealth: Floats
     online: Floats
     curious: Floats
-    buys: Bools
+    buys: NDArray[np.bool_]
 
 
 def population(rows: int = ROWS, seed: int = SEED) -> Example:
@@ -162,7 +164,7 @@ def _bank(rng: np.random.Generator, people: _People) -> pl.DataFrame:
 
 def _members(rng: np.random.Generator, table: pl.DataFrame, share: float) -> pl.DataFrame:
     """Keep a random fraction of the people, repeat a few rows, and shuffle."""
-    kept: Ints = rng.permutation(table.height)[: round(share * table.height)]
+    kept: Rows = rng.permutation(table.height)[: round(share * table.height)]
     repeated = kept[: round(REPEATED * len(kept))]
     return table[rng.permutation(np.concatenate([kept, repeated]))]
 
@@ -173,7 +175,7 @@ def _levels(value: Floats, names: list[str], shares: list[float]) -> pl.Series:
     return pl.Series(names).gather(np.searchsorted(bounds, value))
 
 
-def _dates(days_ago: Ints) -> pl.Series:
+def _dates(days_ago: Rows) -> pl.Series:
     return pl.Series(TODAY - days_ago.astype("timedelta64[D]"))
 
 

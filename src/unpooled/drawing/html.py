@@ -31,9 +31,13 @@ def _environment(folder: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": "{:,}".format, "figure": figure, "percent": _percent}
+    environment.filters |= {"number": _number, "figure": figure, "percent": _percent}
     environment.filters |= {"times": times, "size": decimal, "moment": _moment, "duration": _duration}
     return environment
+
+
+def _number(value: float) -> str:
+    return f"{value:,}"
 
 
 def _percent(share: float) -> str:

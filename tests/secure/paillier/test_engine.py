@@ -403,12 +403,12 @@ WRONG = {
     "decryption for a stranger": (
         "bank",
         changed(Decrypt, lambda message: replace(message, items=(replace(message.items[0], left="isp"),))),
-        "Decrypt.*bank",
+        "Decrypt from bank",
     ),
     "less than nothing to decrypt": (
         "bank",
         changed(Decrypt, lambda message: replace(message, items=(replace(message.items[0], plaintexts=-1),))),
-        "Decrypt.*bank",
+        "Decrypt from bank",
     ),
 }
 
