@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unpooled.control import KINDS
+from unpooled import control
 from unpooled.ledger import reconcile
 from unpooled.secure.calls import LARGEST, Call, Dense, Inputs, OneHot
 from unpooled.secure.engine import Engine, Rules
@@ -203,7 +203,7 @@ def test_many_products_take_one_message_between_two_parties(
     batch = [made(replace(call, rows=10), seed) for seed in range(calls_in_batch) for call in (DENSE, HOT, HIDDEN)]
     run = multiply(protecting, [batch])
     for record in run.ledgers.values():
-        messages = Counter((e.peer, e.kind) for e in record.entries if e.way == "sent" and e.kind not in KINDS)
+        messages = Counter((e.peer, e.kind) for e in record.entries if e.way == "sent" and e.kind not in control.KINDS)
         assert messages
         assert set(messages.values()) == {1}, messages
 
