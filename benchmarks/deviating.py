@@ -235,7 +235,7 @@ def _root_encrypted(found: Attack, team: Team, layout: Layout, trees: messages.T
     level = messages.TreeLevel(0, nodes, nodes + 1, nodes + 1, np.empty(0, np.uint8))
     team.session.send("telco", messages.Level((level,)))
     call = tree_call(team, "telco", layout, found.parameters, trees, 0, (found.rows, 1))
-    slots: Slots = paillier._layout(team.products, call)
+    slots: Slots = paillier._layout(team.products.rules, call)
     apart, count = slots.bits * slots.deep, slots.bits * slots.beside
     rows = _unread(found, np.arange(found.rows))[:count]
     found.words = [0] * found.rows

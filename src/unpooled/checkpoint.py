@@ -43,8 +43,10 @@ class Notebook:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._length = next(number for number in count() if not self._path(number).exists())
-        if self._length and not self._is_whole(self._length - 1):
-            self._length -= 1
+        if self._length:
+            last = self._path(self._length - 1)
+            with atomic.naming(last, "read"):
+                self._length -= _page_in(last.read_bytes()) is None
 
     def __len__(self) -> int:
         return self._length
@@ -79,10 +81,6 @@ class Notebook:
             if path.name >= self._path(len(self)).name:
                 with atomic.naming(path, "removed"):
                     path.unlink()
-
-    def _is_whole(self, number: int) -> bool:
-        with atomic.naming(self._path(number), "read"):
-            return _page_in(self._path(number).read_bytes()) is not None
 
     def _path(self, number: int) -> Path:
         return self.folder / f"page-{number:05}.npz"

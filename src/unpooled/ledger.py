@@ -17,7 +17,6 @@ import json
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -245,16 +244,11 @@ def _checked(path: Path, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 def summarise(record: Record) -> list[Line]:
     """The ledger's frames counted by way, peer and message type, in order of first appearance."""
-    frames: Counter[tuple[Way, str, str, str, str]] = Counter()
-    sizes: Counter[tuple[Way, str, str, str, str]] = Counter()
+    sizes: dict[tuple[Way, str, str, Disclosure], list[int]] = {}
     for entry in record.entries:
-        key = (entry.way, entry.peer, entry.kind, entry.discloses, entry.to)
-        frames[key] += 1
-        sizes[key] += entry.bytes
-    return [
-        Line(way, peer, kind, Disclosure(what, to), count, sizes[way, peer, kind, what, to])
-        for (way, peer, kind, what, to), count in frames.items()
-    ]
+        key = entry.way, entry.peer, entry.kind, Disclosure(entry.discloses, entry.to)
+        sizes.setdefault(key, []).append(entry.bytes)
+    return [Line(*key, len(found), sum(found)) for key, found in sizes.items()]
 
 
 def reconcile(first: Record, second: Record) -> list[str]:

@@ -28,7 +28,6 @@ ITEM_BYTES = 128
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
-D = TypeVar("D")
 
 
 @lru_cache(maxsize=1024)
@@ -81,7 +80,7 @@ class Session:
         self._watcher = watcher
         self._last_word = time.monotonic()
         self._follows = False
-        transport.mailbox.tell_waiting = self._tell_waiting
+        transport.mailbox.tell_waiting = lambda whom: self._tell(Waiting(whom))
         self.where = ""
         self.sent = 0
 
@@ -139,10 +138,6 @@ class Session:
     def recv(
         self, peer: str, kind: type[A], kind2: type[B], kind3: type[C], /, *, at_most: int = FREE_BYTES
     ) -> A | B | C: ...
-    @overload
-    def recv(
-        self, peer: str, kind: type[A], kind2: type[B], kind3: type[C], kind4: type[D], /, *, at_most: int = FREE_BYTES
-    ) -> A | B | C | D: ...
 
     def recv(self, peer: str, *kinds: type, at_most: int = FREE_BYTES) -> object:
         """The next message from a peer, which must be of one of these types; arrays in it are read-only.
@@ -152,7 +147,7 @@ class Session:
         """
         awaited = _awaited(kinds, self.where)
         judge = partial(self._judge, peer, awaited, kinds, at_most)
-        header = self._transport.mailbox.take(peer, awaited, self._timeout, partial(self._tell_waiting, peer), judge)
+        header = self._transport.mailbox.take(peer, awaited, self._timeout, judge)
         kind = next(kind for kind in kinds if header.kind == kind_of(kind))
         try:
             return read_body(header, kind)
@@ -172,7 +167,7 @@ class Session:
         for peer in self.peers:
             self.send(peer, Goodbye())
         for peer in self.peers:
-            self._transport.mailbox.take_goodbye(peer, self._timeout, partial(self._tell_waiting, peer))
+            self._transport.mailbox.take_goodbye(peer, self._timeout)
         self._end()
 
     def abort(self, error: BaseException) -> None:
@@ -191,10 +186,6 @@ class Session:
                     self._transport.send(peer, frame)
         with suppress(LedgerError, OSError):
             self._end()
-
-    def _tell_waiting(self, whom: str) -> None:
-        """Tell the others whom this party waits for, so that they do not blame this party."""
-        self._tell(Waiting(whom))
 
     def _tell(self, news: object) -> None:
         """Tell all peers that can be told without waiting."""

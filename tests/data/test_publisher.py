@@ -55,7 +55,7 @@ def zipped(files: dict[str, bytes]) -> bytes:
 
 
 def bank_archive(original: bytes) -> bytes:
-    outer, inner = publisher.ORIGINALS["bank"]["train"].inside
+    outer, inner = datasets.PUBLISHED["bank"]["train"].inside
     return zipped({outer: zipped({inner: original}), "bank.zip": b"something else"})
 
 
@@ -67,16 +67,14 @@ def ignore(name: str, size: int) -> None:
     pass
 
 
-def test_every_set_has_an_address_and_originals() -> None:
-    assert set(publisher.URLS) == set(publisher.ORIGINALS) == set(datasets.PUBLISHED)
+def test_every_set_has_an_address_and_a_conversion() -> None:
+    assert set(publisher.URLS) == set(publisher.CONVERT) == set(datasets.PUBLISHED)
     assert all(url.startswith("https://archive.ics.uci.edu/") for url in publisher.URLS.values())
-    for name, parts in datasets.PUBLISHED.items():
-        assert set(publisher.ORIGINALS[name]) == set(parts)
 
 
 def test_bank_is_fetched_and_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original = bank_original()
-    assert hashlib.sha256(original).hexdigest() == publisher.ORIGINALS["bank"]["train"].sha256
+    assert hashlib.sha256(original).hexdigest() == datasets.PUBLISHED["bank"]["train"].original_sha256
     archive = bank_archive(original)
     received: dict[str, int] = {}
 
@@ -93,8 +91,8 @@ def test_bank_is_fetched_and_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_census_is_fetched_and_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     originals = {"adult.data": adult_original("train"), "adult.test": adult_original("test")}
     for part in ("train", "test"):
-        (name,) = publisher.ORIGINALS["census"][part].inside
-        assert hashlib.sha256(originals[name]).hexdigest() == publisher.ORIGINALS["census"][part].sha256
+        (name,) = datasets.PUBLISHED["census"][part].inside
+        assert hashlib.sha256(originals[name]).hexdigest() == datasets.PUBLISHED["census"][part].original_sha256
     publisher.fetch(["census"], tmp_path, ignore, serving(zipped(originals)))
     monkeypatch.setenv(datasets.FOLDER_VARIABLE, str(tmp_path))
     assert datasets.load("census", "test").frame.height == 16_281
@@ -117,7 +115,7 @@ SMALL_XLS = (
 def test_credit_sheet_becomes_text() -> None:
     pytest.importorskip("fastexcel", reason="reading .xls takes the extra `datasets`")
     sheet = zlib.decompress(base64.b64decode(SMALL_XLS))
-    text = publisher.ORIGINALS["credit"]["train"].convert(sheet)
+    text = publisher.CONVERT["credit"](sheet)
     assert text == b"ID,LIMIT_BAL,default payment next month\n1,20000,1\n2,-120000,0\n"
 
 
@@ -127,7 +125,7 @@ def test_credit_without_the_extra_says_what_to_install(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(pl, "read_excel", absent)
     with pytest.raises(InputError, match=r"pip install unpooled\[datasets\]"):
-        publisher.ORIGINALS["credit"]["train"].convert(b"")
+        publisher.CONVERT["credit"](b"")
 
 
 def locked_zip() -> bytes:

@@ -31,9 +31,9 @@ class Answer:
 
 def identity(folder: Path, party: str) -> trust.Identity:
     """What a folder holds, in order or not: `load_identity` would refuse most of what is tried here."""
-    key, certificate, authority = ((folder / n).read_bytes() for n in ("key.pem", "certificate.pem", "authority.pem"))
+    certificate, authority = ((folder / name).read_bytes() for name in ("certificate.pem", "authority.pem"))
     revoked = trust.read_revoked(folder / "revoked.pem", trust.read_authority(folder))
-    return trust.Identity(party, folder, key, certificate, authority, revoked)
+    return trust.Identity(party, folder, certificate, authority, revoked)
 
 
 def open_session(folder: Path, party: str, peer: str, addresses: Addresses, timeout: float) -> Session:

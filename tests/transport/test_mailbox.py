@@ -356,12 +356,13 @@ def test_peers_that_wait_for_this_party_or_for_each_other_do_not_lead_in_a_circl
 
 def test_half_way_through_a_wait_is_told_once(box: Mailbox) -> None:
     told: list[str] = []
+    box.tell_waiting = told.append
     with pytest.raises(PeerSilent):
-        box.take("telco", "Number", 0.1, lambda: told.append("half"))
-    assert told == ["half"]
+        box.take("telco", "Number", 0.1)
+    assert told == ["telco"]
     box.deliver("telco", number(1))
-    box.take("telco", "Number", 0.1, lambda: told.append("half"))
-    assert told == ["half"]
+    box.take("telco", "Number", 0.1)
+    assert told == ["telco"]
 
 
 # what a curious or careless peer may say
@@ -411,12 +412,13 @@ def waited(box: Mailbox, monkeypatch: pytest.MonkeyPatch, *news: tuple[str, obje
     clock = Clock()
     monkeypatch.setattr("unpooled.transport.mailbox.time", clock)
 
-    def hear() -> None:
+    def hear(_: str) -> None:
         for peer, said in news:
             box.deliver(peer, encode(said).joined())
 
+    box.tell_waiting = hear
     with pytest.raises(PeerSilent):
-        box.take("telco", "Number", SOON, hear)
+        box.take("telco", "Number", SOON)
     return clock.now / SOON
 
 
@@ -477,7 +479,8 @@ def test_half_way_is_told_in_time_however_long_the_peer_is_at_work(
             box.lose(peer, "enough")
 
     monkeypatch.setattr(box, "_next", next_of_a_busy_peer)
+    box.tell_waiting = lambda _: told.append(clock.now / SOON)
     with pytest.raises(PeerLost, match="enough"):
-        box.take("telco", "Number", SOON, lambda: told.append(clock.now / SOON))
+        box.take("telco", "Number", SOON)
     assert len(told) == 1
     assert 0.5 <= told[0] <= 1

@@ -11,7 +11,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from unpooled.errors import CertificateError
@@ -132,7 +132,8 @@ def test_a_key_that_others_can_reach_is_refused_with_the_cure(trial: Path, right
 def test_a_key_of_another_kind_is_refused(trial: Path) -> None:
     path, locked = trial / "bank" / "key.pem", BestAvailableEncryption(b"secret")
     under_a_password = trust.read_key(path).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, locked)
-    for content in (under_a_password, trust.key_pem(ec.generate_private_key(ec.SECP384R1()))):
+    other_curve = ec.generate_private_key(ec.SECP384R1())
+    for content in (under_a_password, other_curve.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())):
         path.write_bytes(content)
         with pytest.raises(CertificateError, match=r"key\.pem.*P-256"):
             trust.load_identity(trial / "bank", "bank")

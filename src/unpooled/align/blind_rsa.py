@@ -18,7 +18,7 @@ from functools import partial
 
 from unpooled.align import rsa
 from unpooled.align.ecdh import Matches
-from unpooled.align.lists import common_positions, cut, joined, receiving, secret_order, sending
+from unpooled.align.lists import Chunk, common_positions, cut, joined, receiving, secret_order, sending
 from unpooled.align.opening import Exchange
 from unpooled.align.rsa import TAG_BYTES
 from unpooled.arrays import Bytes, Ints
@@ -40,30 +40,29 @@ class SigningKey:
 
 
 @message(discloses="nothing: ids hashed and blinded, each by its own random factor")
-class BlindedIds:
-    exchange: bytes
-    start: int
-    values: Bytes
+class BlindedIds(Chunk):
+    pass
 
 
 @message(discloses="which of the asker's ids the signer has too, together with the signer's tags", to="the asker")
-class Signatures:
-    exchange: bytes
-    start: int
-    values: Bytes
+class Signatures(Chunk):
+    pass
 
 
 @message(discloses="nothing by themselves: hashes of signatures that only the signer can make")
-class SignedTags:
-    exchange: bytes
-    start: int
-    values: Bytes
+class SignedTags(Chunk):
+    pass
 
 
 def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange, bits: int) -> Matches:
     """The asker's part."""
     order, total = secret_order(len(keys)), len(keys)
-    modulus = _receive_key(session, peer, exchange, bits)  # 2
+    with session.scope("key"):
+        key = session.recv(peer, SigningKey)  # 2
+    if key.exchange != exchange.name:
+        raise ProtocolError(f"invalid SigningKey from {peer}: it belongs to another exchange")
+    rsa.check_key(key.modulus, key.proof, exchange.name, bits, peer)
+    modulus = key.modulus
     chunks = list(cut([keys[row] for row in order], CHUNK))
     blinding = in_order(partial(rsa.blinded, modulus, exchange.name), chunks)
     factors: deque[Bytes] = deque()
@@ -103,15 +102,6 @@ def answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchang
         for _ in sending(session, peer, Signatures, exchange.name, signing, total):
             pass
     return order
-
-
-def _receive_key(session: Session, peer: str, exchange: Exchange, bits: int) -> int:
-    with session.scope("key"):
-        key = session.recv(peer, SigningKey)
-    if key.exchange != exchange.name:
-        raise ProtocolError(f"invalid SigningKey from {peer}: it belongs to another exchange")
-    rsa.check_key(key.modulus, key.proof, exchange.name, bits, peer)
-    return key.modulus
 
 
 def _values(blinding: Iterator[tuple[Bytes, Bytes]], factors: deque[Bytes]) -> Iterator[Bytes]:

@@ -18,7 +18,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from unpooled.align.lists import by_turns, common_positions, counted, cut, joined, receiving, secret_order, sending
+from unpooled.align.lists import (
+    Chunk,
+    by_turns,
+    common_positions,
+    counted,
+    cut,
+    joined,
+    receiving,
+    secret_order,
+    sending,
+)
 from unpooled.align.opening import Exchange
 from unpooled.align.ristretto import POINT_BYTES, checked, hashed_and_raised, new_secret, raised
 from unpooled.arrays import Bytes, Ints
@@ -30,17 +40,13 @@ CHUNK = 4096
 
 
 @message(discloses="nothing: ids as points of a group, raised by a secret")
-class HiddenIds:
-    exchange: bytes
-    start: int
-    values: Bytes
+class HiddenIds(Chunk):
+    pass
 
 
 @message(discloses="which of the asker's ids this party has too, but no other id", to="the asker")
-class RaisedIds:
-    exchange: bytes
-    start: int
-    values: Bytes
+class RaisedIds(Chunk):
+    pass
 
 
 @dataclass(frozen=True)

@@ -21,17 +21,13 @@ def keys_of(table: Table, *, ignore_case: bool = False) -> list[bytes]:
     """One key per row, equal exactly if the ids are equal. Two rows with the same key are an error that names them."""
     columns = [table.frame[name].to_list() for name in table.id]
     if ignore_case:
-        columns = [[_without_case(cell) for cell in column] for column in columns]
+        columns = [[unicodedata.normalize("NFC", cell.casefold()) for cell in column] for column in columns]
     encoded = [[_prefixed(cell.encode()) for cell in column] for column in columns]
     keys = encoded[0] if len(encoded) == 1 else [b"".join(parts) for parts in zip(*encoded, strict=True)]
     if len(set(keys)) < len(keys):
         reason = "rows have the same id if case is ignored (rows are counted after cleaning)"
         raise fault(table.party, table.origin, reason, ", ".join(table.id), _repeated(keys))
     return keys
-
-
-def _without_case(cell: str) -> str:
-    return unicodedata.normalize("NFC", cell.casefold())
 
 
 def _prefixed(part: bytes) -> bytes:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from itertools import zip_longest
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,15 +19,13 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Chunk(Protocol):
-    """A message that carries a piece of a list: a row of bytes for each value."""
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """What messages with a piece of a list have in common: the exchange's name, its first position, a row per value."""
 
-    @property
-    def exchange(self) -> bytes: ...
-    @property
-    def start(self) -> int: ...
-    @property
-    def values(self) -> Bytes: ...
+    exchange: bytes
+    start: int
+    values: Bytes
 
 
 def cut(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
@@ -37,7 +36,7 @@ def cut(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 def sending(
     session: Session,
     peer: str,
-    kind: Callable[[bytes, int, Bytes], object],
+    kind: type[Chunk],
     exchange: bytes,
     pieces: Iterable[Bytes],
     total: int,
@@ -52,13 +51,13 @@ def sending(
 
 
 def receiving(
-    session: Session, peer: str, kind: type[Any], exchange: bytes, total: int, width: int, size: int
+    session: Session, peer: str, kind: type[Chunk], exchange: bytes, total: int, width: int, size: int
 ) -> Iterator[Bytes]:
     """Receive a list of `total` values in pieces of `size`; any but the next piece of this exchange is refused."""
     start, wrong = 0, f"invalid {kind.__name__} from {peer}"
     while start < total:
         rows = min(size, total - start)
-        piece: Chunk = session.recv(peer, kind)
+        piece = session.recv(peer, kind)
         values = piece.values
         if piece.exchange != exchange:
             raise ProtocolError(f"{wrong}: it belongs to another exchange (scope '{session.where}')")

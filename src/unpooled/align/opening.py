@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from unpooled.align.ids import IdLooks, hint
+from unpooled.align.ids import IdLooks, hint, looks_of
+from unpooled.data.table import Table
 from unpooled.errors import ProtocolError, RefusedError
 from unpooled.session import Session
 from unpooled.wire import message
@@ -110,19 +111,18 @@ def tell_too_few(session: Session, owners: Collection[str]) -> None:
             session.send(party, TooFew())
 
 
-def end_with_hint(
-    session: Session, active: str, owners: Sequence[str], looks: IdLooks, least: int, *, ignore_case: bool
-) -> NoReturn:
+def end_with_hint(session: Session, owners: Sequence[str], table: Table, least: int, *, ignore_case: bool) -> NoReturn:
     """End an alignment in which too few ids are in common: the active party is told what the others' ids look like.
 
-    It fails with a hint in its error, and all others end with that error.
+    It comes first among the owners. It fails with a hint in its error, and all others end with that error.
     """
+    active, looks = owners[0], looks_of(table)
     with session.scope("why so few"):
         if session.party != active:
             session.send(active, looks)
             wait_for_the_end(session, active)
-        others = [party for party in owners if party != active]
-        hints = [hint(looks, session.recv(party, IdLooks), active, party, ignore_case=ignore_case) for party in others]
+        answers = {party: session.recv(party, IdLooks) for party in owners[1:]}
+    hints = [hint(looks, theirs, active, party, ignore_case=ignore_case) for party, theirs in answers.items()]
     raise RefusedError(
         f"fewer than {least} ids are in common between {' and '.join(owners)} (policy.minimum_overlap); "
         + "; ".join(hints)

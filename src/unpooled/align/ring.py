@@ -19,6 +19,7 @@ from itertools import zip_longest
 
 from unpooled.align.ecdh import CHUNK, HiddenIds
 from unpooled.align.lists import (
+    Chunk,
     by_turns,
     checked_positions,
     common_positions,
@@ -43,10 +44,8 @@ SALT_BYTES = 32
     discloses="how many ids any of the lists have in common, but no ids: points raised by every member's secret",
     to="the coordinator, which has no secret",
 )
-class Tags:
-    exchange: bytes
-    start: int
-    values: Bytes
+class Tags(Chunk):
+    pass
 
 
 @dataclass(frozen=True)

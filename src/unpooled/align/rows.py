@@ -10,14 +10,14 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Literal, NoReturn
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unpooled.align import blind_rsa, ecdh, ring
 from unpooled.align.ecdh import Matches
-from unpooled.align.ids import keys_of, looks_of
+from unpooled.align.ids import keys_of
 from unpooled.align.lists import secret_order
 from unpooled.align.opening import (
     Exchange,
@@ -90,7 +90,11 @@ def find_common(session: Session, places: Places, table: Table, method: Method, 
         if not places.passive:
             common = Common(secret_order(len(keys)), session.secret.randbytes(SALT_BYTES))
         elif method.psi == "ecdh" and places.coordinator:
-            common = _by_ring(session, places, table, keys, method, limits)
+            exchange = _ring_opening(session, places, len(keys), len(table.id), limits)
+            found = ring.member(session, places.owners, places.coordinator, keys, exchange)
+            if found is None:
+                end_with_hint(session, places.owners, table, exchange.overlap, ignore_case=method.ignore_case)
+            common = found
         else:
             common = _by_pairs(session, places, table, keys, method, limits)
         aligned = Aligned(common.rows, _digest_of((keys[row] for row in common.rows), common.salt))
@@ -126,9 +130,7 @@ def label(
         found = _ask(session, places.seeker, keys, exchange, method).mine
         if len(found) < exchange.overlap:
             tell_too_few(session, parties)
-            end_with_hint(
-                session, places.active, parties, looks_of(chosen), exchange.overlap, ignore_case=method.ignore_case
-            )
+            end_with_hint(session, parties, chosen, exchange.overlap, ignore_case=method.ignore_case)
         session.send(places.seeker, Enough())
     labels = np.full(len(keys), UNLABELLED, np.int8)
     labels[found] = POSITIVE
@@ -143,32 +145,17 @@ def help_label(session: Session, places: Places, table: Table, method: Method, l
         counts = {party: session.recv(party, CommonCount).count for party in places.passive}
     with session.scope("label"):
         exchange = open_exchange(session, "label", parties, len(keys), len(table.id), limits)
-        _check_asked(session.party, places.active, exchange.ids[places.active], counts)
+        for party, count in counts.items():
+            if exchange.ids[places.active] != count:
+                me = session.party
+                raise RefusedError(
+                    f"{places.active} asks {me} about a different number of ids than {party} says are in common; "
+                    f"{me} refuses"
+                )
         _answer(session, places.active, keys, exchange, method)
         if isinstance(session.recv(places.active, Enough, TooFew), TooFew):
-            end_with_hint(
-                session, places.active, parties, looks_of(table), exchange.overlap, ignore_case=method.ignore_case
-            )
+            end_with_hint(session, parties, table, exchange.overlap, ignore_case=method.ignore_case)
     return exchange.ids[places.active]
-
-
-def _check_asked(me: str, active: str, asked: int, counts: Mapping[str, int]) -> None:
-    """The active party must ask about as many ids as the passive parties say are common."""
-    for party, count in counts.items():
-        if asked != count:
-            raise RefusedError(
-                f"{active} asks {me} about a different number of ids than {party} says are in common; {me} refuses"
-            )
-
-
-def _by_ring(
-    session: Session, places: Places, table: Table, keys: Sequence[bytes], method: Method, limits: Limits
-) -> Common:
-    exchange = _ring_opening(session, places, len(keys), len(table.id), limits)
-    common = ring.member(session, places.owners, places.coordinator or "", keys, exchange)
-    if common is None:
-        _end(session, places, table, exchange.overlap, method)
-    return common
 
 
 def _ring_opening(session: Session, places: Places, ids: int, columns: int, limits: Limits) -> Exchange:
@@ -187,7 +174,7 @@ def _by_pairs(
         order = _answer(session, places.active, keys, exchange, method)
         told = told_common(session, places.active, exchange, order)
         if told is None:
-            _end(session, places, table, exchange.overlap, method)
+            end_with_hint(session, places.owners, table, exchange.overlap, ignore_case=method.ignore_case)
         return told
     exchanges: dict[str, Exchange] = {}
     matches: dict[str, Matches] = {}
@@ -199,7 +186,7 @@ def _by_pairs(
     rows, positions = _in_all(matches)
     if len(rows) < least:
         tell_too_few(session, places.passive)
-        _end(session, places, table, least, method)
+        end_with_hint(session, places.owners, table, least, ignore_case=method.ignore_case)
     common = Common(rows, session.secret.randbytes(SALT_BYTES))
     for peer in places.passive:
         session.send(peer, CommonRows(exchanges[peer].name, common.salt, positions[peer]))
@@ -228,10 +215,6 @@ def _answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchan
     if method.psi == "ecdh":
         return ecdh.answer(session, peer, keys, exchange)
     return blind_rsa.answer(session, peer, keys, exchange, method.key_bits)
-
-
-def _end(session: Session, places: Places, table: Table, least: int, method: Method) -> NoReturn:
-    end_with_hint(session, places.active, places.owners, looks_of(table), least, ignore_case=method.ignore_case)
 
 
 def _digest_of(keys: Iterable[bytes], salt: bytes) -> str:

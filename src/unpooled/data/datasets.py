@@ -29,7 +29,11 @@ Split = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Published:
-    """One file as published: the sha256 is of the text inside the gzip, the columns include the target."""
+    """One file as published: the sha256 is of the text inside the gzip, the columns include the target.
+
+    `original_sha256` is that of the publisher's own file, and `inside` leads to it in the publisher's zip, through
+    further zips where there are any.
+    """
 
     file: str
     sha256: str
@@ -38,6 +42,8 @@ class Published:
     target: str
     positive: str
     positives: int
+    inside: tuple[str, ...]
+    original_sha256: str
 
 
 PUBLISHED: dict[str, dict[str, Published]] = {
@@ -50,6 +56,8 @@ PUBLISHED: dict[str, dict[str, Published]] = {
             target="y",
             positive="yes",
             positives=4_640,
+            inside=("bank-additional.zip", "bank-additional/bank-additional-full.csv"),
+            original_sha256="74adfc578bf77a7ff4bb1ba4a9f8709d9e3c6907342959c2c8416847e0afb4d8",
         )
     },
     "credit": {
@@ -61,6 +69,8 @@ PUBLISHED: dict[str, dict[str, Published]] = {
             target="default payment next month",
             positive="1",
             positives=6_636,
+            inside=("default of credit card clients.xls",),
+            original_sha256="30c6be3abd8dcfd3e6096c828bad8c2f011238620f5369220bd60cfc82700933",
         )
     },
     "census": {
@@ -72,6 +82,8 @@ PUBLISHED: dict[str, dict[str, Published]] = {
             target="income",
             positive=">50K",
             positives=7_841,
+            inside=("adult.data",),
+            original_sha256="5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
         ),
         "test": Published(
             file="adult-test.csv.gz",
@@ -81,6 +93,8 @@ PUBLISHED: dict[str, dict[str, Published]] = {
             target="income",
             positive=">50K.",  # the full stop is the publisher's
             positives=3_846,
+            inside=("adult.test",),
+            original_sha256="a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
         ),
     },
 }

@@ -44,6 +44,7 @@ from unpooled import atomic
 from unpooled.data.columns import Kind, Levels, fault, kind_name, rows_named
 from unpooled.data.table import Table
 from unpooled.errors import InputError
+from unpooled.settings import faults
 
 OTHER = "(other)"
 LARGEST = 1e100  # beyond that, sums of squares may become infinite
@@ -381,6 +382,4 @@ def load_preparation(path: Path) -> Preparation:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        raise InputError(f"{path}: {f'{key}: ' if key else ''}{first['msg']}") from None
+        raise InputError(f"{path}: {faults(error)[0]}") from None

@@ -15,7 +15,6 @@ import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -23,7 +22,7 @@ from typing import IO
 import polars as pl
 
 from unpooled.atomic import write_bytes
-from unpooled.data.datasets import PUBLISHED, check, published
+from unpooled.data.datasets import PUBLISHED, Published, check, published
 from unpooled.errors import InputError
 
 SIZE_LIMIT = 32 * 2**20  # the largest original has 6 MB
@@ -75,48 +74,12 @@ def _lines(lines: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-@dataclass(frozen=True)
-class Original:
-    """A file inside the publisher's zip; `inside` leads to it, through further zips where there are any."""
-
-    inside: tuple[str, ...]
-    sha256: str
-    convert: Callable[[bytes], bytes]
-
-
 URLS = {
     "bank": "https://archive.ics.uci.edu/static/public/222/bank+marketing.zip",
     "credit": "https://archive.ics.uci.edu/static/public/350/default+of+credit+card+clients.zip",
     "census": "https://archive.ics.uci.edu/static/public/2/adult.zip",
 }
-ORIGINALS: dict[str, dict[str, Original]] = {
-    "bank": {
-        "train": Original(
-            inside=("bank-additional.zip", "bank-additional/bank-additional-full.csv"),
-            sha256="74adfc578bf77a7ff4bb1ba4a9f8709d9e3c6907342959c2c8416847e0afb4d8",
-            convert=_bank_text,
-        )
-    },
-    "credit": {
-        "train": Original(
-            inside=("default of credit card clients.xls",),
-            sha256="30c6be3abd8dcfd3e6096c828bad8c2f011238620f5369220bd60cfc82700933",
-            convert=_credit_text,
-        )
-    },
-    "census": {
-        "train": Original(
-            inside=("adult.data",),
-            sha256="5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
-            convert=_adult_text,
-        ),
-        "test": Original(
-            inside=("adult.test",),
-            sha256="a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
-            convert=_adult_text,
-        ),
-    },
-}
+CONVERT = {"bank": _bank_text, "credit": _credit_text, "census": _adult_text}
 
 
 def fetch(names: Iterable[str], folder: Path, advance: Advance, open_url: OpenUrl = open_https) -> list[Path]:
@@ -127,9 +90,8 @@ def fetch(names: Iterable[str], folder: Path, advance: Advance, open_url: OpenUr
     written = []
     for name in names:
         archive = download(URLS[name], partial(advance, name), open_url)
-        for part, original in ORIGINALS[name].items():
-            expected = PUBLISHED[name][part]
-            text = convert(archive, original, URLS[name])
+        for expected in PUBLISHED[name].values():
+            text = CONVERT[name](original(archive, expected, URLS[name]))
             check(text, expected, f"{URLS[name]}, converted")
             written.append(_keep(text, folder / expected.file))
     return written
@@ -150,16 +112,17 @@ def download(url: str, advance: Callable[[int], None], open_url: OpenUrl) -> byt
     return bytes(received)
 
 
-def convert(archive: bytes, original: Original, source: str) -> bytes:
-    """Extract the original from the publisher's zip, check it, and return its text in our format."""
+def original(archive: bytes, expected: Published, source: str) -> bytes:
+    """Extract the original from the publisher's zip, and check it."""
     content = archive
-    for name in original.inside:
+    for name in expected.inside:
         source = f"{source} > {name}"
         content = _unzip(content, name, source)
     found = hashlib.sha256(content).hexdigest()
-    if found != original.sha256:
-        raise InputError(f"{source}: this is not the published file: sha256 {found} instead of {original.sha256}")
-    return original.convert(content)
+    if found != expected.original_sha256:
+        reason = f"sha256 {found} instead of {expected.original_sha256}"
+        raise InputError(f"{source}: this is not the published file: {reason}")
+    return content
 
 
 def _unzip(archive: bytes, name: str, source: str) -> bytes:

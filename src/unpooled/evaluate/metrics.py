@@ -280,7 +280,7 @@ def _share(what: str, part: float, whole: float, why_not: str) -> float:
 
 
 def _thinned(x: Floats, y: Floats, points: int) -> tuple[Floats, Floats]:
-    """At most so many points of a curve, about evenly spaced along it, including its ends."""
+    """At most `points` points of a curve, about evenly spaced along it, including its ends."""
     if points < 2:
         raise InputError("curve: at least 2 points are needed")
     if len(x) <= points:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import combinations
 from typing import Any, Literal, Protocol
 
@@ -18,7 +18,7 @@ from unpooled.secure.paillier.state import PaillierState
 from unpooled.secure.randomness import SEED_BYTES, new_seed
 from unpooled.secure.service_limits import Serving
 from unpooled.secure.shares.state import SharesState
-from unpooled.session import Session
+from unpooled.session import ITEM_BYTES, Session
 from unpooled.wire import message
 
 Name = Literal["plain", "shares", "paillier"]
@@ -134,14 +134,8 @@ class Protection(Protocol):
     def announce(self, engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
         """Prepare what the next batches need."""
 
-    def forget(self, engine: Engine, names: Iterable[str]) -> None:
-        """Drop what is kept of matrices with these names."""
-
     def serve(self, engine: Engine, serving: Serving) -> int:
         """The coordinator's part; the number of bytes that it sent on request."""
-
-    def finish(self, engine: Engine) -> None:
-        """Tell the coordinator, at the driver, that no more products come."""
 
 
 @message(discloses="nothing: no more products come")
@@ -162,6 +156,19 @@ class HowFar:
 @message(discloses="nothing: a seed for random numbers that two parties add and take off again")
 class MaskSeed:
     seed: bytes
+
+
+def recv_tagged(session: Session, peer: str, kind: type[Any], tags: Sequence[bytes], most: int) -> Any:
+    """The next message of this type, which must have exactly these tags, and a value for each.
+
+    `most` limits the bytes of all values together.
+    """
+    parts = [part.name for part in fields(kind)]
+    arrived = session.recv(peer, kind, at_most=most + len(parts) * ITEM_BYTES * len(tags))
+    if arrived.tags != tuple(tags) or any(len(getattr(arrived, part)) != len(tags) for part in parts):
+        wrong = f"invalid {kind.__name__} from {peer}"
+        raise ProtocolError(f"{wrong}: it is not for the products that {session.party} works on")
+    return arrived
 
 
 def follow(session: Session, driver: str, news: HowFar) -> None:

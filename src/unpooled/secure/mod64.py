@@ -56,7 +56,7 @@ def column_groups(columns: int, rows: int, at_once: int = SORTED_AT_ONCE) -> lis
 def sort_rows(bins: NDArray[Any], sizes: Sequence[int], nodes: Ints32, count: int) -> tuple[Places, Ints]:
     """For each column the rows that are in a node, sorted by node and bin, and how many each run has.
 
-    Run lengths stand column by column, in each by node, then bin.
+    Run lengths are ordered by column, then node, then bin.
     """
     inside = np.flatnonzero(nodes >= 0)
     if all_inside := len(inside) == len(nodes):
@@ -96,7 +96,7 @@ def moved(values: NDArray[T], orders: Places) -> NDArray[T]:
 
 
 def first_places(columns: int, rows: int) -> Ints:
-    """Where each column begins, when all stand one behind the other; columns × 1."""
+    """Where each column begins if all are concatenated; columns × 1."""
     return (np.arange(columns) * rows)[:, np.newaxis]
 
 
@@ -106,7 +106,7 @@ def by_node(sums: Ring, sizes: tuple[int, ...], count: int) -> Ring:
 
 
 def run_places(sizes: tuple[int, ...], count: int) -> Ints:
-    """For each node and bin of all columns where its run stands in the order of `sort_rows`."""
+    """For each node and bin of all columns, the position of its run in the order of `sort_rows`."""
     firsts, widths = _columns_of_bins(sizes)
     places: Ints = np.arange(count)[:, np.newaxis] * widths
     places += np.arange(len(widths)) + (count - 1) * firsts
@@ -131,7 +131,7 @@ def bin_sums(bins: NDArray[Any], sizes: Sequence[int], words: Ring) -> Ring:
 
 
 def one_hot(bins: NDArray[Any], sizes: Sequence[int]) -> Ring:
-    """The matrix that the bins stand for, rows × bins of all columns."""
+    """Bins as a matrix of 0 and 1, rows × bins of all columns."""
     matrix = np.zeros((len(bins), sum(sizes)), np.uint64)
     offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64) if sizes else np.empty(0, np.int64)
     np.put_along_axis(matrix, bins.astype(np.int64) + offsets, np.uint64(1), axis=1)

@@ -80,7 +80,7 @@ def engine_outline(setup: Setup) -> tuple[list[Exchange], list[Exchange]]:
 
 
 def products_outline(setup: Setup, *, hidden_nodes: bool) -> list[Exchange]:
-    """What products of passive parties' bins with the active party's numbers say; it is the one who is shown them."""
+    """The messages of products of passive parties' bins with the active party's numbers, shown to the active party."""
     active, passive, coordinator = setup.active, setup.passive, setup.coordinator or ""
     shown = [Exchange(party, active, Contribution) for party in passive]
     if setup.rules.engine == "plain":
@@ -107,16 +107,16 @@ def products_outline(setup: Setup, *, hidden_nodes: bool) -> list[Exchange]:
 
 
 def dense_products_outline(setup: Setup, *, shown: bool) -> list[Exchange]:
-    """What products of each owner's columns with all others' numbers say, if `shown` to that owner, or kept in shares.
+    """The messages of products of each owner's columns with all others' numbers: `shown` to it, or kept in shares.
 
     The active party always has a column, that of the intercept. Where products are shown it is also shown the loss, in
-    which each owner's numbers are multiplied with those of all who stand after it.
+    which each owner's numbers are multiplied with those of all owners after it.
     """
     owners, active, coordinator = setup.owners, setup.active, setup.coordinator or ""
     pairs = list(permutations(owners, 2))
 
     def multiplied(left: str, right: str) -> str:
-        """When the left one's numbers are multiplied with the right one's; always, where that is empty."""
+        """When the left party's numbers are multiplied with the right one's; empty if always."""
         in_loss = shown and owners.index(left) < owners.index(right)
         return "" if left == active or in_loss else f"if {left} has columns"
 

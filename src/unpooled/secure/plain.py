@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,9 +11,8 @@ from unpooled.arrays import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
 from unpooled.secure.calls import Call, Dense, Inputs, RowByRow, given
-from unpooled.secure.engine import Engine, Rules
+from unpooled.secure.engine import Engine, Rules, recv_tagged
 from unpooled.secure.service_limits import Serving
-from unpooled.session import ITEM_BYTES
 from unpooled.wire import message
 
 _EXACT = 2**53
@@ -39,17 +38,18 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
         places = [place for place, left, right in terms if (left, right) == (peer, me)]
         if not places:
             continue
-        shapes = [(batch[place][0].rows, batch[place][0].left) for place in places]
-        most = [rows * (left.width if isinstance(left, Dense) else len(left.sizes)) for rows, left in shapes]
-        shown = session.recv(peer, PlainMatrix, at_most=sum(8 * cells + 2 * ITEM_BYTES for cells in most))
-        if shown.tags != tuple(tags[place] for place in places) or len(shown.values) != len(places):
-            raise ProtocolError(f"invalid PlainMatrix from {peer}: it is not for the products that {me} works on")
-        for place, x in zip(places, shown.values, strict=True):
-            call = batch[place][0]
-            if x.shape != (call.rows, call.left.width if isinstance(call.left, Dense) else len(call.left.sizes)):
+        shapes = [_shape_of_x(batch[place][0]) for place in places]
+        most = 8 * sum(map(math.prod, shapes))
+        shown = recv_tagged(session, peer, PlainMatrix, [tags[place] for place in places], most)
+        for place, shape, x in zip(places, shapes, shown.values, strict=True):
+            if x.shape != shape:
                 raise ProtocolError(f"invalid PlainMatrix from {peer}: wrong shape")
             held[place] += _product(batch[place][0], x, batch[place][1]).view(np.uint64)
     return held
+
+
+def _shape_of_x(call: Call) -> tuple[int, int]:
+    return call.rows, call.left.width if isinstance(call.left, Dense) else len(call.left.sizes)
 
 
 def _product(call: Call, x: Ints, inputs: Inputs) -> Ints:
@@ -117,14 +117,6 @@ def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
     """Nothing can be made ahead."""
 
 
-def forget(engine: Engine, names: Iterable[str]) -> None:
-    """Nothing is kept."""
-
-
 def serve(engine: Engine, serving: Serving) -> int:  # noqa: ARG001
     """The coordinator has nothing to do."""
     return 0
-
-
-def finish(engine: Engine) -> None:
-    """Nobody waits for an end."""

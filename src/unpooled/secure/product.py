@@ -1,6 +1,6 @@
 """The one secure operation: sums of products XᵀY of matrices that different parties hold, shown to one party.
 
-1. every party checks its inputs, and whether it answers so much
+1. every party checks its inputs, and that it does not answer more than its limits allow
 2. the engine leaves every participant an additive share of the sum: random numbers, which mean nothing until added up
 3. whoever adds a matrix of its own adds it to its share
 4. all but the receiver send their shares to it; where several send, they first add numbers that cancel out, so that the
@@ -17,11 +17,19 @@ from unpooled.arrays import Bytes, Ints, Ring
 from unpooled.errors import PlanError, ProtocolError
 from unpooled.secure import plain
 from unpooled.secure.calls import Call, Inputs, check_call, check_inputs
-from unpooled.secure.engine import Engine, Protection, Rules, count_questions, next_tags, open_engine
+from unpooled.secure.engine import (
+    Engine,
+    Protection,
+    Rules,
+    Stop,
+    count_questions,
+    next_tags,
+    open_engine,
+    recv_tagged,
+)
 from unpooled.secure.paillier import engine as paillier
 from unpooled.secure.service_limits import Serving
 from unpooled.secure.shares import engine as shares
-from unpooled.session import ITEM_BYTES
 from unpooled.wire import message
 
 __all__ = [
@@ -50,7 +58,7 @@ class Contribution:
 
 
 def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ints | None]:
-    """Several independent products in one go; None for those that this party is not shown.
+    """Several independent products at once; None for those that this party is not shown.
 
     The driver hands in all calls, also those between others, since it asks the coordinator for what they need. Every
     other party hands in those of them in which it takes part, in the same order, and none where there are none.
@@ -93,26 +101,30 @@ def answer_bits(rules: Rules, call: Call) -> int:
 
 
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
-    """Say which batches of calls come next, so that what they need is made ahead.
+    """Announce the next batches of calls, so that what they need is made ahead.
 
-    Every party may say it, or none but the driver; each says it of the batches that it will hand to `product`.
+    Either every party announces the batches that it will hand to `product`, or only the driver does.
     """
     _ENGINES[engine.rules.engine].announce(engine, batches)
 
 
 def forget(engine: Engine, names: Iterable[str]) -> None:
-    """Drop what is kept of matrices with these names; all parties say it at the same point, and use them no more."""
-    _ENGINES[engine.rules.engine].forget(engine, names)
+    """Drop what is kept of matrices with these names; all parties do so at the same point and do not use them again."""
+    engine.shares.forget(set(names))
+    engine.paillier.forget(set(names))
 
 
 def serve(engine: Engine, serving: Serving | None = None) -> int:
-    """The coordinator's part: do what the driver asks for until it has finished; how many bytes it has sent of that."""
+    """The coordinator's part: do what the driver asks for until it has finished; the number of bytes sent for that."""
     return _ENGINES[engine.rules.engine].serve(engine, serving or Serving())
 
 
 def finish(engine: Engine) -> None:
-    """Tell the coordinator that no more products come; only the driver says anything."""
-    _ENGINES[engine.rules.engine].finish(engine)
+    """Tell the coordinator that no more products come; only the driver sends a message."""
+    if engine.rules.engine == "paillier":
+        paillier.public_key(engine)  # a key that nobody has needed is received all the same
+    if engine.rules.engine != "plain" and engine.party == engine.driver:
+        engine.session.send(engine.coordinator or "", Stop())
 
 
 def _show(
@@ -131,10 +143,8 @@ def _show(
     for sender in engine.parties:  # 5
         theirs = [i for i in shown if sender != me and sender in calls[i].participants]
         if theirs:
-            most = sum(module.to_bytes(engine, held[i]).nbytes + 2 * ITEM_BYTES for i in theirs)  # as much as its own
-            contribution = session.recv(sender, Contribution, at_most=most)
-            if contribution.tags != tuple(tags[i] for i in theirs) or len(contribution.values) != len(theirs):
-                raise ProtocolError(f"invalid Contribution from {sender}: not for the products that {me} receives")
+            most = sum(module.to_bytes(engine, held[i]).nbytes for i in theirs)  # as much as its own
+            contribution = recv_tagged(session, sender, Contribution, [tags[i] for i in theirs], most)
             for i, values in zip(theirs, contribution.values, strict=True):
                 arrived[i].append(module.from_bytes(engine, calls[i], values, sender))
     for i in shown:

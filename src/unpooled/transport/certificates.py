@@ -14,7 +14,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from unpooled.atomic import make_folder, write_bytes
@@ -28,7 +28,6 @@ from unpooled.transport.trust import (
     check_party_name,
     common_name,
     is_signed_by,
-    key_pem,
     read_authority,
     read_certificate,
     read_key,
@@ -181,7 +180,7 @@ def _make_key(path: Path) -> ec.EllipticCurvePrivateKey:
         raise CertificateError(f"{path} exists and is not overwritten; choose another folder, or remove it by hand")
     make_folder(path.parent)
     key = ec.generate_private_key(ec.SECP256R1())  # every OpenSSL accepts it, and revocation lists signed with it
-    write_bytes(path, key_pem(key))
+    write_bytes(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     return key
 
 
@@ -194,16 +193,16 @@ def _read_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePri
 
 def _read_request(path: Path) -> tuple[str, ec.EllipticCurvePublicKey]:
     """Read the name and the key from a request; whatever else it asks for is ignored."""
-    request = read_pem(path, _parse_request, "a request for a certificate, signed with the key that it is for")
+
+    def parse(content: bytes) -> x509.CertificateSigningRequest:
+        request = x509.load_pem_x509_csr(content)
+        if not request.is_signature_valid:
+            raise ValueError
+        return request
+
+    request = read_pem(path, parse, "a request for a certificate, signed with the key that it is for")
     public_key = require_p256(request.public_key(), f"the key in {path}")
     return check_party_name(common_name(request.subject)), public_key
-
-
-def _parse_request(content: bytes) -> x509.CertificateSigningRequest:
-    request = x509.load_pem_x509_csr(content)
-    if not request.is_signature_valid:
-        raise ValueError
-    return request
 
 
 def _subject(name: str) -> x509.Name:

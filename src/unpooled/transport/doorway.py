@@ -165,7 +165,10 @@ class Doorway:
                 connection, _ = self._listener.accept()
             except OSError as error:
                 if error.errno in _NO_ROOM:
-                    self._make_room()
+                    if self._callers:
+                        self._make_way()
+                    else:  # no descriptor is left, and no caller to drop for one
+                        self._pause(_GLANCE_SECONDS)
                 return
             if complete and not self._heard.take():
                 connection.close()
@@ -177,13 +180,6 @@ class Doorway:
             caller = _Caller(connection, time.monotonic() + CALLER_SECONDS)
             self._callers.add(caller)
             self._selector.register(connection, selectors.EVENT_READ, caller)
-
-    def _make_room(self) -> None:
-        """The system has no descriptor left: drop a caller, or pause a little."""
-        if self._callers:
-            self._make_way()
-        else:
-            self._pause(_GLANCE_SECONDS)
 
     def _make_way(self) -> None:
         self._send_off(min(self._callers, key=lambda caller: caller.rank), "it made way for other callers")

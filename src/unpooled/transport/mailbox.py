@@ -71,7 +71,10 @@ Judge = Callable[[Header, int], None]
 
 
 class Mailbox:
-    """One party's mailbox; `tell_waiting` tells the others whom this party has long been waiting for."""
+    """One party's mailbox.
+
+    `tell_waiting` tells the others whom this party has long been waiting for, so that they do not blame this party.
+    """
 
     def __init__(
         self,
@@ -117,7 +120,7 @@ class Mailbox:
     def check_size(self, peer: str, head: Buffer, size: int) -> Header:
         """Check a frame by its head: a long frame of a message type that is always short is refused."""
         with self._changed:
-            self._refuse_if_closed()
+            self._refuse_if(self._closed)
             try:
                 header = read_header(head)
             except WireError as error:
@@ -142,8 +145,7 @@ class Mailbox:
             self._enqueue(peer, Arrival(header, size, door))
             self._changed.wait_for(lambda: door.open or self._left)
             del self._doors[peer]
-            if not door.open:
-                self._refuse_if_left()
+            self._refuse_if(self._left and not door.open)
             return True
 
     def somebody_waits(self) -> bool:
@@ -158,7 +160,7 @@ class Mailbox:
     def deliver(self, peer: str, data: Buffer, timeout: float | None = None) -> None:
         """Add a frame from a peer, waiting while its queue is full; PeerLost if this mailbox has closed."""
         with self._changed:
-            self._refuse_if_closed()
+            self._refuse_if(self._closed)
             if self._heard[peer] >= _MOST_NEWS:
                 raise self._misbehaves(peer, f"sent more than {_MOST_NEWS} control messages")
             header = self._received(peer, data)
@@ -166,20 +168,13 @@ class Mailbox:
                 return
             if self._queued[peer] >= self._room:
                 self._wait_for_room(peer, header.kind, timeout)
-                self._refuse_if_left()
+                self._refuse_if(self._left)
             self._enqueue(peer, Arrival(header, len(data)))
 
-    def take(
-        self,
-        peer: str,
-        what: str,
-        timeout: float,
-        halfway: Callable[[], None] | None = None,
-        judge: Judge | None = None,
-    ) -> Header:
+    def take(self, peer: str, what: str, timeout: float, judge: Judge | None = None) -> Header:
         """The next frame of a peer; raises the error that says why there is none, above all a known failure.
 
-        The timeout restarts when the peer, or the party that it waits for, sends a keep-alive. `halfway` is called
+        The timeout restarts when the peer, or the party that it waits for, sends a keep-alive. The others are told
         once, when half of it has passed since the wait began. `judge` raises if the frame is not accepted.
         """
         start, told = time.monotonic(), False
@@ -192,7 +187,8 @@ class Mailbox:
                 if door is None:
                     return header
                 with self._changed:
-                    self._open(door)
+                    door.open = True
+                    self._changed.notify_all()
                 start, arrived = time.monotonic(), None
             if self._trouble is not None:
                 raise self._trouble(f"while {self.party} waited for {what} from {peer}")
@@ -204,21 +200,20 @@ class Mailbox:
             deadline, now = self._last_at_work(peer, start) + timeout, time.monotonic()
             if not told and now >= start + timeout / 2:
                 told = True
-                if halfway is not None:
-                    halfway()
+                self.tell_waiting(peer)
             elif now >= deadline:
                 raise self._silent(peer, f"{self.party} waited {timeout:g} s for {what} from {peer}: nothing arrived")
             else:
                 arrived = self._next(peer, what, deadline if told else start + timeout / 2)
 
-    def take_goodbye(self, peer: str, timeout: float, halfway: Callable[[], None] | None = None) -> None:
+    def take_goodbye(self, peer: str, timeout: float) -> None:
         """Wait for a peer's goodbye; any other message of it is unexpected."""
 
         def refuse(header: Header, size: int) -> None:  # noqa: ARG001
             raise ProtocolError(f"{peer} sent an unexpected {header.kind} (scope '{header.scope}')")
 
         try:
-            self.take(peer, "the goodbye", timeout, halfway, refuse)
+            self.take(peer, "the goodbye", timeout, refuse)
         except PeerLost:
             with self._changed:
                 if peer not in self._finished or self._trouble is not None:
@@ -246,7 +241,7 @@ class Mailbox:
             self._turn.release()
 
     def leave(self) -> None:
-        """This party reads nothing more: whoever waits to deliver a frame need not."""
+        """This party reads nothing more: nobody needs to wait to deliver a frame."""
         with self._changed:
             self._left = True
             self._changed.notify_all()
@@ -256,21 +251,13 @@ class Mailbox:
         self.leave()
         self._closed = True
 
-    def _refuse_if_closed(self) -> None:
-        if self._closed:
-            raise PeerLost(f"{self.party} has left the conversation", self.party)
-
-    def _refuse_if_left(self) -> None:
-        if self._left:
+    def _refuse_if(self, gone: bool) -> None:
+        if gone:
             raise PeerLost(f"{self.party} has left the conversation", self.party)
 
     def _enqueue(self, peer: str, arrival: Arrival) -> None:
         self._queued[peer] += arrival.takes
         self._queues[peer].put(arrival)
-
-    def _open(self, door: Door) -> None:
-        door.open = True
-        self._changed.notify_all()
 
     def _received(self, peer: str, data: Buffer) -> Header | None:
         """Record a frame and read its header; None for what never reaches the queue: garbage, and control messages."""
@@ -329,9 +316,13 @@ class Mailbox:
 
     def _next(self, peer: str, what: str, deadline: float) -> Arrival | None:
         """Wait for the next item in a peer's queue; None if it is not a frame, or the deadline passes."""
+
+        def over() -> bool:
+            return self._queued[peer] > 0 or self._trouble is not None or peer in self._finished
+
         if self._waiting_room:
             with self._changed:
-                self._waiting_room.enter(self.party, Wait(peer, what, lambda: self._has_news(peer)))
+                self._waiting_room.enter(self.party, Wait(peer, what, over))
         self._end_turn()
         try:
             return self._queues[peer].get(timeout=max(0.0, deadline - time.monotonic()))
@@ -342,9 +333,6 @@ class Mailbox:
                 with self._changed:
                     self._waiting_room.leave(self.party)
             self.take_turn()
-
-    def _has_news(self, peer: str) -> bool:
-        return self._queued[peer] > 0 or self._trouble is not None or peer in self._finished
 
     def _wait_for_room(self, peer: str, kind: str, timeout: float | None) -> None:
         def over() -> bool:

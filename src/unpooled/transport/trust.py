@@ -10,7 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -18,7 +18,7 @@ from typing import TypeVar
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from unpooled.errors import CertificateError
@@ -42,11 +42,10 @@ Extension = TypeVar("Extension", bound=x509.ExtensionType)
 
 @dataclass(frozen=True)
 class Identity:
-    """A party's own key and certificate, and what it checks others' against."""
+    """A party's own certificate, the folder with it and its key, and what it checks others' against."""
 
     party: str
     folder: Path
-    key_pem: bytes = field(repr=False)
     certificate_pem: bytes
     authority_pem: bytes
     revoked: x509.CertificateRevocationList | None
@@ -68,7 +67,6 @@ def _load_identity(folder: Path, party: str) -> Identity:
     identity = Identity(
         party=party,
         folder=folder,
-        key_pem=key_pem(key),
         certificate_pem=certificate.public_bytes(Encoding.PEM),
         authority_pem=authority.public_bytes(Encoding.PEM),
         revoked=read_revoked(revoked_file, authority) if revoked_file.exists() else None,
@@ -181,11 +179,6 @@ def read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     if os.name != "nt" and stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise CertificateError(f"{path} can be read by others; run: chmod 600 {path}")
     return key
-
-
-def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """Write a private key as PEM."""
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def read_certificate(path: Path) -> x509.Certificate:

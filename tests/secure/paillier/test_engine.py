@@ -17,10 +17,10 @@ from unpooled.secure.calls import LARGEST, Call, Dense, OneHot
 from unpooled.secure.engine import Engine, MaskSeed
 from unpooled.secure.paillier import key_holder, noise
 from unpooled.secure.paillier import sums as paillier_sums
-from unpooled.secure.paillier.engine import EncryptedRows, forget
+from unpooled.secure.paillier.engine import EncryptedRows
 from unpooled.secure.paillier.key_holder import Decrypt, Decrypted, MaskedSums, SharedKey
 from unpooled.secure.paillier.noise import NoiseStock
-from unpooled.secure.product import Contribution, finish, open_engine, product, serve
+from unpooled.secure.product import Contribution, finish, forget, open_engine, product, serve
 from unpooled.secure.shares.dealer import Stop
 
 PAIR = (("telco", "bank"),)
@@ -230,7 +230,7 @@ def test_what_was_announced_has_its_noise_made_ahead(
     assert equal(ahead, batches, expected)
     for party, engine in ahead.engines.items():
         if party != "coordinator":
-            assert [stock._ordered for stock in (engine.paillier.noise, engine.paillier.cover) if stock] == [0, 0]
+            assert [stock._ordered for stock in engine.paillier.noise.values()] == [0, 0]
 
 
 def test_many_products_take_one_message_each_way(rules_for: Make, multiply: Make, made: Make) -> None:

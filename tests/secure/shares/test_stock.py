@@ -15,7 +15,7 @@ from unpooled.secure.randomness import expand
 from unpooled.secure.shares.dealer import Deal, Dealt
 from unpooled.secure.shares.engine import Hidden
 from unpooled.secure.shares.packing import pack
-from unpooled.secure.shares.stock import Shape, Stock
+from unpooled.secure.shares.state import Shape, Stock
 from unpooled.secure.shares.supply import slots_of
 
 Make = Callable[..., Any]

@@ -332,13 +332,13 @@ def test_under_paillier_one_result_is_as_long_as_the_key(
     def added_up(engine: Any, task: Any) -> Any:
         if engine.party != "telco" or not task.call.fixed:
             return totals(engine, task)
-        public, encrypted = paillier._public(engine), engine.paillier.received[task.right, task.rows_key]
+        public, encrypted = paillier.public_key(engine), engine.paillier.received[task.right, task.rows_key]
         weights = keys.from_bytes(public, encrypted[rows:, 0])
         return [keys.add_many(public, [keys.shift(public, c, shift + row) for row, c in enumerate(weights)])]
 
     def noted(engine: Any, call: Any, total: Any) -> Any:
         if engine.party == "telco" and call.fixed:
-            read.append(int(keys.centre(paillier._public(engine), total)[0]))
+            read.append(int(keys.centre(paillier.public_key(engine), total)[0]))
             return np.zeros(call.shape, np.int64)
         return plain_read(engine, call, total)
 

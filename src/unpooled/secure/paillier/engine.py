@@ -8,7 +8,7 @@
    off, are the other
 
 Shares are lists of numbers mod n, and a mask is any of those, so a masked sum is as random as the mask. It goes under
-noise that covers all noise before it (`paillier_keys`). How many ciphertexts travel depends on shapes only. For one-hot
+noise that covers all noise before it (`keys`). How many ciphertexts travel depends on shapes only. For one-hot
 X with hidden nodes, the holder of Y folds the nodes into Y. Numbers in a dense X are lifted above zero, and the holder
 of Y takes off what that adds.
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from functools import partial
 
@@ -31,7 +31,7 @@ from unpooled.arrays import Bytes, Ints
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
 from unpooled.secure.calls import Call, Dense, Inputs, OneHot, given
-from unpooled.secure.engine import Engine, Rules, Stop
+from unpooled.secure.engine import Engine, Rules, recv_tagged
 from unpooled.secure.evidence import digest_of
 from unpooled.secure.paillier import key_holder, keys
 from unpooled.secure.paillier.key_holder import Decrypt, Decrypted, DecryptItem, MaskedSums, SharedKey
@@ -42,7 +42,6 @@ from unpooled.secure.paillier.state import RowsKey
 from unpooled.secure.paillier.sums import bin_sums, packed, weighted_sums
 from unpooled.secure.randomness import expand_bytes
 from unpooled.secure.service_limits import Serving
-from unpooled.session import ITEM_BYTES
 from unpooled.wire import message
 
 
@@ -71,9 +70,9 @@ class Task:
 
 def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[list[mpz]]:
     """Encrypt, add, mask, decrypt: at most one message each way between two parties, however many products."""
-    public, me = _public(engine), engine.party
+    public, me = public_key(engine), engine.party
     tasks = [
-        Task(place, call, inputs, tags[place], left, right, _layout(engine, call))
+        Task(place, call, inputs, tags[place], left, right, _layout(engine.rules, call))
         for place, (call, inputs) in enumerate(batch)
         for left, right in call.terms
     ]
@@ -83,10 +82,10 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
             engine,
             Decrypt(tuple(DecryptItem(task.tag, task.left, task.right, task.layout.plaintexts) for task in tasks)),
         )
-    _cover(engine).expect(sum(task.layout.plaintexts for task in lefts))  # while the rows are on their way
+    _noise(engine, cover=True).expect(sum(task.layout.plaintexts for task in lefts))  # while the rows are on their way
     _send_rows(engine, rights)  # 2
     _take_rows(engine, lefts)
-    held = [[mpz(0)] * _layout(engine, call).plaintexts for call, _ in batch]
+    held = [[mpz(0)] * _layout(engine.rules, call).plaintexts for call, _ in batch]
     hidden = []
     for task in lefts:  # 3
         masks = [mpz(secrets.randbelow(int(public.n))) for _ in range(task.layout.plaintexts)]
@@ -108,21 +107,16 @@ def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
     me, results = engine.party, 0
     words: dict[RowsKey, int] = {}
     for number, call in enumerate(call for batch in batches for call in batch):
-        layout = _layout(engine, call)
+        layout = _layout(engine.rules, call)
         results += layout.plaintexts * sum(left == me for left, _ in call.terms)
         key = _rows_key(call, layout, number.to_bytes(8, "little"))
         if any(right == me and (left, key) not in engine.paillier.sent for left, right in call.terms):
             words[key] = call.rows * layout.words
-    _cover(engine).order(results)
+    _noise(engine, cover=True).order(results)
     _noise(engine).order(sum(words.values()))
 
 
-def forget(engine: Engine, names: Iterable[str]) -> None:
-    """Drop what is kept of matrices Y with these names; all parties must, since they rely on what others keep."""
-    engine.paillier.forget(set(names))
-
-
-def _public(engine: Engine) -> PublicKey:
+def public_key(engine: Engine) -> PublicKey:
     """The key; it is the first thing that the coordinator sends."""
     state = engine.paillier
     if state.public is None:
@@ -133,25 +127,15 @@ def _public(engine: Engine) -> PublicKey:
     return state.public
 
 
-def _noise(engine: Engine) -> NoiseStock:
-    """Noise for rows."""
-    state = engine.paillier
-    state.noise = state.noise or NoiseStock(_public(engine), cover=False, progress=engine.session.progress)
-    return state.noise
+def _noise(engine: Engine, *, cover: bool = False) -> NoiseStock:
+    """Noise for rows, or for masked sums, which covers all noise before it."""
+    stocks = engine.paillier.noise
+    if cover not in stocks:
+        stocks[cover] = NoiseStock(public_key(engine), cover=cover, progress=engine.session.progress)
+    return stocks[cover]
 
 
-def _cover(engine: Engine) -> NoiseStock:
-    """Noise for masked sums, which covers all noise before it."""
-    state = engine.paillier
-    state.cover = state.cover or NoiseStock(_public(engine), cover=True, progress=engine.session.progress)
-    return state.cover
-
-
-def _layout(engine: Engine, call: Call) -> Layout:
-    return _layout_by(engine.rules, call)
-
-
-def _layout_by(rules: Rules, call: Call) -> Layout:
+def _layout(rules: Rules, call: Call) -> Layout:
     cells, columns = call.cells, call.columns
     if isinstance(call.left, OneHot) and call.left.hidden:
         cells, columns = call.left.bins, call.left.nodes * call.columns  # the nodes are folded into Y
@@ -196,7 +180,7 @@ def _bind(engine: Engine, task: Task) -> None:
 
 
 def _encrypted(engine: Engine, task: Task) -> tuple[Bytes, list[Span]]:
-    public, y, left = _public(engine), given(task.inputs.y), task.call.left
+    public, y, left = public_key(engine), given(task.inputs.y), task.call.left
     if isinstance(left, OneHot) and left.hidden:
         y = mod64.fold(y.view(np.uint64), given(task.inputs.nodes), left.nodes).view(np.int64)
     words = row_words(y, task.layout)
@@ -207,7 +191,7 @@ def _encrypted(engine: Engine, task: Task) -> tuple[Bytes, list[Span]]:
 
 def _take_rows(engine: Engine, lefts: Sequence[Task]) -> None:
     """Receive the rows that are new."""
-    public = _public(engine)
+    public = public_key(engine)
     for right in dict.fromkeys(task.right for task in lefts):
         new: dict[RowsKey, Task] = {}
         for task in lefts:
@@ -217,15 +201,10 @@ def _take_rows(engine: Engine, lefts: Sequence[Task]) -> None:
                 _keep_received(engine, task, None)
         if not new:
             continue
-        cells = sum(task.call.rows * task.layout.words for task in new.values())
-        most = cells * public.width + 2 * ITEM_BYTES * len(new)
-        sent = engine.session.recv(right, EncryptedRows, at_most=most)
-        if sent.tags != tuple(task.tag for task in new.values()) or len(sent.rows) != len(new):
-            raise ProtocolError(
-                f"invalid EncryptedRows from {right}: they are not for the products that {engine.party} works on"
-            )
+        most = public.width * sum(task.call.rows * task.layout.words for task in new.values())
+        sent = recv_tagged(engine.session, right, EncryptedRows, [task.tag for task in new.values()], most)
         for (key, task), rows in zip(new.items(), sent.rows, strict=True):
-            key_holder.ciphertexts_from(public, rows, task.call.rows * task.layout.words, right)
+            key_holder.arrived("ciphertexts", public, rows, task.call.rows * task.layout.words, right)
             shape = task.call.rows, task.layout.words, public.width
             engine.paillier.received[right, key] = rows.reshape(shape)
             _keep_received(engine, task, rows)
@@ -234,7 +213,7 @@ def _take_rows(engine: Engine, lefts: Sequence[Task]) -> None:
 def _keep_opening(engine: Engine, task: Task, spans: Sequence[Span]) -> None:
     """Keep the seeds of the noise of a matrix, for audits."""
     if engine.evidence and task.inputs.about is not None:
-        public, noise = _public(engine), [(span.seed.hex(), span.start, span.length) for span in spans]
+        public, noise = public_key(engine), [(span.seed.hex(), span.start, span.length) for span in spans]
         key = hex(public.n), hex(public.noise_base)
         engine.evidence.keep_opening("y", task.tag, task.left, dict(task.inputs.about), noise=noise, key=key)
 
@@ -242,7 +221,7 @@ def _keep_opening(engine: Engine, task: Task, spans: Sequence[Span]) -> None:
 def _keep_received(engine: Engine, task: Task, rows: Bytes | None) -> None:
     """Keep a digest of a matrix that arrived, or that it was used again."""
     if engine.evidence and task.inputs.about is not None:
-        public, left, about = _public(engine), task.call.left, dict(task.inputs.about)
+        public, left, about = public_key(engine), task.call.left, dict(task.inputs.about)
         if rows is None:
             engine.evidence.keep_asked(task.right, about)
             return
@@ -264,7 +243,7 @@ def _keep_received(engine: Engine, task: Task, rows: Bytes | None) -> None:
 
 def _totals(engine: Engine, task: Task) -> list[mpz]:
     """The encrypted results, packed."""
-    public, left, x, progress = _public(engine), task.call.left, given(task.inputs.x), engine.session.progress
+    public, left, x, progress = public_key(engine), task.call.left, given(task.inputs.x), engine.session.progress
     rows = engine.paillier.received[task.right, task.rows_key]
     if not task.layout.plaintexts:
         return []
@@ -282,8 +261,8 @@ def _totals(engine: Engine, task: Task) -> list[mpz]:
 
 def _hidden(engine: Engine, totals: Sequence[mpz], masks: Sequence[mpz]) -> Bytes:
     """Ciphertexts with masks added, under noise that covers theirs."""
-    public = _public(engine)
-    noise, _ = _cover(engine).take(len(masks))
+    public = public_key(engine)
+    noise, _ = _noise(engine, cover=True).take(len(masks))
     encrypted = keys.encrypt(public, keys.centre(public, masks), noise)
     return keys.to_bytes(public, [keys.add(public, c, mask) for c, mask in zip(totals, encrypted, strict=True)])
 
@@ -303,22 +282,18 @@ def _take_decrypted(engine: Engine, rights: Sequence[Task]) -> list[list[mpz]]:
     if not rights:
         return []
     coordinator = engine.coordinator or ""
-    plaintexts = sum(task.layout.plaintexts for task in rights)
-    most = plaintexts * _public(engine).bits // 8 + 2 * ITEM_BYTES * len(rights)
-    decrypted = engine.session.recv(coordinator, Decrypted, at_most=most)
-    if decrypted.tags != tuple(task.tag for task in rights) or len(decrypted.sums) != len(rights):
-        raise ProtocolError(
-            f"invalid Decrypted from {coordinator}: it is not for the products that {engine.party} works on"
-        )
+    public = public_key(engine)
+    most = sum(task.layout.plaintexts for task in rights) * public.bits // 8
+    decrypted = recv_tagged(engine.session, coordinator, Decrypted, [task.tag for task in rights], most)
     return [
-        key_holder.residues_from(_public(engine), values, task.layout.plaintexts, coordinator)
+        key_holder.arrived("share", public, values, task.layout.plaintexts, coordinator)
         for task, values in zip(rights, decrypted.sums, strict=True)
     ]
 
 
 def from_values(engine: Engine, call: Call, values: Ints) -> list[mpz]:
     """A matrix of a party's own as a share."""
-    layout, public = _layout(engine, call), _public(engine)
+    layout, public = _layout(engine.rules, call), public_key(engine)
     if isinstance(call.left, OneHot) and call.left.hidden:
         values = values.transpose(1, 0, 2)
     return [number % public.n for number in pack(values.reshape(layout.cells, layout.columns), layout)]
@@ -326,12 +301,12 @@ def from_values(engine: Engine, call: Call, values: Ints) -> list[mpz]:
 
 def add(engine: Engine, call: Call, parts: Sequence[Sequence[mpz]]) -> list[mpz]:  # noqa: ARG001
     """The sum of shares."""
-    return _plus(_public(engine), *parts)
+    return _plus(public_key(engine), *parts)
 
 
 def masked(engine: Engine, call: Call, tag: bytes, held: list[mpz], others: Sequence[str]) -> list[mpz]:  # noqa: ARG001
     """The share plus random numbers that cancel against those of the others."""
-    public = _public(engine)
+    public = public_key(engine)
     for other in others:
         draw = partial(expand_bytes, engine.mask_seeds[other], b"cancel" + tag)
         numbers = keys.numbers_from(public, draw, len(held))
@@ -340,16 +315,16 @@ def masked(engine: Engine, call: Call, tag: bytes, held: list[mpz], others: Sequ
 
 
 def to_bytes(engine: Engine, held: Sequence[mpz]) -> Bytes:
-    return keys.residues_to_bytes(_public(engine), held)
+    return keys.residues_to_bytes(public_key(engine), held)
 
 
 def from_bytes(engine: Engine, call: Call, values: Bytes, sender: str) -> list[mpz]:
-    return key_holder.residues_from(_public(engine), values, _layout(engine, call).plaintexts, sender)
+    return key_holder.arrived("share", public_key(engine), values, _layout(engine.rules, call).plaintexts, sender)
 
 
 def read(engine: Engine, call: Call, total: Sequence[mpz]) -> Ints:
     """The results that the sum of all shares stands for."""
-    values = unpack(keys.centre(_public(engine), total), _layout(engine, call))
+    values = unpack(keys.centre(public_key(engine), total), _layout(engine.rules, call))
     if isinstance(call.left, OneHot) and call.left.hidden:
         by_cell = values.reshape(call.left.bins, call.left.nodes, call.columns)
         return np.ascontiguousarray(by_cell.transpose(1, 0, 2))
@@ -357,19 +332,12 @@ def read(engine: Engine, call: Call, total: Sequence[mpz]) -> Ints:
 
 
 def answer_bits(rules: Rules, call: Call) -> int:
-    """All bits of the plaintexts: a slot's bound is the holder of Y's word, and nobody can look into a ciphertext."""
-    return _layout_by(rules, call).plaintexts * rules.key_bits
+    """All bits of the plaintexts: nobody can check in a ciphertext that the holder of Y kept to the bound of a slot."""
+    return _layout(rules, call).plaintexts * rules.key_bits
 
 
 def serve(engine: Engine, serving: Serving) -> int:
     return key_holder.serve(engine.session, engine.rules, engine.driver, engine.parties, serving)
-
-
-def finish(engine: Engine) -> None:
-    """The driver's word to the coordinator; a key that nobody has needed is received all the same."""
-    _public(engine)
-    if engine.party == engine.driver:
-        _tell(engine, Stop())
 
 
 def _plus(public: PublicKey, *lists: Sequence[int]) -> list[mpz]:

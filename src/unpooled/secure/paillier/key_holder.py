@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import islice
+from typing import Literal
 
 from gmpy2 import mpz
 
 from unpooled.arrays import Bytes
 from unpooled.errors import ProtocolError
-from unpooled.secure.engine import HowFar, Rules, Stop, follow
+from unpooled.secure.engine import HowFar, Rules, Stop, follow, recv_tagged
 from unpooled.secure.paillier import keys
 from unpooled.secure.paillier.keys import PrivateKey, PublicKey
 from unpooled.secure.paillier.proof import check_proof, prove
 from unpooled.secure.paillier.sums import flat
 from unpooled.secure.service_limits import Serving
-from unpooled.session import ITEM_BYTES, Session
+from unpooled.session import Session
 from unpooled.wire import message
 from unpooled.workers import in_order
 
@@ -28,7 +29,7 @@ _CHUNK = 8  # about 30 ms at 2048 bits
 
 @message(discloses="nothing: a public key made for these products")
 class SharedKey:
-    """`roots` prove that the key can decrypt, see `paillier_proof`."""
+    """`roots` prove that the key can decrypt, see `proof`."""
 
     n: int
     noise_base: int
@@ -90,12 +91,10 @@ def _decrypt(session: Session, private: PrivateKey, items: Sequence[DecryptItem]
     lefts = {left: [item for item in items if item.left == left] for left in dict.fromkeys(item.left for item in items)}
     masked: list[mpz] = []
     for left, theirs in lefts.items():
-        most = sum(item.plaintexts * private.public.width + 2 * ITEM_BYTES for item in theirs)
-        arrived = session.recv(left, MaskedSums, at_most=most)
-        if arrived.tags != tuple(item.tag for item in theirs) or len(arrived.sums) != len(theirs):
-            raise ProtocolError(f"invalid MaskedSums from {left}: they are not for the products that were announced")
-        for item, values in zip(theirs, arrived.sums, strict=True):
-            masked += ciphertexts_from(private.public, values, item.plaintexts, left)
+        most = sum(item.plaintexts for item in theirs) * private.public.width
+        sums = recv_tagged(session, left, MaskedSums, [item.tag for item in theirs], most).sums
+        for item, values in zip(theirs, sums, strict=True):
+            masked += arrived("ciphertexts", private.public, values, item.plaintexts, left)
     chunks = (masked[start : start + _CHUNK] for start in range(0, len(masked), _CHUNK))
     opened = iter(flat(in_order(partial(keys.decrypt, private), chunks), len(masked), session.progress))
     found = {
@@ -124,23 +123,14 @@ def key_from(shared: SharedKey, bits: int, sender: str, context: str) -> PublicK
     return public
 
 
-def ciphertexts_from(public: PublicKey, values: Bytes, count: int, sender: str) -> list[mpz]:
-    """Ciphertexts that arrived, checked."""
+def arrived(
+    what: Literal["ciphertexts", "share"], public: PublicKey, values: Bytes, count: int, sender: str
+) -> list[mpz]:
+    """Ciphertexts, or a share (numbers mod n), that arrived, checked."""
     try:
-        ciphertexts = keys.from_bytes(public, values)
+        numbers = (keys.from_bytes if what == "ciphertexts" else keys.residues_from_bytes)(public, values)
     except ProtocolError as error:
-        raise ProtocolError(f"invalid ciphertexts from {sender}: {error}") from None
-    if len(ciphertexts) != count:
-        raise ProtocolError(f"invalid ciphertexts from {sender}: {len(ciphertexts)}, expected {count}")
-    return ciphertexts
-
-
-def residues_from(public: PublicKey, values: Bytes, count: int, sender: str) -> list[mpz]:
-    """Numbers mod n that arrived, checked."""
-    try:
-        residues = keys.residues_from_bytes(public, values)
-    except ProtocolError as error:
-        raise ProtocolError(f"invalid share from {sender}: {error}") from None
-    if len(residues) != count:
-        raise ProtocolError(f"invalid share from {sender}: {len(residues)} numbers, expected {count}")
-    return residues
+        raise ProtocolError(f"invalid {what} from {sender}: {error}") from None
+    if len(numbers) != count:
+        raise ProtocolError(f"invalid {what} from {sender}: {len(numbers)} numbers, expected {count}")
+    return numbers

@@ -100,7 +100,7 @@ def check_size(bits: int, *, insecure: bool = False) -> None:
 
 
 def make_key(bits: int, *, insecure: bool = False) -> PrivateKey:
-    """Make a key whose n has exactly so many bits."""
+    """Make a key whose n has exactly `bits` bits."""
     check_size(bits, insecure=insecure)
     p = _prime(bits // 2)
     q = _prime(bits // 2)
@@ -125,7 +125,7 @@ def _prime(bits: int) -> mpz:
 def check_public(key: PublicKey, bits: int) -> None:
     """Refuse a received key that was not made as `make_key` makes them, as far as that shows without the primes.
 
-    That it can decrypt, and that n has no small factor, `paillier_proof` shows. What does not show: that n has two
+    That it can decrypt, and that n has no small factor, `proof` shows. What does not show: that n has two
     prime factors and no more, that they were drawn at random, and that the noise base is an n-th power. Such a key
     protects less against third parties; its owner can read whatever is encrypted with it in any case.
     """
@@ -147,10 +147,9 @@ def check_public(key: PublicKey, bits: int) -> None:
 
 
 def numbers_from(public: PublicKey, draw: Callable[[int], bytes], count: int) -> list[mpz]:
-    """Numbers mod n from random bytes, each from so many more bits than n has that it is as good as uniform."""
+    """Numbers mod n from random bytes; each is drawn with 128 bits more than n has, so it is as good as uniform."""
     width = (public.bits + _SPARE_BITS) // 8
-    data = draw(count * width)
-    return [mpz.from_bytes(data[at : at + width], "little") % public.n for at in range(0, len(data), width)]
+    return [number % public.n for number in numbers_in(draw(count * width), width)]
 
 
 @dataclass(frozen=True)
@@ -199,7 +198,7 @@ def noise_table(public: PublicKey, *, cover: bool = False) -> NoiseTable:
 
 
 def noises(table: NoiseTable, count: int, exponents: bytes | None = None) -> list[mpz]:
-    """Noise for so many ciphertexts, fresh or with exponents that are given; each must be used once only."""
+    """Noise for `count` ciphertexts, fresh or with given exponents; each must be used only once."""
     n, n_squared = table.public.n, table.public.n_squared
     drawn = np.frombuffer(exponents or secrets.token_bytes(count * table.exponent_bytes), np.uint8)
     bits = np.unpackbits(
@@ -283,18 +282,13 @@ def shift(public: PublicKey, c: mpz, bits: int) -> mpz:
 
 def to_bytes(public: PublicKey, ciphertexts: Sequence[mpz]) -> Bytes:
     """Ciphertexts as they travel: one row each, lowest byte first."""
-    width = public.width
-    data = b"".join(c.to_bytes(width, "little") for c in ciphertexts)
-    return np.frombuffer(data, np.uint8).reshape(len(ciphertexts), width)
+    return _as_rows(ciphertexts, public.width)
 
 
 def from_bytes(public: PublicKey, array: Bytes) -> list[mpz]:
     """Ciphertexts that arrived; what cannot be one under this key is refused."""
-    n, n_squared, width = public.n, public.n_squared, public.width
-    if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != width:
-        raise ProtocolError(f"ciphertexts must be rows of {width} bytes")
-    data = array.tobytes()
-    ciphertexts = [mpz.from_bytes(data[at : at + width], "little") for at in range(0, len(data), width)]
+    n, n_squared = public.n, public.n_squared
+    ciphertexts = _in_rows(array, public.width, "ciphertexts")
     product = mpz(1)
     for c in ciphertexts:
         product = product * c % n
@@ -306,19 +300,29 @@ def from_bytes(public: PublicKey, array: Bytes) -> list[mpz]:
 
 def residues_to_bytes(public: PublicKey, residues: Sequence[mpz]) -> Bytes:
     """Numbers mod n as they travel: one row each, lowest byte first."""
-    width = public.bits // 8
-    data = b"".join(mpz(residue).to_bytes(width, "little") for residue in residues)
-    return np.frombuffer(data, np.uint8).reshape(len(residues), width)
+    return _as_rows(residues, public.bits // 8)
 
 
 def residues_from_bytes(public: PublicKey, array: Bytes) -> list[mpz]:
     """Numbers mod n that arrived."""
-    width = public.bits // 8
-    if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != width:
-        raise ProtocolError(f"numbers mod n must be rows of {width} bytes")
-    data = array.tobytes()
-    residues = [mpz.from_bytes(data[at : at + width], "little") for at in range(0, len(data), width)]
+    residues = _in_rows(array, public.bits // 8, "numbers mod n")
     for position, residue in enumerate(residues):
         if residue >= public.n:
             raise ProtocolError(f"number {position} is not below n")
     return residues
+
+
+def numbers_in(data: bytes, width: int) -> list[mpz]:
+    """Numbers of `width` bytes each, lowest byte first."""
+    return [mpz.from_bytes(data[at : at + width], "little") for at in range(0, len(data), width)]
+
+
+def _as_rows(numbers: Sequence[mpz], width: int) -> Bytes:
+    data = b"".join(mpz(number).to_bytes(width, "little") for number in numbers)
+    return np.frombuffer(data, np.uint8).reshape(len(numbers), width)
+
+
+def _in_rows(array: Bytes, width: int, what: str) -> list[mpz]:
+    if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != width:
+        raise ProtocolError(f"{what} must be rows of {width} bytes")
+    return numbers_in(array.tobytes(), width)

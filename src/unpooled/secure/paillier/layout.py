@@ -1,6 +1,6 @@
-"""Many results in one plaintext: where each stands.
+"""Many results in one plaintext: the position of each.
 
-A plaintext is the sum of v · 2^(bits · slot) over its slots; slots are signed. The columns of a row stand far apart,
+A plaintext is the sum of v · 2^(bits · slot) over its slots; slots are signed. The columns of a row are far apart,
 with room for the same column of other cells between them: cell k of a plaintext is a sum of rows, shifted by k slots.
 Shifting is what takes time, by the bit, so a cell is shifted by one slot only, however many columns there are.
 """
@@ -18,7 +18,7 @@ from unpooled.errors import ProtocolError
 
 @dataclass(frozen=True)
 class Layout:
-    """Results are cells × columns: `beside` columns and `deep` cells to a plaintext, in slots of so many bits."""
+    """Results are cells × columns: `beside` columns and `deep` cells to a plaintext, in slots of `bits` bits."""
 
     cells: int
     columns: int
@@ -103,11 +103,11 @@ def unpack(plaintexts: Sequence[int], layout: Layout) -> Ints:
     return np.ascontiguousarray(full[: layout.cells, : layout.columns])
 
 
-_WRONG = "a product does not fit where it must stand: a party or the coordinator sent a wrong share"
+_WRONG = "a product does not fit into its slots: a party or the coordinator sent a wrong share"
 
 
 def _stacked(numbers: Sequence[int], bits: int) -> int:
-    """The first number lowest, each of the others so many bits above the one before."""
+    """The first number lowest, each of the others `bits` bits above the one before."""
     total = 0
     for number in reversed(numbers):
         total = (total << bits) + number

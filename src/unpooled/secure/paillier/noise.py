@@ -1,6 +1,6 @@
-"""Noise made ahead: worker processes make it while a party waits or has other work, and each is handed out once.
+"""Noise made ahead: worker processes make it while a party waits or does other work, and each is used once.
 
-It comes from seeds, so that whoever has used it can show which it was without keeping it (`evidence`).
+It comes from seeds, so that a party can show which noise it used without keeping it (`evidence`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SMALL, _LARGE = 64, 2048  # about 40 ms and a second at 2048 bits
 
 
 class Span(NamedTuple):
-    """Where noise comes from: so much of what a seed gives, from a place on."""
+    """Where noise comes from: `length` of what a seed gives, from `start` on."""
 
     seed: bytes
     start: int
@@ -39,7 +39,7 @@ def made(public: PublicKey, cover: bool, span: Span) -> tuple[Span, list[mpz]]:
 
 
 class NoiseStock:
-    """What there is of one sort of noise; `progress` is told how far it is where some must be waited for."""
+    """Noise of one sort; `progress` is called while some must be waited for."""
 
     def __init__(self, public: PublicKey, *, cover: bool, progress: Callable[[int, int], None]) -> None:
         self._make = partial(made, public, cover)
@@ -49,17 +49,17 @@ class NoiseStock:
         self._ordered = 0
 
     def order(self, count: int) -> None:
-        """Have so much more made, beside whatever comes next."""
+        """Have `count` more made in the background."""
         if count > 0:
             self._ordered += count
             self._coming.append(_begun(self._make, count))
 
     def expect(self, count: int) -> None:
-        """Have made what is missing for so much to be taken soon."""
+        """Have made what is missing, so that `count` can be taken soon."""
         self.order(count - self._ordered)
 
     def take(self, count: int) -> tuple[list[mpz], list[Span]]:
-        """So much noise, which nobody else is given, and where it comes from; waits until it is there."""
+        """Noise that is used nowhere else, and where it comes from; waits until it is made."""
         self.expect(count)
         while (there := sum(span.length for span, _ in self._arrived)) < count:
             part = next(self._coming[0], None)
@@ -81,7 +81,7 @@ class NoiseStock:
 
 
 def _begun(make: Callable[[Span], tuple[Span, list[mpz]]], count: int) -> Iterator[tuple[Span, list[mpz]]]:
-    """Noise in parts, on which the worker processes have set out already; little is not worth a process."""
+    """Noise in parts that the worker processes have begun; a small amount is made in this process."""
     if count <= _SMALL:
         return map(make, _spans([count]))
     size = max(_SMALL, min(_LARGE, -(-count // (2 * cores()))))

@@ -23,11 +23,13 @@ class RowsKey(NamedTuple):
 
 @dataclass
 class PaillierState:
-    """One party's state; `digests` are of matrices Y by name, `sent` and `received` are by peer and rows."""
+    """One party's state; `noise` is by whether it covers other noise, `digests` are of matrices Y by name.
+
+    `sent` and `received` are by peer and rows.
+    """
 
     public: PublicKey | None = None
-    noise: NoiseStock | None = None
-    cover: NoiseStock | None = None
+    noise: dict[bool, NoiseStock] = field(default_factory=dict)
     digests: dict[str, bytes] = field(default_factory=dict)
     sent: set[tuple[str, RowsKey]] = field(default_factory=set)
     received: dict[tuple[str, RowsKey], Bytes] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from unpooled.arrays import Bytes, Ints, Ints32, Ring
 from unpooled.secure import mod64
-from unpooled.secure.paillier.keys import PublicKey, add, add_many, shift
+from unpooled.secure.paillier.keys import PublicKey, add, add_many, numbers_in, shift
 from unpooled.secure.paillier.layout import Layout
 from unpooled.workers import in_order
 
@@ -39,9 +39,7 @@ def bin_sums(
     orders, lengths = mod64.sort_rows(bins, sizes, nodes, count)
     work = _runs(rows, orders.reshape(-1), lengths, max(1, _ADDITIONS // words))
     sums = flat(in_order(partial(_run_sums, public), work), len(lengths) * words, progress)
-    places = (
-        mod64.run_places(tuple(sizes), count).reshape(-1).tolist()
-    )  # sums stand column by column, results node by node
+    places = mod64.run_places(tuple(sizes), count).reshape(-1).tolist()  # from sums by column to results by node
     return [c for place in places for c in sums[place * words : (place + 1) * words]]
 
 
@@ -56,7 +54,7 @@ def _runs(rows: Bytes, order: mod64.Places, lengths: Ints, most: int) -> Iterato
 def _run_sums(public: PublicKey, work: tuple[Bytes, Ints]) -> list[mpz]:
     """The sum of each run of rows; that of none is a zero without noise."""
     rows, lengths = work
-    words, ciphertexts = rows.shape[1], _read(rows)
+    words, ciphertexts = rows.shape[1], numbers_in(rows.tobytes(), rows.shape[2])
     return [
         add_many(public, ciphertexts[start + word : stop : words])
         for start, stop in pairwise([0, *(np.cumsum(lengths) * words).tolist()])
@@ -65,7 +63,7 @@ def _run_sums(public: PublicKey, work: tuple[Bytes, Ints]) -> list[mpz]:
 
 
 def weighted_sums(public: PublicKey, rows: Bytes, weights: Ring, bits: int, progress: Progress) -> list[mpz]:
-    """For each column of weights, which have so many bits, the sum of the rows times their weights, word by word."""
+    """For each column of weights of `bits` bits, the sum of the rows times their weights, word by word."""
     words, width = rows.shape[1], weights.shape[1]
     blocks = [slice(top, top + _BLOCK) for top in range(0, len(rows), _BLOCK)]
     digit = _best_digit(min(len(rows), _BLOCK), bits)
@@ -79,7 +77,7 @@ def weighted_sums(public: PublicKey, rows: Bytes, weights: Ring, bits: int, prog
 
 def _weighted_sums(public: PublicKey, bits: int, digit: int, work: tuple[Bytes, Ring]) -> list[mpz]:
     rows, weights = work
-    words, ciphertexts = rows.shape[1], _read(rows)
+    words, ciphertexts = rows.shape[1], numbers_in(rows.tobytes(), rows.shape[2])
     return [
         _weighted_sum(public, ciphertexts[word::words], column, bits, digit)
         for column in weights.T
@@ -88,7 +86,7 @@ def _weighted_sums(public: PublicKey, bits: int, digit: int, work: tuple[Bytes, 
 
 
 def _weighted_sum(public: PublicKey, ciphertexts: Sequence[mpz], weights: Ring, bits: int, digit: int) -> mpz:
-    """A digit of so many bits at a time: rows of the same digit go on one heap, and heap d is taken d times.
+    """One digit of the weights at a time: rows of the same digit go on one heap, and heap d is taken d times.
 
     Instead of taking each heap by itself, the sums of the highest heap, the two highest, and so on are added up.
     """
@@ -134,15 +132,9 @@ def _packed(public: PublicKey, bits: int, stacks: Sequence[Sequence[mpz]]) -> li
 
 
 def flat(parts: Iterable[Sequence[T]], total: int, progress: Progress) -> list[T]:
-    """All parts in one list; somebody is told how far it is."""
+    """All parts in one list; reports progress."""
     found: list[T] = []
     for part in parts:
         found += part
         progress(len(found), total)
     return found
-
-
-def _read(rows: Bytes) -> list[mpz]:
-    """Ciphertexts that were checked when they arrived."""
-    width, data = rows.shape[-1], rows.tobytes()
-    return [mpz.from_bytes(data[at : at + width], "little") for at in range(0, len(data), width)]

@@ -2,7 +2,7 @@
 
 Y's columns are packed into words first (`packing`). The holder of Y is dealt a mask V and opens F = Y - V. Where the
 driver would be dealt only seeds, it chooses them itself and tells the coordinator, which saves a message. For products
-of the same shape, numbers are dealt ahead (`supply`, `stock`).
+of the same shape, numbers are dealt ahead (`supply`, `state`).
 
 **Matrix triple.** The holder of X is dealt a mask U and opens E = X - U. W = UᵀV is dealt as two random halves. XᵀY =
 (XᵀF + one half) + (EᵀV + other half): each side computes one bracket. For one-hot X the nodes are folded into Y, so
@@ -21,7 +21,7 @@ and ρ are used once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from unpooled.arrays import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
 from unpooled.secure.calls import Call, Inputs, OneHot, RowByRow, given
-from unpooled.secure.engine import Engine, Rules, Stop
+from unpooled.secure.engine import Engine, Rules, recv_tagged
 from unpooled.secure.evidence import digest_of
 from unpooled.secure.mod64 import Places
 from unpooled.secure.randomness import SEED_BYTES, expand
@@ -42,7 +42,6 @@ from unpooled.secure.shares.dealer import Part
 from unpooled.secure.shares.packing import RING_BITS, pack, unpack
 from unpooled.secure.shares.state import Mask, Matrix
 from unpooled.secure.shares.supply import Need, ask_ahead, method_of, slots_of, supplied
-from unpooled.session import ITEM_BYTES
 from unpooled.wire import message
 
 
@@ -145,11 +144,6 @@ def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
     ask_ahead(engine, batches)
 
 
-def forget(engine: Engine, names: Iterable[str]) -> None:
-    """Drop the masks and openings of matrices with these names, which must not be used again."""
-    engine.shares.forget(set(names))
-
-
 def _send_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
     """Send a peer the masked matrices that it does not have yet."""
     hidden = []
@@ -177,10 +171,8 @@ def _take_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
             new.setdefault(task.theirs, task)
     if not new:
         return
-    cells = [math.prod(task.shape_of(matrix)) for matrix, task in new.items()]
-    hidden = engine.session.recv(peer, Hidden, at_most=sum(8 * count + 2 * ITEM_BYTES for count in cells))
-    if hidden.tags != tuple(task.tag for task in new.values()) or len(hidden.values) != len(new):
-        raise ProtocolError(f"invalid Hidden from {peer}: it is not for the products that {engine.party} works on")
+    most = 8 * sum(math.prod(task.shape_of(matrix)) for matrix, task in new.items())
+    hidden = recv_tagged(engine.session, peer, Hidden, [task.tag for task in new.values()], most)
     for (matrix, task), values in zip(new.items(), hidden.values, strict=True):
         engine.shares.opened[peer, matrix] = _shaped(values, task.shape_of(matrix), peer)
         _keep_received(engine, task, values)
@@ -202,11 +194,9 @@ def _send_orders(engine: Engine, right: str, tasks: Sequence[Task]) -> None:
 def _take_orders(engine: Engine, left: str, tasks: Sequence[Task]) -> None:
     if not tasks:
         return
-    moves = sum(4 * task.need.item.width * task.need.item.rows + 3 * ITEM_BYTES for task in tasks)
+    moves = sum(4 * task.need.item.width * task.need.item.rows for task in tasks)
     runs = sum(8 * task.call.left.nodes * task.call.left.bins for task in tasks if isinstance(task.call.left, OneHot))
-    orders = engine.session.recv(left, Orders, at_most=moves + runs)
-    if orders.tags != tuple(task.tag for task in tasks) or not len(tasks) == len(orders.places) == len(orders.lengths):
-        raise ProtocolError(f"invalid Orders from {left}: they are not for the products that {engine.party} works on")
+    orders = recv_tagged(engine.session, left, Orders, [task.tag for task in tasks], moves + runs)
     for task, places, lengths in zip(tasks, orders.places, orders.lengths, strict=True):
         form, item = task.call.left, task.need.item
         if not isinstance(form, OneHot):
@@ -361,8 +351,3 @@ def answer_bits(rules: Rules, call: Call) -> int:
 
 def serve(engine: Engine, serving: Serving) -> int:
     return dealer.serve(engine.session, engine.driver, engine.parties, serving)
-
-
-def finish(engine: Engine) -> None:
-    if engine.party == engine.driver:
-        engine.session.send(engine.coordinator or "", Stop())

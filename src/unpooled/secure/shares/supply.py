@@ -17,8 +17,7 @@ from unpooled.secure.randomness import new_seed
 from unpooled.secure.shares import dealer
 from unpooled.secure.shares.dealer import Deal, DealItem, Dealt, Method, Part, chooses, chosen_seeds
 from unpooled.secure.shares.packing import RING_BITS, Slots, slots_for
-from unpooled.secure.shares.state import Matrix
-from unpooled.secure.shares.stock import Shape
+from unpooled.secure.shares.state import Matrix, Shape
 from unpooled.session import ITEM_BYTES
 
 _SECONDS_PER_BYTE = 1e-8  # a line of 100 MB/s
