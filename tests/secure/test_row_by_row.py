@@ -8,10 +8,9 @@ import pytest
 from unpooled.errors import InputError, ProtocolError
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.calls import RING, Call, Inputs, RowByRow, check_call
-from unpooled.secure.engine import Rules, open_engine
+from unpooled.secure.engine import Rules, Serving, open_engine
 from unpooled.secure.product import finish, product_shares, serve
 from unpooled.secure.randomness import SEED_BYTES
-from unpooled.secure.service_limits import Serving
 from unpooled.secure.shares import dealer
 from unpooled.session import Session
 

@@ -10,11 +10,10 @@ import pytest
 
 from unpooled.errors import RefusedError
 from unpooled.run.simulate import simulate_roles
-from unpooled.secure.engine import Rules, Stop
+from unpooled.secure.engine import MOST_PRODUCTS, Rules, Serving, Stop
 from unpooled.secure.paillier import key_holder
 from unpooled.secure.paillier.key_holder import Decrypt, SharedKey
 from unpooled.secure.randomness import SEED_BYTES, new_seed
-from unpooled.secure.service_limits import MOST_PRODUCTS, Serving
 from unpooled.secure.shares import dealer
 from unpooled.secure.shares.dealer import Deal, DealItem, Dealt, bytes_of
 from unpooled.session import Session

@@ -20,10 +20,9 @@ from unpooled.jobs.labels import features_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.private import Policy, Private
 from unpooled.jobs.work import WORKING, Work, evidence_for
-from unpooled.secure.engine import Engine, HowFar, Rules, open_engine
+from unpooled.secure.engine import MEGABYTE, Engine, HowFar, Rules, Serving, open_engine
 from unpooled.secure.outline import Exchange, Setup, engine_outline
 from unpooled.secure.product import serve
-from unpooled.secure.service_limits import MEGABYTE, Serving
 from unpooled.session import Session
 from unpooled.version import __version__
 from unpooled.vertical.inputs import Columns

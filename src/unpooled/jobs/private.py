@@ -12,7 +12,7 @@ from unpooled.data.prepare import PrepareSettings
 from unpooled.data.sources import TableSettings
 from unpooled.errors import PlanError
 from unpooled.jobs.plan import Address
-from unpooled.secure.service_limits import Serving
+from unpooled.secure.engine import Serving
 from unpooled.settings import Section
 
 

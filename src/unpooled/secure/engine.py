@@ -16,7 +16,6 @@ from unpooled.secure.evidence import Evidence
 from unpooled.secure.paillier.keys import check_size
 from unpooled.secure.paillier.state import PaillierState
 from unpooled.secure.randomness import SEED_BYTES, new_seed
-from unpooled.secure.service_limits import Serving
 from unpooled.secure.shares.state import SharesState
 from unpooled.session import ITEM_BYTES, Session
 from unpooled.wire import message
@@ -27,6 +26,9 @@ ANSWERED_FRACTION = 0.1
 COUNTED = ("answered", "bits", "opened")
 """What is counted by the digest of the rows."""
 _MOST_STEPS = 2**31
+MEGABYTE = 2**20
+MOST_PRODUCTS = 2**16
+"""Of one request. Of those that learners make, a descent of many models in shares has most: some thousand."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,29 @@ class Engine:
     def comes_before(self, other: str) -> bool:
         """Whether this party comes before another in the common list of parties."""
         return self.parties.index(self.party) < self.parties.index(other)
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A coordinator's limits: megabytes per request, and rows of a product if it knows how many there are.
+
+    The default is enough for ten trees at a time on 200,000 rows of 200 columns.
+    """
+
+    megabytes: float = 4096
+    rows: int | None = None
+
+    def check(self, party: str, driver: str, size: int, products: int, rows: int) -> None:
+        """Refuse a request before any of it is computed."""
+        if products > MOST_PRODUCTS:
+            raise RefusedError(f"{party} serves at most {MOST_PRODUCTS} products at once; {driver} asks for {products}")
+        if self.rows is not None and rows > self.rows:
+            raise RefusedError(f"{party} serves products of at most {self.rows} rows; {driver} asks for {rows}")
+        if size > self.megabytes * MEGABYTE:
+            raise RefusedError(
+                f"{party} serves at most {self.megabytes:g} MB at once (policy.maximum_served_megabytes); "
+                f"{driver} asks for {size // MEGABYTE}"
+            )
 
 
 def next_tags(calls: Counter[tuple[str, ...]], batch: Iterable[Call]) -> list[bytes]:

@@ -11,8 +11,7 @@ from unpooled.arrays import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
 from unpooled.secure.calls import Call, Dense, Inputs, RowByRow, given
-from unpooled.secure.engine import Engine, Rules, recv_tagged
-from unpooled.secure.service_limits import Serving
+from unpooled.secure.engine import Engine, Rules, Serving, recv_tagged
 from unpooled.wire import message
 
 _EXACT = 2**53

@@ -21,6 +21,7 @@ from unpooled.secure.engine import (
     Engine,
     Protection,
     Rules,
+    Serving,
     Stop,
     count_questions,
     next_tags,
@@ -28,7 +29,6 @@ from unpooled.secure.engine import (
     recv_tagged,
 )
 from unpooled.secure.paillier import engine as paillier
-from unpooled.secure.service_limits import Serving
 from unpooled.secure.shares import engine as shares
 from unpooled.wire import message
 

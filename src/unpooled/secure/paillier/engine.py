@@ -31,7 +31,7 @@ from unpooled.arrays import Bytes, Ints
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
 from unpooled.secure.calls import Call, Dense, Inputs, OneHot, given
-from unpooled.secure.engine import Engine, Rules, recv_tagged
+from unpooled.secure.engine import Engine, Rules, Serving, recv_tagged
 from unpooled.secure.evidence import digest_of
 from unpooled.secure.paillier import key_holder, keys
 from unpooled.secure.paillier.key_holder import Decrypt, Decrypted, DecryptItem, MaskedSums, SharedKey
@@ -41,7 +41,6 @@ from unpooled.secure.paillier.noise import NoiseStock, Span
 from unpooled.secure.paillier.state import RowsKey
 from unpooled.secure.paillier.sums import bin_sums, packed, weighted_sums
 from unpooled.secure.randomness import expand_bytes
-from unpooled.secure.service_limits import Serving
 from unpooled.wire import message
 
 

@@ -14,12 +14,11 @@ from gmpy2 import mpz
 
 from unpooled.arrays import Bytes
 from unpooled.errors import ProtocolError
-from unpooled.secure.engine import HowFar, Rules, Stop, follow, recv_tagged
+from unpooled.secure.engine import HowFar, Rules, Serving, Stop, follow, recv_tagged
 from unpooled.secure.paillier import keys
 from unpooled.secure.paillier.keys import PrivateKey, PublicKey
 from unpooled.secure.paillier.proof import check_proof, prove
 from unpooled.secure.paillier.sums import flat
-from unpooled.secure.service_limits import Serving
 from unpooled.session import Session
 from unpooled.wire import message
 from unpooled.workers import in_order

@@ -16,10 +16,9 @@ import numpy as np
 from unpooled.arrays import Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
-from unpooled.secure.engine import HowFar, Stop, follow
+from unpooled.secure.engine import HowFar, Serving, Stop, follow
 from unpooled.secure.evidence import digest_of_seed
 from unpooled.secure.randomness import SEED_BYTES, expand, new_seed
-from unpooled.secure.service_limits import Serving
 from unpooled.secure.shares import permutation
 from unpooled.session import Session
 from unpooled.wire import message

@@ -32,11 +32,10 @@ from unpooled.arrays import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
 from unpooled.secure.calls import Call, Inputs, OneHot, RowByRow, given
-from unpooled.secure.engine import Engine, Rules, recv_tagged
+from unpooled.secure.engine import Engine, Rules, Serving, recv_tagged
 from unpooled.secure.evidence import digest_of
 from unpooled.secure.mod64 import Places
 from unpooled.secure.randomness import SEED_BYTES, expand
-from unpooled.secure.service_limits import Serving
 from unpooled.secure.shares import dealer, permutation
 from unpooled.secure.shares.dealer import Part
 from unpooled.secure.shares.packing import RING_BITS, pack, unpack
