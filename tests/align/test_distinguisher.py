@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from unpooled.align import blind_rsa, ecdh, ristretto, rsa
 from unpooled.align.blind_rsa import BlindedIds
 from unpooled.align.ecdh import HiddenIds
-from unpooled.align.opening import Exchange
+from unpooled.align.opening import Intersection
 from unpooled.run.simulate import simulate_roles
 from unpooled.session import Session
 
@@ -92,7 +92,7 @@ def received(
     kind: type, ask: Callable[..., object], answer: Callable[..., object], ids: Iterable[bytes]
 ) -> list[bytes]:
     """What the seeker receives as the bank asks about one id after the other, each in an exchange of its own."""
-    exchange = Exchange(EXCHANGE, {"bank": 1, "shop": 1}, 0)
+    exchange = Intersection(EXCHANGE, {"bank": 1, "shop": 1}, 0)
     got: list[bytes] = []
 
     def bank(session: Session) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from unpooled.align.opening import Exchange, Limits, Opening, open_exchange
+from unpooled.align.opening import Intersection, Limits, Opening, open_intersection
 from unpooled.errors import ProtocolError, RefusedError
 from unpooled.run.simulate import simulate_roles
 from unpooled.session import Session
@@ -19,13 +19,13 @@ PARTIES = ("bank", "telco", "coordinator")
 
 def opened(
     ids: dict[str, int], limits: dict[str, Limits] | None = None, columns: dict[str, int] | None = None
-) -> dict[str, Exchange]:
+) -> dict[str, Intersection]:
     """The exchange as each party sees it; who is called coordinator has no ids."""
     parties = tuple(ids)
 
-    def role(session: Session) -> Exchange:
+    def role(session: Session) -> Intersection:
         own = (limits or {}).get(session.party, Limits())
-        return open_exchange(
+        return open_intersection(
             session, "ring", parties, ids[session.party], (columns or {}).get(session.party, 1), own, "coordinator"
         )
 
@@ -51,7 +51,7 @@ def test_the_name_depends_on_everything_that_was_said(change: str, monkeypatch: 
         def bank(session: Session) -> bytes:
             monkeypatch.setattr(session.secret, "randbytes", lambda count: said.nonce)
             limits = Limits(0, said.overlap)
-            return open_exchange(session, purpose, parties, said.ids, said.columns, limits).name
+            return open_intersection(session, purpose, parties, said.ids, said.columns, limits).name
 
         def telco(session: Session) -> bytes:
             session.recv("bank", Opening)
@@ -105,7 +105,7 @@ def test_ids_of_different_numbers_of_columns_are_refused() -> None:
 )
 def test_an_opening_that_makes_no_sense_is_refused(nonsense: Opening) -> None:
     def bank(session: Session) -> None:
-        open_exchange(session, "pair", ("bank", "telco"), 5, 1, Limits(0, 0))
+        open_intersection(session, "pair", ("bank", "telco"), 5, 1, Limits(0, 0))
 
     def telco(session: Session) -> None:
         session.send("bank", nonsense)

@@ -11,7 +11,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from unpooled.align import ring
-from unpooled.align.opening import Exchange, Limits
+from unpooled.align.opening import Intersection, Limits
 from unpooled.data.columns import MISSING_TEXTS
 from unpooled.data.prepare import PrepareSettings, clean
 from unpooled.data.table import Table
@@ -147,7 +147,7 @@ def test_without_case_what_casefolds_alike_is_the_same(
 @pytest.mark.parametrize("sizes", [(0, 0), (0, 5), (5, 0), (3, 0, 4), (0, 0, 0)])
 def test_a_ring_with_empty_lists_finds_nothing_and_ends(sizes: Sequence[int]) -> None:
     members = [f"member-{number}" for number in range(len(sizes))]
-    exchange = Exchange(b"name", dict(zip(members, sizes, strict=True)), 0)
+    exchange = Intersection(b"name", dict(zip(members, sizes, strict=True)), 0)
 
     def member(session: Session) -> object:
         keys = [bytes([number]) for number in range(exchange.ids[session.party])]

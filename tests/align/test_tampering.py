@@ -13,7 +13,7 @@ import pytest
 from unpooled.align import blind_rsa, ecdh, ring, ristretto, rsa
 from unpooled.align.blind_rsa import BlindedIds, Signatures, SignedTags, SigningKey
 from unpooled.align.ecdh import HiddenIds, RaisedIds
-from unpooled.align.opening import Exchange, Limits, Opening
+from unpooled.align.opening import Intersection, Limits, Opening
 from unpooled.align.ring import CommonRows, Tags, told_common
 from unpooled.arrays import Bytes
 from unpooled.errors import PeerLost, ProtocolError, RefusedError, UnpooledError, WireError
@@ -311,7 +311,7 @@ class Told:
     ids=["another exchange", "salt", "too high", "negative", "twice", "a number", "a table", "too few"],
 )
 def test_positions_that_cannot_be_are_refused(change: dict[str, Any]) -> None:
-    exchange, order = Exchange(b"name", {"bank": 12, "telco": 12}, 3), np.arange(12)[::-1]
+    exchange, order = Intersection(b"name", {"bank": 12, "telco": 12}, 3), np.arange(12)[::-1]
     good = CommonRows(b"name", b"s" * 32, np.array([2, 1, 0]))
     told = told_common(Told(good), "bank", exchange, order)  # type: ignore[arg-type]
     assert told is not None

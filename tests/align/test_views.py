@@ -11,7 +11,7 @@ import pytest
 from unpooled import control
 from unpooled.align import blind_rsa, ecdh, ring, ristretto, rows, same
 from unpooled.align.ecdh import HiddenIds, RaisedIds
-from unpooled.align.opening import Exchange, Opening
+from unpooled.align.opening import Intersection, Opening
 from unpooled.run.simulate import simulate_roles
 from unpooled.session import Session
 from unpooled.wire import kind_of
@@ -139,7 +139,7 @@ def test_ids_are_asked_for_in_a_secret_order(monkeypatch: pytest.MonkeyPatch) ->
     """The asker's table is sorted. What the answerer receives is not, nor is what the asker receives."""
     used: dict[str, bytes] = {}
     keys = [f"c{n:03}".encode() for n in range(400)]
-    exchange = Exchange(b"name", {"bank": len(keys), "shop": len(keys)}, 0)
+    exchange = Intersection(b"name", {"bank": len(keys), "shop": len(keys)}, 0)
     got: dict[str, list[bytes]] = {}
 
     def role(part: Callable[..., object], peer: str) -> Callable[[Session], None]:

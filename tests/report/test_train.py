@@ -19,14 +19,14 @@ from unpooled.report.page import write_report
 from unpooled.run.folder import LEDGER, REPORT
 from unpooled.secure.product import Contribution
 from unpooled.secure.shares.engine import Hidden
-from unpooled.vertical.trees.messages import LentColumns, Opened
+from unpooled.vertical.trees.messages import LentColumns, SplitSides
 from unpooled.wire import disclosure_of
 
 WriteJob = Callable[..., Path]
 Element = ElementTree.Element
 
 ROLES = {"telco": "passive", "bank": "active", "helper": "coordinator"}
-SENT = [(PlanOffer, 1), (LentColumns, 1), (Hidden, 7), (Contribution, 12), (Opened, 11)]
+SENT = [(PlanOffer, 1), (LentColumns, 1), (Hidden, 7), (Contribution, 12), (SplitSides, 11)]
 NASTY = '<b onclick="x">net & "gross"</b>'
 
 
@@ -48,6 +48,7 @@ MODEL: dict[str, Any] = OWNER | {
     "columns": 2,
     "importance": importance(balance=(40, 12_000), branch=(1, 60)),
     "learner": "xgb",
+    "title": "Gradient boosting of second order (xgb)",
     "classes": 2,
     "class_names": ["stays", "departs"],
     "trees": 50,
@@ -128,7 +129,12 @@ def test_pictures_of_two_classes(write_job: WriteJob) -> None:
 
 def test_numbers_have_a_calibration_alone(write_job: WriteJob) -> None:
     numbers = {name: value for name, value in MODEL.items() if name not in ("curves", "class_names")}
-    numbers |= {"classes": 0, "learner": "rf", "metrics": {"test": {"r2": 0.7, "rmse": 1234.56, "mae": 987.6}}}
+    numbers |= {
+        "classes": 0,
+        "learner": "rf",
+        "title": "A random forest (rf)",
+        "metrics": {"test": {"r2": 0.7, "rmse": 1234.56, "mae": 987.6}},
+    }
     numbers["calibration"] = [{"prediction": -5_000.0, "truth": -4_000.0}, {"prediction": 20_000.0, "truth": 19_000.0}]
     tree = parsed(write_report(write_job("train", ROLES, RESULTS | {"bank": numbers}) / "bank"))
     assert lead(tree).startswith("A random forest (rf): 50 trees")

@@ -36,6 +36,7 @@ MODEL: dict[str, Any] = OWNER | {
     "columns": 1,
     "importance": [{"name": "balance", "weight": 0.75}],
     "learner": "linear",
+    "title": "Logistic regression",
     "classes": 2,
     "class_names": ["stays", "departs"],
     "epochs": 4,
@@ -97,7 +98,16 @@ def test_the_active_party_sees_weights_and_losses(write_job: WriteJob) -> None:
 
 def test_a_number_is_learned_by_linear_regression_and_may_have_no_loss(write_job: WriteJob) -> None:
     run = written(
-        write_job, {"classes": 0, "class_names": [], "losses": [], "curves": {}, "metrics": {}, "test_rows": 0}
+        write_job,
+        {
+            "title": "Linear regression",
+            "classes": 0,
+            "class_names": [],
+            "losses": [],
+            "curves": {},
+            "metrics": {},
+            "test_rows": 0,
+        },
     )
     tree = parsed(write_report(run / "bank"))
     assert lead(tree) == "Linear regression: 4 epochs over 480 rows of telco and bank."

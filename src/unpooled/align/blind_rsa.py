@@ -19,7 +19,7 @@ from functools import partial
 from unpooled.align import rsa
 from unpooled.align.ecdh import Matches
 from unpooled.align.lists import Chunk, common_positions, cut, joined, receiving, secret_order, sending
-from unpooled.align.opening import Exchange
+from unpooled.align.opening import Intersection
 from unpooled.align.rsa import TAG_BYTES
 from unpooled.arrays import Bytes, Ints
 from unpooled.errors import ProtocolError
@@ -54,7 +54,7 @@ class SignedTags(Chunk):
     pass
 
 
-def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange, bits: int) -> Matches:
+def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Intersection, bits: int) -> Matches:
     """The asker's part."""
     order, total = secret_order(len(keys)), len(keys)
     with session.scope("key"):
@@ -86,7 +86,7 @@ def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange, 
     return Matches(order[positions[0]], positions[1])
 
 
-def answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange, bits: int) -> Ints:
+def answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Intersection, bits: int) -> Ints:
     """The signer's part; returns the order in which it sent its tags, to interpret positions later."""
     order, total = secret_order(len(keys)), exchange.ids[peer]
     private = rsa.make_key(bits)

@@ -29,7 +29,7 @@ from unpooled.align.lists import (
     secret_order,
     sending,
 )
-from unpooled.align.opening import Exchange
+from unpooled.align.opening import Intersection
 from unpooled.align.ristretto import POINT_BYTES, checked, hashed_and_raised, new_secret, raised
 from unpooled.arrays import Bytes, Ints
 from unpooled.session import Session
@@ -57,7 +57,7 @@ class Matches:
     theirs: Ints
 
 
-def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange) -> Matches:
+def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Intersection) -> Matches:
     """The asker's part."""
     secret, order = new_secret(), secret_order(len(keys))
     theirs = _swap(session, peer, secret, [keys[row] for row in order], exchange)  # 2
@@ -70,7 +70,7 @@ def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange) 
     return Matches(order[positions[0]], positions[1])
 
 
-def answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange) -> Ints:
+def answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Intersection) -> Ints:
     """The answerer's part; returns the order in which it sent its ids, to interpret positions later."""
     secret, order = new_secret(), secret_order(len(keys))
     theirs = _swap(session, peer, secret, [keys[row] for row in order], exchange)  # 2
@@ -81,7 +81,7 @@ def answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchang
     return order
 
 
-def _swap(session: Session, peer: str, secret: bytes, keys: Sequence[bytes], exchange: Exchange) -> list[Bytes]:
+def _swap(session: Session, peer: str, secret: bytes, keys: Sequence[bytes], exchange: Intersection) -> list[Bytes]:
     with session.scope("hide"):
         hiding = in_order(partial(hashed_and_raised, secret, exchange.name), cut(keys, CHUNK))
         outgoing = sending(session, peer, HiddenIds, exchange.name, hiding, len(keys))

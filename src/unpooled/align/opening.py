@@ -48,7 +48,7 @@ class TooFew:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class Intersection:
     """An alignment that has begun: its name, how many ids each party brings, the fewest ids in common."""
 
     name: bytes
@@ -56,10 +56,10 @@ class Exchange:
     overlap: int
 
 
-def open_exchange(
+def open_intersection(
     session: Session, purpose: str, parties: Sequence[str], ids: int, columns: int, limits: Limits, keyless: str = ""
-) -> Exchange:
-    """Exchange openings among `parties`, in the same order at all of them; the `keyless` one has no ids."""
+) -> Intersection:
+    """Intersection openings among `parties`, in the same order at all of them; the `keyless` one has no ids."""
     mine = Opening(session.secret.randbytes(_NONCE_BYTES), ids, columns, limits.overlap)
     openings = {session.party: mine}
     with session.scope("opening"):
@@ -77,7 +77,7 @@ def open_exchange(
         for part in (party.encode(), opening.nonce, f"{opening.ids} {opening.columns} {opening.overlap}".encode()):
             digest.update(len(part).to_bytes(4, "little") + part)
     overlap = max(opening.overlap for opening in owners.values())
-    return Exchange(digest.digest(), {party: opening.ids for party, opening in owners.items()}, overlap)
+    return Intersection(digest.digest(), {party: opening.ids for party, opening in owners.items()}, overlap)
 
 
 def _check(me: str, openings: Mapping[str, Opening], owners: Mapping[str, Opening], limits: Limits) -> None:

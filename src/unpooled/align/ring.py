@@ -29,7 +29,7 @@ from unpooled.align.lists import (
     secret_order,
     sending,
 )
-from unpooled.align.opening import Exchange, TooFew, tell_too_few
+from unpooled.align.opening import Intersection, TooFew, tell_too_few
 from unpooled.align.ristretto import POINT_BYTES, checked, hashed_and_raised, new_secret, raised
 from unpooled.arrays import Bytes, Ints
 from unpooled.errors import ProtocolError
@@ -64,7 +64,7 @@ class CommonRows:
 
 
 def member(
-    session: Session, ring: Sequence[str], coordinator: str, keys: Sequence[bytes], exchange: Exchange
+    session: Session, ring: Sequence[str], coordinator: str, keys: Sequence[bytes], exchange: Intersection
 ) -> Common | None:
     """A member's part; returns the rows of its own that are common to all, or None if there are too few."""
     secret, order = new_secret(), secret_order(len(keys))
@@ -88,7 +88,7 @@ def member(
     return told_common(session, coordinator, exchange, order)  # 3
 
 
-def compare(session: Session, ring: Sequence[str], exchange: Exchange) -> int | None:
+def compare(session: Session, ring: Sequence[str], exchange: Intersection) -> int | None:
     """The coordinator's part: tell each owner which of its ids are common; None if there are too few."""
     with session.scope("raise", len(ring)):  # 2
         lists = zip_longest(
@@ -112,7 +112,7 @@ def compare(session: Session, ring: Sequence[str], exchange: Exchange) -> int | 
     return len(positions[0])
 
 
-def told_common(session: Session, teller: str, exchange: Exchange, order: Ints) -> Common | None:
+def told_common(session: Session, teller: str, exchange: Intersection, order: Ints) -> Common | None:
     """Receive which rows of this party are common to all, in the common order; None if there are too few."""
     told = session.recv(teller, CommonRows, TooFew, at_most=order.nbytes)
     if isinstance(told, TooFew):

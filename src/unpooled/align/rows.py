@@ -20,11 +20,11 @@ from unpooled.align.ecdh import Matches
 from unpooled.align.ids import keys_of
 from unpooled.align.lists import secret_order
 from unpooled.align.opening import (
-    Exchange,
+    Intersection,
     Limits,
     TooFew,
     end_with_hint,
-    open_exchange,
+    open_intersection,
     tell_too_few,
     wait_for_the_end,
 )
@@ -126,7 +126,7 @@ def label(
     keys = keys_of(chosen, ignore_case=method.ignore_case)
     parties = (places.active, places.seeker)
     with session.scope("label"):
-        exchange = open_exchange(session, "label", parties, len(keys), len(table.id), limits)
+        exchange = open_intersection(session, "label", parties, len(keys), len(table.id), limits)
         found = _ask(session, places.seeker, keys, exchange, method).mine
         if len(found) < exchange.overlap:
             tell_too_few(session, parties)
@@ -144,7 +144,7 @@ def help_label(session: Session, places: Places, table: Table, method: Method, l
     with session.scope("common"):
         counts = {party: session.recv(party, CommonCount).count for party in places.passive}
     with session.scope("label"):
-        exchange = open_exchange(session, "label", parties, len(keys), len(table.id), limits)
+        exchange = open_intersection(session, "label", parties, len(keys), len(table.id), limits)
         for party, count in counts.items():
             if exchange.ids[places.active] != count:
                 me = session.party
@@ -158,9 +158,9 @@ def help_label(session: Session, places: Places, table: Table, method: Method, l
     return exchange.ids[places.active]
 
 
-def _ring_opening(session: Session, places: Places, ids: int, columns: int, limits: Limits) -> Exchange:
+def _ring_opening(session: Session, places: Places, ids: int, columns: int, limits: Limits) -> Intersection:
     coordinator = places.coordinator or ""
-    return open_exchange(session, "ring", (*places.owners, coordinator), ids, columns, limits, keyless=coordinator)
+    return open_intersection(session, "ring", (*places.owners, coordinator), ids, columns, limits, keyless=coordinator)
 
 
 def _by_pairs(
@@ -170,17 +170,17 @@ def _by_pairs(
     columns = len(table.id)
     if session.party != places.active:
         parties = (places.active, session.party)
-        exchange = open_exchange(session, "pair", parties, len(keys), columns, limits)
+        exchange = open_intersection(session, "pair", parties, len(keys), columns, limits)
         order = _answer(session, places.active, keys, exchange, method)
         told = told_common(session, places.active, exchange, order)
         if told is None:
             end_with_hint(session, places.owners, table, exchange.overlap, ignore_case=method.ignore_case)
         return told
-    exchanges: dict[str, Exchange] = {}
+    exchanges: dict[str, Intersection] = {}
     matches: dict[str, Matches] = {}
     for peer in places.passive:
         with session.scope(peer):
-            exchanges[peer] = open_exchange(session, "pair", (places.active, peer), len(keys), columns, limits)
+            exchanges[peer] = open_intersection(session, "pair", (places.active, peer), len(keys), columns, limits)
             matches[peer] = _ask(session, peer, keys, exchanges[peer], method)
     least = max(exchange.overlap for exchange in exchanges.values())
     rows, positions = _in_all(matches)
@@ -205,13 +205,13 @@ def _in_all(matches: Mapping[str, Matches]) -> tuple[Ints, dict[str, Ints]]:
     return rows, positions
 
 
-def _ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange, method: Method) -> Matches:
+def _ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Intersection, method: Method) -> Matches:
     if method.psi == "ecdh":
         return ecdh.ask(session, peer, keys, exchange)
     return blind_rsa.ask(session, peer, keys, exchange, method.key_bits)
 
 
-def _answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Exchange, method: Method) -> Ints:
+def _answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Intersection, method: Method) -> Ints:
     if method.psi == "ecdh":
         return ecdh.answer(session, peer, keys, exchange)
     return blind_rsa.answer(session, peer, keys, exchange, method.key_bits)

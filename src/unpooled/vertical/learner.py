@@ -149,6 +149,8 @@ class Learner:
     importance: Callable[[Any], dict[str, Any]]
     """What a party's result tells of its own part."""
 
+    title: Callable[[Any], str] = lambda parameters: str(parameters.learner)
+    """What a report calls a model with these parameters."""
     scores_in_fit: Callable[[Any], bool] = lambda _: False
     check: Callable[[Setup, Any, bool, bool], None] = lambda *_: None
     """Refuse, with a PlanError, parameters that the parties or the engine of a plan do not support.

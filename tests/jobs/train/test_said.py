@@ -122,8 +122,8 @@ def test_a_party_reveals_as_few_thresholds_as_it_likes(learning: Any, most: int)
 
 def test_what_a_party_never_sends_is_refused_before_the_start(learning: Any) -> None:
     plan = learning.plan()
-    policy = {"policy": {"never_send": ["Opened"]}}
-    with pytest.raises(RefusedError, match=r"telco .*Opened"):
+    policy = {"policy": {"never_send": ["SplitSides"]}}
+    with pytest.raises(RefusedError, match=r"telco .*SplitSides"):
         learning.run(plan, telco=policy)
     assert not (learning.root / "run" / "telco" / "ledger.jsonl").exists()
     learning.run(learning.plan(model={"hide_nodes": True}), "hidden", telco=policy)

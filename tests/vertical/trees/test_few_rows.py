@@ -159,7 +159,7 @@ def test_a_passive_party_cannot_tell_which_rows_take_part(
         more = {"top_fraction": 1.0} if learner == "lgb" else {}
         parameters = parameters_for(learner, classes, **more)
         run = together(parameters, data=data, targets=[Target(data.truth[classes], weights)], predicts=False)
-        kinds = (messages.Trees, messages.Bags, messages.Level, messages.Open, messages.Grown)
+        kinds = (messages.Trees, messages.Bags, messages.Level, messages.SplitRequest, messages.Grown)
         frames = [encode(message).joined() for message in run.messages("telco", *kinds)]
         seen.append([frame.replace(run.model.part.name.encode(), b"") for frame in frames])
         for level in families_of(run, "telco"):

@@ -312,9 +312,9 @@ def test_leaf_by_leaf_each_step_opens_one_split_of_a_tree() -> None:
         growth.open(TEAM, parameters, 1, 1000)
 
 
-def all_thresholds(layout: Any) -> messages.OpenForAll:
+def all_thresholds(layout: Any) -> messages.SplitRequestForAll:
     splits = [(number, place, 0) for number, feature in enumerate(layout.features) for place in range(feature.values)]
-    return messages.OpenForAll(*np.array(splits, np.int32).T.copy())
+    return messages.SplitRequestForAll(*np.array(splits, np.int32).T.copy())
 
 
 @pytest.mark.parametrize("looks", [0, 1])
@@ -329,7 +329,7 @@ def test_one_message_does_not_open_the_whole_table(looks: int, parameters_for: M
             call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, 1))
             product(team.products, [(call, Inputs(y=np.zeros((rows, 2), np.int64), nodes=np.zeros(rows, np.int32)))])
         team.session.send("telco", all_thresholds(layout))
-        team.session.recv("telco", messages.OpenedForAll)
+        team.session.recv("telco", messages.SplitSidesForAll)
 
     with pytest.raises(RefusedError, match=rf"telco.* {looks} splits"):
         run_with(together, parameters, lent(everything))
@@ -338,20 +338,20 @@ def test_one_message_does_not_open_the_whole_table(looks: int, parameters_for: M
 @pytest.mark.parametrize(
     "request_",
     [
-        messages.OpenForAll(ints(0, 0), ints(1, 1), ints(0, 0)),
-        messages.OpenForAll(ints(0), ints(1), ints(2)),
-        messages.OpenForAll(ints(0), ints(1), ints(-1)),
+        messages.SplitRequestForAll(ints(0, 0), ints(1, 1), ints(0, 0)),
+        messages.SplitRequestForAll(ints(0), ints(1), ints(2)),
+        messages.SplitRequestForAll(ints(0), ints(1), ints(-1)),
     ],
 )
 def test_a_hidden_split_is_asked_for_once_and_has_two_sides(
-    request_: messages.OpenForAll, parameters_for: Make, together: Make
+    request_: messages.SplitRequestForAll, parameters_for: Make, together: Make
 ) -> None:
     def ask(team: Any, layout: Any, rows: int) -> None:
         send_trees(team, "tree")
         team.session.send("telco", request_)
-        team.session.recv("telco", messages.OpenedForAll)
+        team.session.recv("telco", messages.SplitSidesForAll)
 
-    with pytest.raises(ProtocolError, match="OpenForAll from bank"):
+    with pytest.raises(ProtocolError, match="SplitRequestForAll from bank"):
         run_with(together, parameters_for("gbdt", hide_nodes=True), lent(ask))
 
 

@@ -217,7 +217,7 @@ SPLITS = {
 
 @pytest.mark.parametrize("hidden", [False, True])
 def test_splits_that_are_not_there_are_refused(hidden: bool, honest: Make, refuses: Make) -> None:
-    kind = messages.OpenForAll if hidden else messages.Open
+    kind = messages.SplitRequestForAll if hidden else messages.SplitRequest
     run = honest("gbdt", hide_nodes=hidden)
     refuses(run, "telco", each(kind, SPLITS), ProtocolError, f"{kind.__name__} from bank")
 
@@ -239,8 +239,8 @@ NODES = {
 def test_nodes_that_are_not_there_are_not_opened(others: dict[str, Any], honest: Make, refuses: Make) -> None:
     team = "the active without columns"
     run = honest("rf", 2, team, column_fraction=1.0, trees=1, depth=4, **others)
-    refuses(run, "telco", each(messages.Open, TREES, which=1), ProtocolError, "bank")
-    refuses(run, "telco", each(messages.Open, NODES, which=1), ProtocolError, "Open from bank")
+    refuses(run, "telco", each(messages.SplitRequest, TREES, which=1), ProtocolError, "bank")
+    refuses(run, "telco", each(messages.SplitRequest, NODES, which=1), ProtocolError, "SplitRequest from bank")
 
 
 def test_messages_of_the_other_way_of_growing_have_no_place(honest: Make, refuses: Make) -> None:
@@ -310,7 +310,7 @@ def test_groups_that_do_not_fit_are_refused(honest: Make, refuses: Make) -> None
 
 @pytest.mark.parametrize("hidden", [False, True])
 def test_answers_that_do_not_fit_are_refused(hidden: bool, honest: Make, refuses: Make) -> None:
-    kind = messages.OpenedForAll if hidden else messages.Opened
+    kind = messages.SplitSidesForAll if hidden else messages.SplitSides
     run = honest("xgb", hide_nodes=hidden)
     refuses(run, "bank", each(kind, SIDES), ProtocolError, "telco")
     refuses(run, "bank", each(kind, NUMBERS), ProtocolError, f"{kind.__name__} from telco")
@@ -320,13 +320,13 @@ def test_with_other_engines_answers_are_checked_too(parameters_for: Make, togeth
     """And all end with an error, so that nobody is left waiting."""
     for engine, change in (("shares", SIDES["the other way round"]), ("paillier", NUMBERS["a huge split"])):
         with pytest.raises(ProtocolError, match="telco"):
-            together(parameters_for("xgb"), engine=engine, tamper={"telco": changing(messages.Opened, change)})
+            together(parameters_for("xgb"), engine=engine, tamper={"telco": changing(messages.SplitSides, change)})
 
 
 def test_an_answer_of_another_kind_is_refused(honest: Make, refuses: Make) -> None:
-    change = {"for all": lambda opened: messages.OpenedForAll(opened.numbers, opened.sides)}
-    cases = each(messages.Opened, change)
-    refuses(honest("xgb"), "bank", cases, ProtocolError, r"bank.* Opened .*telco.*OpenedForAll")
+    change = {"for all": lambda opened: messages.SplitSidesForAll(opened.numbers, opened.sides)}
+    cases = each(messages.SplitSides, change)
+    refuses(honest("xgb"), "bank", cases, ProtocolError, r"bank.* SplitSides .*telco.*SplitSidesForAll")
 
 
 # failing for other reasons
@@ -337,10 +337,10 @@ def test_an_answer_of_another_kind_is_refused(honest: Make, refuses: Make) -> No
     [
         ("plain", "bank", messages.Trees),
         ("shares", "bank", messages.Level),
-        ("paillier", "bank", messages.Open),
+        ("paillier", "bank", messages.SplitRequest),
         ("shares", "telco", messages.Merged),
         ("paillier", "telco", messages.Merged),
-        ("plain", "telco", messages.Opened),
+        ("plain", "telco", messages.SplitSides),
     ],
 )
 def test_whoever_fails_takes_the_others_along(

@@ -27,7 +27,7 @@ def ints(*values: int) -> np.ndarray:
 
 
 def asking(
-    parameters: AnyTrees, ask: Callable[[Layout, np.ndarray, np.ndarray], list[messages.Open]]
+    parameters: AnyTrees, ask: Callable[[Layout, np.ndarray, np.ndarray], list[messages.SplitRequest]]
 ) -> Callable[[Any, Any], None]:
     """Look at a root, then ask for a split of it, given the layout and how the bins were shown."""
 
@@ -48,7 +48,7 @@ def asking(
             joined = unpacked(told.missing_joined, len(layout.features), "telco")
         for request in ask(layout, ends, joined):
             session.send("telco", request)
-            session.recv("telco", messages.Opened)
+            session.recv("telco", messages.SplitSides)
         session.send("telco", messages.Grown(trees.names))
         session.send("telco", messages.Finished())
         finish(team.products)
@@ -56,29 +56,29 @@ def asking(
     return bank
 
 
-def opens(feature: int, place: int, missing_left: int = 0) -> list[messages.Open]:
-    return [messages.Open(ints(0), ints(0), ints(feature), ints(place), ints(missing_left))]
+def opens(feature: int, place: int, missing_left: int = 0) -> list[messages.SplitRequest]:
+    return [messages.SplitRequest(ints(0), ints(0), ints(feature), ints(place), ints(missing_left))]
 
 
-def after_a_group(layout: Layout, ends: np.ndarray, which: int) -> list[messages.Open]:
+def after_a_group(layout: Layout, ends: np.ndarray, which: int) -> list[messages.SplitRequest]:
     """What may be asked."""
     feature = max(range(len(layout.features)), key=lambda number: layout.features[number].values)
     return opens(feature, int(np.flatnonzero(ends[layout.starts[feature] :])[which]))
 
 
-def inside_a_group(layout: Layout, ends: np.ndarray, joined: np.ndarray) -> list[messages.Open]:
+def inside_a_group(layout: Layout, ends: np.ndarray, joined: np.ndarray) -> list[messages.SplitRequest]:
     feature = max(range(len(layout.features)), key=lambda number: layout.features[number].values)
     inside = np.flatnonzero(~ends[layout.starts[feature] :][: layout.features[feature].values])
     return opens(feature, int(inside[len(inside) // 2]))
 
 
-def joined_missing_left(layout: Layout, ends: np.ndarray, joined: np.ndarray) -> list[messages.Open]:
+def joined_missing_left(layout: Layout, ends: np.ndarray, joined: np.ndarray) -> list[messages.SplitRequest]:
     feature = int(np.flatnonzero(joined)[0])
     after = np.flatnonzero(ends[layout.starts[feature] :][: layout.features[feature].values - 1])
     return opens(feature, int(after[0]), 1)
 
 
-def joined_missing_alone(layout: Layout, ends: np.ndarray, joined: np.ndarray) -> list[messages.Open]:
+def joined_missing_alone(layout: Layout, ends: np.ndarray, joined: np.ndarray) -> list[messages.SplitRequest]:
     feature = int(np.flatnonzero(joined)[0])
     return opens(feature, layout.features[feature].values - 1)
 
@@ -86,14 +86,14 @@ def joined_missing_alone(layout: Layout, ends: np.ndarray, joined: np.ndarray) -
 @pytest.mark.parametrize("ask", [inside_a_group, joined_missing_left, joined_missing_alone])
 @pytest.mark.parametrize("min_rows", [13, 20])
 def test_no_split_goes_through_a_group(
-    ask: Callable[..., list[messages.Open]], min_rows: int, scene: Make, parameters_for: Make, together: Make
+    ask: Callable[..., list[messages.SplitRequest]], min_rows: int, scene: Make, parameters_for: Make, together: Make
 ) -> None:
     data, parameters = scene(missing=0.05), parameters_for("xgb", min_rows=min_rows)
-    with pytest.raises(ProtocolError, match="Open from bank"):
+    with pytest.raises(ProtocolError, match="SplitRequest from bank"):
         together(parameters, engine="plain", data=data, own={"bank": asking(parameters, ask)}, predicts=False)
 
 
-def all_on_one_side(layout: Layout, ends: np.ndarray, joined: np.ndarray) -> list[messages.Open]:
+def all_on_one_side(layout: Layout, ends: np.ndarray, joined: np.ndarray) -> list[messages.SplitRequest]:
     feature = next(number for number, feature in enumerate(layout.features) if not feature.missing)
     return opens(feature, layout.features[feature].values - 1)
 
@@ -113,7 +113,7 @@ def test_what_may_be_asked_is_answered(scene: Make, parameters_for: Make, togeth
     """So that what is refused above is refused for its own reason."""
     data, parameters, asked = scene(), parameters_for("xgb"), []
 
-    def after_the_first_group(layout: Layout, ends: np.ndarray, joined: np.ndarray) -> list[messages.Open]:
+    def after_the_first_group(layout: Layout, ends: np.ndarray, joined: np.ndarray) -> list[messages.SplitRequest]:
         asked.extend(after_a_group(layout, ends, 0))
         return asked
 
@@ -121,29 +121,29 @@ def test_what_may_be_asked_is_answered(scene: Make, parameters_for: Make, togeth
     run = together(parameters, engine="plain", data=data, own=own, predicts=False)
     part, [feature], [place] = run.parts["telco"], asked[0].features.tolist(), asked[0].places.tolist()
     assert part.splits == ((feature, place, False),)
-    [opened] = run.messages("bank", messages.Opened)
+    [opened] = run.messages("bank", messages.SplitSides)
     bins = apply_bins(part.binning, data.matrix[:, list(run.team["telco"])], "telco")
     assert (unpacked(opened.sides, len(data.matrix), "telco") == (bins[:, feature] > place)).all()
 
 
-def in_one_message(layout: Layout, ends: np.ndarray, joined: np.ndarray) -> list[messages.Open]:
+def in_one_message(layout: Layout, ends: np.ndarray, joined: np.ndarray) -> list[messages.SplitRequest]:
     [first], [second] = after_a_group(layout, ends, 0), after_a_group(layout, ends, 1)
     both = {name: np.concatenate([getattr(first, name), value]) for name, value in vars(second).items()}
-    return [messages.Open(**both)]
+    return [messages.SplitRequest(**both)]
 
 
-def in_two_messages(layout: Layout, ends: np.ndarray, joined: np.ndarray) -> list[messages.Open]:
+def in_two_messages(layout: Layout, ends: np.ndarray, joined: np.ndarray) -> list[messages.SplitRequest]:
     return after_a_group(layout, ends, 0) + after_a_group(layout, ends, 1)
 
 
 @pytest.mark.parametrize("ask", [in_one_message, in_two_messages])
 @pytest.mark.parametrize("min_rows", [1, 6])
 def test_a_node_is_opened_once(
-    ask: Callable[..., list[messages.Open]], min_rows: int, scene: Make, parameters_for: Make, together: Make
+    ask: Callable[..., list[messages.SplitRequest]], min_rows: int, scene: Make, parameters_for: Make, together: Make
 ) -> None:
     """Or its rows could be asked about bin by bin."""
     parameters = parameters_for("xgb", min_rows=min_rows)
-    with pytest.raises(ProtocolError, match="Open from bank"):
+    with pytest.raises(ProtocolError, match="SplitRequest from bank"):
         together(parameters, engine="plain", data=scene(), own={"bank": asking(parameters, ask)}, predicts=False)
 
 

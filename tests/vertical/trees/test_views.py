@@ -29,16 +29,16 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 COMMON = {"Begin", "Trees", "Grown", "Finished", "Sort", "Sorted"}
 TO_PASSIVE: dict[str, set[str]] = {
-    "default": COMMON | {"Level", "Open", "Reached"},
-    "hide_nodes": COMMON | {"HiddenLevel", "OpenForAll", "Needed"},
-    "hide_bags = false": COMMON | {"Bags", "Level", "Open", "Reached"},
-    "min_rows = 1": COMMON | {"Level", "Open", "Reached"},
+    "default": COMMON | {"Level", "SplitRequest", "Reached"},
+    "hide_nodes": COMMON | {"HiddenLevel", "SplitRequestForAll", "Needed"},
+    "hide_bags = false": COMMON | {"Bags", "Level", "SplitRequest", "Reached"},
+    "min_rows = 1": COMMON | {"Level", "SplitRequest", "Reached"},
 }
 TO_ACTIVE: dict[str, set[str]] = {
-    "default": {"LentColumns", "Merged", "Opened", "Sides"},
-    "hide_nodes": {"LentColumns", "OpenedForAll", "AllSides"},
-    "hide_bags = false": {"LentColumns", "Merged", "Opened", "Sides"},
-    "min_rows = 1": {"LentColumns", "Opened", "Sides"},
+    "default": {"LentColumns", "Merged", "SplitSides", "Sides"},
+    "hide_nodes": {"LentColumns", "SplitSidesForAll", "AllSides"},
+    "hide_bags = false": {"LentColumns", "Merged", "SplitSides", "Sides"},
+    "min_rows = 1": {"LentColumns", "SplitSides", "Sides"},
 }
 PRODUCTS: dict[str, dict[str, set[str]]] = {
     "shares": {
@@ -210,7 +210,11 @@ def test_with_hidden_nodes_nothing_that_a_passive_party_receives_is_as_long_as_t
     data = scene(rows=rows, new=rows)
     run = together(parameters_for(learner, 3, hide_nodes=True), data=data, engine="plain")
     received = [m for sender, m in run.received["telco"] if type(m).__module__ == messages.__name__]
-    assert {type(message) for message in received} >= {messages.HiddenLevel, messages.OpenForAll, messages.Needed}
+    assert {type(message) for message in received} >= {
+        messages.HiddenLevel,
+        messages.SplitRequestForAll,
+        messages.Needed,
+    }
     for message in received:
         assert is_dataclass(message)
         for field in fields(message):
@@ -258,7 +262,7 @@ def test_sides_are_told_of_the_rows_of_split_nodes_alone(scene: Make, parameters
     data = scene(rows=250)
     run = together(parameters_for("xgb", depth=4), data=data, engine="plain", predicts=False)
     where: list[np.ndarray] = []
-    for message in run.messages("telco", messages.Trees, messages.Level, messages.Open):
+    for message in run.messages("telco", messages.Trees, messages.Level, messages.SplitRequest):
         if isinstance(message, messages.Trees):
             where = [np.zeros(250, int) for _ in message.names]
         elif isinstance(message, messages.Level):

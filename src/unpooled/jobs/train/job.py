@@ -129,6 +129,7 @@ def _keep_model(team: Team, work: Work[Parameters], table: Table) -> dict[str, A
     scores.write_predictions(work.folder, table.ids, found[0], labels.names, more)
     return {
         "learner": parameters.learner,
+        "title": learner_of(parameters).title(parameters),
         "classes": parameters.classes,
         "class_names": list(labels.names),
         "parameters": parameters.model_dump(mode="json", exclude_defaults=True),

@@ -21,13 +21,6 @@ from unpooled.jobs.train.job import Parameters
 SETS = ("test", "train")
 
 _TEMPLATE = Path(__file__).with_name("section.html")
-_LEARNERS = {
-    "gbdt": "Gradient boosting (gbdt)",
-    "xgb": "Gradient boosting of second order (xgb)",
-    "lgb": "Gradient boosting of second order, leaf by leaf (lgb)",
-    "rf": "A random forest (rf)",
-}
-
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Points = tuple[tuple[Fraction, ...], tuple[Fraction, ...]]
 
@@ -74,6 +67,7 @@ class ModelResult(OwnerResult):
     """
 
     learner: str
+    title: str = ""
     classes: NonNegativeInt
     class_names: tuple[str, ...] = ()
     train_rows: NonNegativeInt
@@ -142,12 +136,12 @@ def _headline(run: RunFiles, model: ModelResult | None, lent: Mapping[str, Owner
 
 
 def _made(model: ModelResult) -> str:
+    title = model.title or model.learner
     if model.epochs is not None:
-        kind = "Logistic regression" if model.classes else "Linear regression"
-        return f"{kind}: {many(model.epochs, 'epoch')} over"
-    if model.trees is None:
-        return f"A model ({model.learner}) learnt from"
-    return f"{_LEARNERS.get(model.learner, model.learner)}: {many(model.trees, 'tree')} from"
+        return f"{title}: {many(model.epochs, 'epoch')} over"
+    if model.trees is not None:
+        return f"{title}: {many(model.trees, 'tree')} from"
+    return f"{title}: learnt from"
 
 
 def _lent(result: OwnerResult) -> str:

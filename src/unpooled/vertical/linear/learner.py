@@ -195,6 +195,7 @@ LINEAR = Learner(
     lend=lend,
     score=score,
     help_score=help_score,
+    title=lambda parameters: "Logistic regression" if parameters.classes else "Linear regression",
     importance=importance,
     takes_missing=False,
     product_rows=product_rows,

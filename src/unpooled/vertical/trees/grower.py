@@ -24,7 +24,7 @@ from unpooled.vertical.trees.grower_state import LEAF, Ground, Growing, Grown, N
 from unpooled.vertical.trees.histogram import look
 from unpooled.vertical.trees.node_rows import OUTSIDE, ROOT, Families, packed, root_family, standing_in_bag
 from unpooled.vertical.trees.parameters import LgbParameters
-from unpooled.vertical.trees.split_sides import Opened, open_splits
+from unpooled.vertical.trees.split_sides import TreeSides, open_splits
 
 
 def grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Grown]:
@@ -104,7 +104,7 @@ def _choose(ground: Ground, growing: Sequence[Growing], families: Mapping[int, F
 
 
 def _split(
-    ground: Ground, growing: Sequence[Growing], chosen: Mapping[int, list[int]], opened: Mapping[int, Opened]
+    ground: Ground, growing: Sequence[Growing], chosen: Mapping[int, list[int]], opened: Mapping[int, TreeSides]
 ) -> tuple[dict[int, Families], dict[int, Bools]]:
     """Make the children, and say which families are to be looked at next, with the sides of their rows."""
     families: dict[int, Families] = {}
@@ -126,7 +126,7 @@ def _split(
     return families, sides
 
 
-def _make_children(tree: Growing, nodes: Sequence[int], opened: Opened, owners: Sequence[str]) -> None:
+def _make_children(tree: Growing, nodes: Sequence[int], opened: TreeSides, owners: Sequence[str]) -> None:
     """Two children of each node, the rows moved into them, and their totals."""
     begins = np.cumsum([0, *opened.counts[:-1]])
     to_the_right = np.add.reduceat(tree.y[opened.rows] * opened.sides[:, np.newaxis], begins)
@@ -137,7 +137,7 @@ def _make_children(tree: Growing, nodes: Sequence[int], opened: Opened, owners: 
         parent, count = tree.nodes[node], int(rows_right[place])
         if parent.left is None or (parent.totals - to_the_right[place] != parent.left).any():
             raise ProtocolError(
-                f"invalid Opened from {owners[parent.owner]}: sides that do not fit the sums that it showed"
+                f"invalid SplitSides from {owners[parent.owner]}: sides that do not fit the sums that it showed"
             )
         parent.first = len(tree.nodes)
         tree.nodes.append(Node(parent.depth + 1, parent.rows - count, parent.totals - to_the_right[place]))

@@ -47,8 +47,8 @@ def outline(setup: Setup, parameters: AnyTrees) -> list[Exchange]:
     brief = groups and 150 * groups
     sent = products_outline(setup, hidden_nodes=hidden) + commitments_outline(setup, all_owners=False)
     level = messages.HiddenLevel if hidden else messages.Level
-    asked = messages.OpenForAll if hidden else messages.Open
-    answered = messages.OpenedForAll if hidden else messages.Opened
+    asked = messages.SplitRequestForAll if hidden else messages.SplitRequest
+    answered = messages.SplitSidesForAll if hidden else messages.SplitSides
     for party in setup.passive:
         sent += [Exchange(party, active, messages.LentColumns, 1), Exchange(active, party, messages.Begin, 1, 100)]
         sent.append(Exchange(active, party, messages.Trees, groups, brief))
@@ -205,6 +205,14 @@ def _groups_of(parameters: AnyTrees) -> int | None:
     return None if stops else groups_of(parameters, 1)
 
 
+_TITLES = {
+    "gbdt": "Gradient boosting (gbdt)",
+    "xgb": "Gradient boosting of second order (xgb)",
+    "lgb": "Gradient boosting of second order, leaf by leaf (lgb)",
+    "rf": "A random forest (rf)",
+}
+
+
 def _summary(model: Model) -> dict[str, Any]:
     """What the active party's result tells of the trees of the first model."""
     first = model.ensembles[0]
@@ -230,6 +238,7 @@ TREES = Learner(
     scores_in_fit=scores_in_fit,
     score=score,
     help_score=help_score,
+    title=lambda parameters: _TITLES[parameters.learner],
     importance=importance,
     needs_columns=True,
     questions=questions_of,

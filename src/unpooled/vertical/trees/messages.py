@@ -81,7 +81,7 @@ class Merged:
     discloses="by which of its columns a node is split, after which bin, and where missing values go",
     to="the passive party whose column it is",
 )
-class Open:
+class SplitRequest:
     trees: Ints32
     nodes: Ints32
     features: Ints32
@@ -93,7 +93,7 @@ class Open:
     discloses="on which side of a split each row of its node falls, and which splits are the same",
     to="the active party",
 )
-class Opened:
+class SplitSides:
     numbers: Ints32
     sides: Bytes
 
@@ -102,7 +102,7 @@ class Opened:
     discloses="by which of its columns nodes are split, after which bins, and where missing values go; not which nodes",
     to="the passive party whose columns they are",
 )
-class OpenForAll:
+class SplitRequestForAll:
     features: Ints32
     places: Ints32
     missing_left: Ints32
@@ -112,7 +112,7 @@ class OpenForAll:
     discloses="on which side of a split every row falls, also those outside its node, and which splits are the same",
     to="the active party",
 )
-class OpenedForAll:
+class SplitSidesForAll:
     numbers: Ints32
     sides: Bytes
 

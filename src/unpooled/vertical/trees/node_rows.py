@@ -167,14 +167,14 @@ def bin_sums(layout: Layout, places: Ints32, count: int, y: Ints | None) -> Ints
 def check_open(standing: Standing, node: int, feature: int, place: int, missing_left: bool, sender: str) -> None:
     """Refuse a split of a node of which nothing was shown, or one that goes through a group of bins."""
     if node not in standing.depths:
-        raise ProtocolError(f"invalid Open from {sender}: a node that it was shown nothing of")
+        raise ProtocolError(f"invalid SplitRequest from {sender}: a node that it was shown nothing of")
     if node in standing.opened:
-        raise ProtocolError(f"invalid Open from {sender}: a node that was opened before")
+        raise ProtocolError(f"invalid SplitRequest from {sender}: a node that was opened before")
     if standing.min_rows > 1:
         ends, joined = standing.groups[node]
         parts_missing = missing_left or place == standing.layout.features[feature].values - 1
         if not ends[standing.layout.starts[feature] + place] or (joined[feature] and parts_missing):
-            raise ProtocolError(f"invalid Open from {sender}: a split through a group of bins that were shown as one")
+            raise ProtocolError(f"invalid SplitRequest from {sender}: a split within bins that were shown as one")
 
 
 def packed(sides: Bools) -> Bytes:

@@ -92,18 +92,18 @@ def _grow(team: Team, parameters: AnyTrees, own: Binned, table: SplitTable, tree
     while True:
         most = len(trees.names) * (24 * len(own.columns) + 8 * ITEM_BYTES)  # there are no more nodes than rows
         request = (
-            session.recv(active, messages.HiddenLevel, messages.OpenForAll, messages.Grown)
+            session.recv(active, messages.HiddenLevel, messages.SplitRequestForAll, messages.Grown)
             if parameters.hide_nodes
-            else session.recv(active, messages.Level, messages.Open, messages.Grown, at_most=most)
+            else session.recv(active, messages.Level, messages.SplitRequest, messages.Grown, at_most=most)
         )
         match request:
             case messages.HiddenLevel():
                 _show_hidden(team, parameters, standings, trees, request, hidden)
-            case messages.OpenForAll():
+            case messages.SplitRequestForAll():
                 _open_for_all(team, parameters, own, table, request, hidden)
             case messages.Level():
                 _show(team, parameters, standings, trees, request)
-            case messages.Open():
+            case messages.SplitRequest():
                 _open(team, parameters, table, standings, request)
             case messages.Grown():
                 if request.forget != (() if serve_again(parameters) else trees.names):
@@ -210,17 +210,17 @@ def _show_hidden(
 
 
 def _open(
-    team: Team, parameters: AnyTrees, table: SplitTable, standings: Sequence[Standing], request: messages.Open
+    team: Team, parameters: AnyTrees, table: SplitTable, standings: Sequence[Standing], request: messages.SplitRequest
 ) -> None:
     """Say on which side the rows of each node fall, if both sides have enough of them."""
     fields = request.trees, request.nodes, request.features, request.places, request.missing_left
-    splits = _columns(team, "Open", *fields)
+    splits = _columns(team, "SplitRequest", *fields)
     numbers, sides = [], []
     count_splits(team.products, team.digest, len(splits))
     for tree in dict.fromkeys(split[0] for split in splits):  # the active party asks tree by tree
         standing, of_tree = _standing_of(team, standings, tree), [split for split in splits if split[0] == tree]
         for _, node, feature, place, missing_left in of_tree:
-            _check_split(team, standing.layout, feature, place, "Open")
+            _check_split(team, standing.layout, feature, place, "SplitRequest")
             check_open(standing, node, feature, place, bool(missing_left), team.active)
             standing.opened.add(node)
             numbers.append(table.number(feature, place, bool(missing_left)))
@@ -229,11 +229,11 @@ def _open(
         count_bits(team.products, team.digest, len(standing.where), len(rows))
         of_rows = np.repeat(numbers[-len(of_tree) :], counts)
         right = right_of(table, standing.layout, standing.own.feature_bins, rows, of_rows)
-        check_counts(team, parameters.min_rows, right, counts, "Open")
+        check_counts(team, parameters.min_rows, right, counts, "SplitRequest")
         for number, count in zip(numbers[-len(of_tree) :], counts.tolist(), strict=True):
             table.used(number, count)
         sides.append(right)
-    team.session.send(team.active, messages.Opened(np.array(numbers, np.int32), packed(np.concatenate(sides))))
+    team.session.send(team.active, messages.SplitSides(np.array(numbers, np.int32), packed(np.concatenate(sides))))
 
 
 def _open_for_all(
@@ -241,18 +241,20 @@ def _open_for_all(
     parameters: AnyTrees,
     own: Binned,
     table: SplitTable,
-    request: messages.OpenForAll,
+    request: messages.SplitRequestForAll,
     hidden: HiddenGrowth,
 ) -> None:
     """Say on which side all rows fall: which node is split stays with the active party."""
     splits, rows = (
-        _columns(team, "OpenForAll", request.features, request.places, request.missing_left),
+        _columns(team, "SplitRequestForAll", request.features, request.places, request.missing_left),
         len(own.columns),
     )
     if len(set(splits)) < len(splits) or not {split[2] for split in splits} <= {0, 1}:
-        raise ProtocolError(f"invalid OpenForAll from {team.active}: repeated splits, or no side for missing values")
+        raise ProtocolError(
+            f"invalid SplitRequestForAll from {team.active}: repeated splits, or no side for missing values"
+        )
     for feature, place, _ in splits:
-        _check_split(team, own.layout, feature, place, "OpenForAll")
+        _check_split(team, own.layout, feature, place, "SplitRequestForAll")
     hidden.open(team, parameters, len(splits), rows)
     known = len(table.splits)
     numbers = [table.number(feature, place, bool(missing_left)) for feature, place, missing_left in splits]
@@ -263,7 +265,9 @@ def _open_for_all(
         if not table.uses[number]:  # a run that was resumed asks again what it has not kept
             table.used(number, 0)
         sides.append(right_of(table, own.layout, own.feature_bins, every, np.full(rows, number)))
-    team.session.send(team.active, messages.OpenedForAll(np.array(numbers, np.int32), packed(np.concatenate(sides))))
+    team.session.send(
+        team.active, messages.SplitSidesForAll(np.array(numbers, np.int32), packed(np.concatenate(sides)))
+    )
 
 
 def _standing_of(team: Team, standings: Sequence[Standing], tree: int) -> Standing:

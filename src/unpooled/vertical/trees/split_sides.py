@@ -26,7 +26,7 @@ def cut(values: NDArray[T], lengths: Sequence[int]) -> list[NDArray[T]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
+class TreeSides:
     """Of one tree the rows of the nodes that are split, node by node, how many each has, and their sides."""
 
     rows: Ints
@@ -51,13 +51,15 @@ class _Split:
     missing_left: bool
 
 
-def open_splits(ground: Ground, growing: Sequence[Growing], chosen: Mapping[int, Sequence[int]]) -> dict[int, Opened]:
+def open_splits(
+    ground: Ground, growing: Sequence[Growing], chosen: Mapping[int, Sequence[int]]
+) -> dict[int, TreeSides]:
     """Step 4 of growing, by tree; the nodes learn by whose column and which split of that party they are split."""
     splits = _splits_of(ground, growing, chosen)
     opened = {}
     for number, nodes in chosen.items():
         rows, counts = members(growing[number].where, np.array(nodes, np.int32))
-        opened[number] = Opened(rows, counts, np.empty(len(rows), bool))
+        opened[number] = TreeSides(rows, counts, np.empty(len(rows), bool))
     parts = {number: of_tree.by_node(of_tree.sides) for number, of_tree in opened.items()}
     asked = [(lender, [split for split in splits if split.owner == place]) for place, lender in ground.lenders]
     asked = [(lender, theirs) for lender, theirs in asked if theirs]
@@ -69,7 +71,7 @@ def open_splits(ground: Ground, growing: Sequence[Growing], chosen: Mapping[int,
     else:
         for lender, theirs in asked:
             fields = [(s.tree, s.node, s.feature, s.bin, s.missing_left) for s in theirs]
-            ground.team.session.send(lender, messages.Open(*np.array(fields, np.int32).T.copy()))
+            ground.team.session.send(lender, messages.SplitRequest(*np.array(fields, np.int32).T.copy()))
     for number in chosen:
         _open_own(
             ground,
@@ -81,7 +83,7 @@ def open_splits(ground: Ground, growing: Sequence[Growing], chosen: Mapping[int,
     if not ground.parameters.hide_nodes:
         for lender, theirs in asked:
             most = sum(4 + len(parts[split.tree][split.place]) for split in theirs)
-            answer = ground.team.session.recv(lender, messages.Opened, at_most=most)
+            answer = ground.team.session.recv(lender, messages.SplitSides, at_most=most)
             _take(ground, answer, lender, theirs, growing, parts)
     return opened
 
@@ -98,7 +100,9 @@ def _splits_of(ground: Ground, growing: Sequence[Growing], chosen: Mapping[int, 
     return splits
 
 
-def _open_own(ground: Ground, tree: Growing, splits: Sequence[_Split], parts: Sequence[Bools], opened: Opened) -> None:
+def _open_own(
+    ground: Ground, tree: Growing, splits: Sequence[_Split], parts: Sequence[Bools], opened: TreeSides
+) -> None:
     if not splits:
         return
     rows = cut(opened.rows, opened.counts.tolist())
@@ -116,7 +120,7 @@ def _open_own(ground: Ground, tree: Growing, splits: Sequence[_Split], parts: Se
 
 def _take(
     ground: Ground,
-    answer: messages.Opened,
+    answer: messages.SplitSides,
     lender: str,
     splits: Sequence[_Split],
     growing: Sequence[Growing],
@@ -133,7 +137,7 @@ def _take(
 
 
 def _check_numbers(
-    ground: Ground, answer: messages.Opened | messages.OpenedForAll, owner: int, asked: int, lender: str
+    ground: Ground, answer: messages.SplitSides | messages.SplitSidesForAll, owner: int, asked: int, lender: str
 ) -> None:
     """Refuse numbers of splits beyond those asked for so far: a model has room for as many as the largest says."""
     kind, most = type(answer).__name__, ground.numbered.get(owner, 0) + asked
@@ -150,15 +154,15 @@ def _ask_for_all(ground: Ground, lender: str, splits: Sequence[_Split]) -> None:
     if not new:
         return
     session, rows = ground.team.session, len(ground.own.columns)
-    session.send(lender, messages.OpenForAll(*np.array([key[1:] for key in new], np.int32).T.copy()))
-    answer = session.recv(lender, messages.OpenedForAll, at_most=len(new) * (4 + rows))
+    session.send(lender, messages.SplitRequestForAll(*np.array([key[1:] for key in new], np.int32).T.copy()))
+    answer = session.recv(lender, messages.SplitSidesForAll, at_most=len(new) * (4 + rows))
     _check_numbers(ground, answer, new[0][0], len(new), lender)
     right = unpacked(answer.sides, rows * len(new), lender).reshape(len(new), rows)
     for key, number, sides in zip(new, answer.numbers.tolist(), right, strict=True):
         ground.opened[key] = number, sides
 
 
-def _take_for_all(ground: Ground, tree: Growing, split: _Split, opened: Opened, parts: Sequence[Bools]) -> None:
+def _take_for_all(ground: Ground, tree: Growing, split: _Split, opened: TreeSides, parts: Sequence[Bools]) -> None:
     number, sides = ground.opened[_key(split)]
     part = tree.seedling.taking_part
     sides = sides[part] if tree.seedling.cut and part is not None else sides
