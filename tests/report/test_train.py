@@ -276,6 +276,7 @@ def test_everything_is_escaped(write_job: WriteJob) -> None:
         "own_gains": [{"name": NASTY, "gain": 1.0}],
         "metrics": {"test": {NASTY: 0.5}},
         "learner": NASTY,
+        "title": NASTY,
     }
     owner = OWNER | {"importance": importance(**{NASTY: (2, 10)})}
     page = write_report(write_job("train", ROLES, {"telco": owner, "bank": model}, SENT))

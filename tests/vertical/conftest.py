@@ -226,7 +226,7 @@ class _Recorded:
     def send(self, peer: str, frame: Any) -> None:
         """Nobody listens."""
 
-    def take(self, peer: str, awaited: str, timeout: float, halfway: Any, judge: Callable[..., None]) -> Header:
+    def take(self, peer: str, awaited: str, timeout: float, judge: Callable[..., None]) -> Header:
         assert not self._tampered, "the changed message was accepted"
         place = next(place for place, (sender, _) in enumerate(self._received) if sender == peer)
         _, message = self._received.pop(place)
