@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Several tests run side by side, and OpenMP's threads burn time waiting for each other when there are fewer cores.
@@ -10,3 +11,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A busy machine must not fail a test: examples have no time limit.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files whose tests wait for processes and time limits, so that no worker is left alone with them."""
+    waiting = ("tests/run/", "tests/transport/", "tests/cli/")
+    items.sort(key=lambda item: not item.nodeid.startswith(waiting))

@@ -327,7 +327,6 @@ def test_kinds_are_listed_and_examples_printed(tmp_path: Path) -> None:
 def test_an_unknown_kind_or_part_is_a_wrong_call() -> None:
     code, text = refusal("job", "--example", "chekc")
     assert code == 2
-    assert "'chekc'" in text
     assert ", ".join(kind.name for kind in KINDS) in text
     assert invoke("job", "--example", "check", "--part", "half").exit_code == 2
 

@@ -108,7 +108,7 @@ def test_to_predict_owners_have_what_they_learned(tmp_path: Path) -> None:
     [
         ("predict", None, "predict"),
         ("train", Path("run"), "train"),
-        ("learn", None, "learn"),
+        ("learn", None, "no such kind"),
     ],
 )
 def test_a_job_that_cannot_be_is_refused(kind: str, trained: Path | None, reason: str) -> None:

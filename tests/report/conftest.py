@@ -64,7 +64,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     example.write(folder, rows=1_000)
     job = example_job("align")
     parties = {name: party for name, party in job.plan.parties.items() if name != "shop"}
-    privates = {name: job.privates[name].at(folder) for name in parties}
+    privates = {name: job.privates[name].at(folder).model_copy(update={"seed": 3}) for name in parties}
     privates["bank"] = privates["bank"].model_copy(update={"target": "mortgage"})
     model = {"learner": "xgb", "trees": 6, "depth": 3}
     plan = Plan(kind="train", parameters={"model": model}, parties=parties)
@@ -82,7 +82,7 @@ def trained_linear(tmp_path_factory: pytest.TempPathFactory) -> Path:
     example.write(folder, rows=2_000)
     job = example_job("align")
     parties = {name: party for name, party in job.plan.parties.items() if name != "shop"}
-    privates = {name: job.privates[name].at(folder) for name in parties}
+    privates = {name: job.privates[name].at(folder).model_copy(update={"seed": 3}) for name in parties}
     privates["bank"] = privates["bank"].model_copy(update={"target": "mortgage"})
     plan = Plan(kind="train", parameters={"model": {"learner": "linear", "epochs": 5}}, parties=parties)
     simulate_job(plan, privates, folder=folder / "train")

@@ -26,7 +26,7 @@ def kind_named(name: str) -> Kind[Any]:
     for kind in KINDS:
         if kind.name == name:
             return kind
-    raise PlanError(f"kind: there is no kind {name!r}; there are: {', '.join(kind.name for kind in KINDS)}")
+    raise PlanError(f"kind: there is no such kind; there are: {', '.join(kind.name for kind in KINDS)}")
 
 
 def parameters_of(plan: Plan) -> BaseModel:
