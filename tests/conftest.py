@@ -14,6 +14,6 @@ settings.load_profile("unhurried")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files whose tests wait for processes and time limits, so that no worker is left alone with them."""
+    """Begin with the files whose tests wait for processes and time limits, so that no worker ends alone with them."""
     waiting = ("tests/run/", "tests/transport/", "tests/cli/")
     items.sort(key=lambda item: not item.nodeid.startswith(waiting))
