@@ -25,7 +25,7 @@ from unpooled.vertical.inputs import Columns
 from unpooled.vertical.linear import descent
 from unpooled.vertical.linear.descent import batches, order_of
 from unpooled.vertical.linear.fitting import LinearParameters, Target, fit, fit_many, help_fit, help_fit_many
-from unpooled.vertical.linear.parameters import SEED
+from unpooled.vertical.linear.parameters import PAPER_PRESETS
 from unpooled.vertical.team import Team
 
 Make = Callable[..., Any]
@@ -140,10 +140,10 @@ def guesses(columns: Floats, seen: Sequence[Seen]) -> Floats:
 def test_small_batches_reshuffled_give_labels_away(
     together: Make, monkeypatch: pytest.MonkeyPatch, credit: Credit
 ) -> None:
-    """With the seed's settings, and with faster steps, which disturb the equations more."""
+    """With the VFPU paper's settings, and with faster steps, which disturb the equations more."""
     rng = np.random.default_rng(1)
     some = cut(credit, rng.permutation(30_000)[:ROWS])
-    for settings in (SEED["experiments 1 and 2"], LinearParameters(batch_rows=64, insecure_batch=True)):
+    for settings in (PAPER_PRESETS["experiments 1 and 2"], LinearParameters(batch_rows=64, insecure_batch=True)):
         orders = [rng.permutation(ROWS) for _ in range(10)]
         seen = watched(together, monkeypatch, some, settings.model_copy(update={"epochs": 1}), orders)
         for epochs, least in ((5, 0.95), (10, 0.99)):

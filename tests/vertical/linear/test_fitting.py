@@ -14,7 +14,7 @@ from unpooled.arrays import Floats
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.linear.descent import batches, order_of
 from unpooled.vertical.linear.fitting import LinearParameters, Target, fit
-from unpooled.vertical.linear.parameters import SEED, outputs_of
+from unpooled.vertical.linear.parameters import PAPER_PRESETS, outputs_of
 from unpooled.vertical.linear.predictor import score
 from unpooled.vertical.targets import one_hot
 from unpooled.vertical.team import alone
@@ -170,10 +170,10 @@ def test_l2_of_two_classes_is_scikit_learns_c(scene: Make) -> None:
 
 
 def test_the_seeds_settings_are_there(scene: Make) -> None:
-    found = {name: (p.l2, p.learning_rate, p.batch_rows) for name, p in SEED.items()}
+    found = {name: (p.l2, p.learning_rate, p.batch_rows) for name, p in PAPER_PRESETS.items()}
     assert found == {"experiments 1 and 2": (0.8, 0.001, 64), "experiment 3": (0.4, 0.0002, 32)}
     data = scene()
-    fitted = fit(alone(), SEED["experiments 1 and 2"], data.columns(), data.target())
+    fitted = fit(alone(), PAPER_PRESETS["experiments 1 and 2"], data.columns(), data.target())
     found_scores = score(alone(), fitted.model, data.matrix)[:, 0]
     assert found_scores[data.truth[2] == 1].mean() > found_scores[data.truth[2] == 0].mean() + 0.1
 

@@ -30,7 +30,7 @@ from unpooled.vertical.team import Team
 from unpooled.wire import message
 
 
-@message(discloses="which learner made the model: trees, linear", to="a passive party")
+@message(discloses="which learner made the model", to="a passive party")
 class ModelLearner:
     name: str
 

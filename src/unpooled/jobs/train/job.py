@@ -129,7 +129,7 @@ def _keep_model(team: Team, work: Work[Parameters], table: Table) -> dict[str, A
     scores.write_predictions(work.folder, table.ids, found[0], labels.names, more)
     return {
         "learner": parameters.learner,
-        "title": learner_of(parameters).title(parameters),
+        "title": learner.title(parameters),
         "classes": parameters.classes,
         "class_names": list(labels.names),
         "parameters": parameters.model_dump(mode="json", exclude_defaults=True),
@@ -147,10 +147,8 @@ def _keep_part(team: Team, work: Work[Parameters], table: Table) -> dict[str, An
     parameters, session, policy = work.parameters.model, team.session, work.private.policy
     learner = learner_of(parameters)
     columns, preparation = ready(work, table, learner)
-    shown, checkpoint = (
-        learner.shown_test(len(columns.matrix), work.parameters.test_fraction),
-        checkpoint_of(work, table),
-    )
+    shown = learner.shown_test(len(columns.matrix), work.parameters.test_fraction)
+    checkpoint = checkpoint_of(work, table)
     with session.scope("fit"):
         loans = Loans(team, parameters, _taken(columns, shown), [1], policy.maximum_thresholds, checkpoint)
     with loans.counting():

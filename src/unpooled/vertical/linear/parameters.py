@@ -1,4 +1,4 @@
-"""What the linear learner can be told, and the seed's settings as presets.
+"""What the linear learner can be told, and the VFPU paper's settings as presets.
 
 The mean loss over the rows plus ½ l2 |w|² is made small; the intercept is not penalised. scikit-learn's
 LogisticRegression adds ½ |w|² to C times the *sum* of the losses, so its C is 1 / (rows · l2).
@@ -64,7 +64,7 @@ class LinearParameters(LearnerParameters):
         return self
 
 
-SEED = {
+PAPER_PRESETS = {
     "experiments 1 and 2": LinearParameters(
         l2=0.8, learning_rate=0.001, batch_rows=64, insecure_batch=True, optimiser="plain", epochs=100, tolerance=0
     ),
@@ -72,7 +72,7 @@ SEED = {
         l2=0.4, learning_rate=0.0002, batch_rows=32, insecure_batch=True, optimiser="plain", epochs=100, tolerance=0
     ),
 }
-"""The seed's settings. Their batches are so small that gradients give labels away, so they say `insecure_batch`."""
+"""The VFPU paper's settings. Their batches are so small that gradients give labels away: hence `insecure_batch`."""
 
 
 def check_plan(

@@ -1,4 +1,4 @@
-"""What each tree learner can be told. Defaults are those of the source document (50 trees, depth 6, learning rate 0.1).
+"""What each tree learner can be told. Defaults are those of the VFPU paper (50 trees, depth 6, learning rate 0.1).
 
 A gain is the loss that a split saves: ½ (G_L² / (H_L + l2) + G_R² / (H_R + l2) - G² / (H + l2)), where G is the sum of
 the gradients of a node's rows and H that of their second derivatives (`xgb`, `lgb`) or of their weights (`gbdt`, `rf`),
