@@ -116,7 +116,7 @@ def test_it_trains_and_predicts(learning: Any) -> None:
     assert results["bank"]["leaves"] == 2
     assert results["bank"]["metrics"]["test"]
     assert len(np.unique(learning.scores())) == 2
-    assert "A model (stump) learnt from" in write_report(learning.root / "run" / "bank").read_text()
+    assert "stump: learnt from" in write_report(learning.root / "run" / "bank").read_text()
     again = learning.plan("predict")
     learning.run(again, "new", **learning.models(again))
     assert (learning.scores("new") == learning.scores()).all()
