@@ -37,8 +37,8 @@ from unpooled.secure.product import finish, serve
 from unpooled.session import Session
 from unpooled.vertical.learners import learner_of
 from unpooled.vertical.team import Team
-from unpooled.vertical.trees import passive
-from unpooled.vertical.trees.node_rows import Standing
+from unpooled.vertical.trees.grower import passive
+from unpooled.vertical.trees.grower.node_rows import Standing
 from unpooled.vertical.trees.parameters import GbdtParameters
 
 ROWS, NOISE, FRIENDS, SEED = 6_000, 6, 10, 7

@@ -31,9 +31,9 @@ from unpooled.vertical.trees.binning import binned
 from unpooled.vertical.trees.budget import bits_needed, groups_of, looks_of
 from unpooled.vertical.trees.bundles import Layout
 from unpooled.vertical.trees.ensemble import binning_of, help_fit
-from unpooled.vertical.trees.node_rows import members, packed, unpacked
+from unpooled.vertical.trees.grower.node_rows import members, packed, unpacked
+from unpooled.vertical.trees.grower.products import layout_of, tree_call
 from unpooled.vertical.trees.parameters import AnyTrees, questions_of, sums_of
-from unpooled.vertical.trees.products import layout_of, tree_call
 
 OWNERS, NAME, WORD = ("telco", "bank"), bytes(16), 64
 

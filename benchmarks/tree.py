@@ -65,8 +65,8 @@ from unpooled.vertical.inputs import Columns
 from unpooled.vertical.team import Team, alone
 from unpooled.vertical.trees import ensemble as trees
 from unpooled.vertical.trees.ensemble import Fitted, Target, fit, help_fit
-from unpooled.vertical.trees.grower import grow
-from unpooled.vertical.trees.grower_state import LEAF, Ground, Grown, Seedling
+from unpooled.vertical.trees.grower.active import grow
+from unpooled.vertical.trees.grower.context import LEAF, Ground, Grown, Seedling
 from unpooled.vertical.trees.messages import Trees
 from unpooled.vertical.trees.model import Part
 from unpooled.vertical.trees.parameters import XgbParameters, questions_of

@@ -25,7 +25,7 @@ from unpooled.vertical.team import Team, alone
 from unpooled.vertical.trees import ensemble as fitting
 from unpooled.vertical.trees.budget import bits_needed
 from unpooled.vertical.trees.ensemble import Fitted, binning_of, fit, help_fit
-from unpooled.vertical.trees.grower_state import LEAF, Grown, Seedling
+from unpooled.vertical.trees.grower.context import LEAF, Grown, Seedling
 from unpooled.vertical.trees.model import Model, Part
 from unpooled.vertical.trees.parameters import (
     AnyTrees,

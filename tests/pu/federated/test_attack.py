@@ -17,8 +17,8 @@ from unpooled.secure.product import finish, serve
 from unpooled.session import Session
 from unpooled.vertical.learners import learner_of
 from unpooled.vertical.team import Team
+from unpooled.vertical.trees.grower.node_rows import unpacked
 from unpooled.vertical.trees.messages import Bags
-from unpooled.vertical.trees.node_rows import unpacked
 from unpooled.vertical.trees.parameters import GbdtParameters
 
 ROWS, OWNERS = 1_500, ("telco", "bank")

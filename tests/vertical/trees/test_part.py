@@ -12,7 +12,7 @@ import pytest
 from unpooled.errors import ProtocolError
 from unpooled.secure.shares.dealer import Deal
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.node_rows import Families, Look
+from unpooled.vertical.trees.grower.node_rows import Families, Look
 
 Make = Callable[..., Any]
 

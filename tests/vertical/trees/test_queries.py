@@ -15,9 +15,9 @@ from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.binning import apply_bins
 from unpooled.vertical.trees.budget import groups_of
 from unpooled.vertical.trees.bundles import Layout
-from unpooled.vertical.trees.node_rows import unpacked
+from unpooled.vertical.trees.grower.node_rows import unpacked
+from unpooled.vertical.trees.grower.products import layout_of, tree_call
 from unpooled.vertical.trees.parameters import AnyTrees
-from unpooled.vertical.trees.products import layout_of, tree_call
 
 Make = Callable[..., Any]
 

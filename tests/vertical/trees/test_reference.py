@@ -17,10 +17,10 @@ from unpooled.vertical.team import alone
 from unpooled.vertical.trees.binning import apply_bins
 from unpooled.vertical.trees.bundles import Feature, Layout
 from unpooled.vertical.trees.ensemble import fit
-from unpooled.vertical.trees.grower_state import Seedling
+from unpooled.vertical.trees.grower.context import Seedling
+from unpooled.vertical.trees.grower.splitting import Space, best_splits
 from unpooled.vertical.trees.model import Model
 from unpooled.vertical.trees.parameters import AnyTrees, LgbParameters, XgbParameters
-from unpooled.vertical.trees.splitting import Space, best_splits
 
 Make = Callable[..., Any]
 

@@ -16,7 +16,7 @@ from unpooled.secure.shares.dealer import Deal
 from unpooled.secure.shares.engine import Orders
 from unpooled.vertical.targets import Target
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.node_rows import unpacked
+from unpooled.vertical.trees.grower.node_rows import unpacked
 
 Make = Callable[..., Any]
 

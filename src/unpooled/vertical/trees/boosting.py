@@ -20,10 +20,10 @@ import numpy as np
 from unpooled.arrays import Bools, Floats, Ints
 from unpooled.vertical.numbers import exact_sum, log, mean_of, sigmoid, softmax, to_integers
 from unpooled.vertical.targets import Target, class_shares, one_hot, set_aside
-from unpooled.vertical.trees.grower_state import Grow, Grown, Seedling
-from unpooled.vertical.trees.node_rows import OUTSIDE
+from unpooled.vertical.trees.grower.context import Grow, Grown, Seedling
+from unpooled.vertical.trees.grower.node_rows import OUTSIDE
+from unpooled.vertical.trees.grower.splitting import shrunk
 from unpooled.vertical.trees.parameters import AnyBoosting, GbdtParameters, LgbParameters, XgbParameters, outputs_of
-from unpooled.vertical.trees.splitting import shrunk
 
 _LEAST_SHARE = 1e-9
 

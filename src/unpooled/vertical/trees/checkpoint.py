@@ -13,7 +13,7 @@ import numpy as np
 
 from unpooled.checkpoint import Page
 from unpooled.errors import InputError
-from unpooled.vertical.trees.grower_state import Grown
+from unpooled.vertical.trees.grower.context import Grown
 from unpooled.vertical.trees.split_table import SplitTable
 
 _OF_NODES = tuple(field.name for field in fields(Grown) if field.name != "where")

@@ -33,13 +33,13 @@ from unpooled.vertical.trees.boosting import boost, probabilities
 from unpooled.vertical.trees.budget import groups_of
 from unpooled.vertical.trees.bundles import Layout
 from unpooled.vertical.trees.forest import plant
-from unpooled.vertical.trees.grower import grow
-from unpooled.vertical.trees.grower_state import Ground, Grown
+from unpooled.vertical.trees.grower.active import grow
+from unpooled.vertical.trees.grower.context import Ground, Grown
+from unpooled.vertical.trees.grower.passive import lend
+from unpooled.vertical.trees.grower.products import NAME_BYTES, layout_of
+from unpooled.vertical.trees.grower.splitting import Space
 from unpooled.vertical.trees.model import Ensemble, Model, Part, gains_of, part_of, tree_of
 from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters, XgbParameters
-from unpooled.vertical.trees.passive import lend
-from unpooled.vertical.trees.products import NAME_BYTES, layout_of
-from unpooled.vertical.trees.splitting import Space
 
 _EXACT = 2**53
 

@@ -19,8 +19,8 @@ import numpy as np
 from unpooled.arrays import Bools, Floats
 from unpooled.vertical.numbers import mean_of, to_integers
 from unpooled.vertical.targets import Target, counted, one_hot
-from unpooled.vertical.trees.grower_state import Grow, Grown, Seedling
-from unpooled.vertical.trees.node_rows import OUTSIDE
+from unpooled.vertical.trees.grower.context import Grow, Grown, Seedling
+from unpooled.vertical.trees.grower.node_rows import OUTSIDE
 from unpooled.vertical.trees.parameters import ForestParameters, serve_again
 
 

@@ -18,7 +18,7 @@ from unpooled.vertical.learner import Audit, Audited, Fitted, Learner, Limits
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import ensemble, messages, predictor
-from unpooled.vertical.trees.audit import ColumnsCheck, GradientsCheck, pages_needed
+from unpooled.vertical.trees.audit.check import ColumnsCheck, GradientsCheck, pages_needed
 from unpooled.vertical.trees.binning import Binning
 from unpooled.vertical.trees.budget import bits_needed, groups_of, leaves_of, sorting_bits, tree_bits
 from unpooled.vertical.trees.bundles import Feature, Layout

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 from unpooled.arrays import Floats, Ints
 from unpooled.vertical.trees.binning import Binning
-from unpooled.vertical.trees.grower_state import LEAF, Grown
+from unpooled.vertical.trees.grower.context import LEAF, Grown
 from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters, outputs_of
 from unpooled.vertical.trees.split_table import SplitTable
 

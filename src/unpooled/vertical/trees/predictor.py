@@ -21,9 +21,9 @@ from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.binning import apply_bins
 from unpooled.vertical.trees.boosting import probabilities
 from unpooled.vertical.trees.bundles import Bins
-from unpooled.vertical.trees.grower_state import LEAF
+from unpooled.vertical.trees.grower.context import LEAF
+from unpooled.vertical.trees.grower.node_rows import packed, unpacked
 from unpooled.vertical.trees.model import Model, Part, Tree
-from unpooled.vertical.trees.node_rows import packed, unpacked
 from unpooled.vertical.trees.parameters import ForestParameters, outputs_of
 from unpooled.vertical.trees.split_table import right_of
 

@@ -18,13 +18,13 @@ from unpooled.arrays import Bools
 from unpooled.errors import ProtocolError
 from unpooled.secure.product import forget
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.audit_trail import keep_leaves
+from unpooled.vertical.trees.audit.trail import keep_leaves
 from unpooled.vertical.trees.checkpoint import grown_from, page_of, splits_from
-from unpooled.vertical.trees.grower_state import LEAF, Ground, Growing, Grown, Node, Seedling, can_split
-from unpooled.vertical.trees.histogram import look
-from unpooled.vertical.trees.node_rows import OUTSIDE, ROOT, Families, packed, root_family, standing_in_bag
+from unpooled.vertical.trees.grower.context import LEAF, Ground, Growing, Grown, Node, Seedling, can_split
+from unpooled.vertical.trees.grower.histogram import look
+from unpooled.vertical.trees.grower.node_rows import OUTSIDE, ROOT, Families, packed, root_family, standing_in_bag
+from unpooled.vertical.trees.grower.split_sides import TreeSides, open_splits
 from unpooled.vertical.trees.parameters import LgbParameters
-from unpooled.vertical.trees.split_sides import TreeSides, open_splits
 
 
 def grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Grown]:

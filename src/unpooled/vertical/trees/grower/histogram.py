@@ -11,14 +11,14 @@ from unpooled.arrays import Bools, Floats, Ints
 from unpooled.secure.calls import Call, Inputs
 from unpooled.secure.product import announce, product
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.audit_trail import about_nodes
+from unpooled.vertical.trees.audit.trail import about_nodes
 from unpooled.vertical.trees.bundles import to_logical
-from unpooled.vertical.trees.grower_state import Ground, Growing, can_split
-from unpooled.vertical.trees.min_rows import Groups
-from unpooled.vertical.trees.node_rows import OUTSIDE, Families, Look, bin_sums, look_at, packed, unpacked
+from unpooled.vertical.trees.grower.context import Ground, Growing, can_split
+from unpooled.vertical.trees.grower.min_rows import Groups
+from unpooled.vertical.trees.grower.node_rows import OUTSIDE, Families, Look, bin_sums, look_at, packed, unpacked
+from unpooled.vertical.trees.grower.products import in_part, tree_call
+from unpooled.vertical.trees.grower.splitting import best_splits, splittable
 from unpooled.vertical.trees.parameters import LgbParameters
-from unpooled.vertical.trees.products import in_part, tree_call
-from unpooled.vertical.trees.splitting import best_splits, splittable
 
 
 def look(

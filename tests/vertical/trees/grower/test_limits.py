@@ -14,8 +14,9 @@ from unpooled.secure.calls import Inputs
 from unpooled.secure.product import finish, product
 from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.budget import groups_of, leaves_of, looks_of, splits_of
-from unpooled.vertical.trees.limits import HiddenGrowth, check_growth, check_trees
-from unpooled.vertical.trees.node_rows import Families, Standing, root_family
+from unpooled.vertical.trees.grower.limits import HiddenGrowth, check_growth, check_trees
+from unpooled.vertical.trees.grower.node_rows import Families, Standing, root_family
+from unpooled.vertical.trees.grower.products import layout_of, tree_call
 from unpooled.vertical.trees.parameters import (
     AnyTrees,
     ForestParameters,
@@ -25,7 +26,6 @@ from unpooled.vertical.trees.parameters import (
     questions_of,
     sums_of,
 )
-from unpooled.vertical.trees.products import layout_of, tree_call
 
 Make = Callable[..., Any]
 

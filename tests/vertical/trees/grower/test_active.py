@@ -13,8 +13,8 @@ from unpooled.vertical.inputs import Columns
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import alone
 from unpooled.vertical.trees.ensemble import fit
-from unpooled.vertical.trees.grower_state import Seedling
-from unpooled.vertical.trees.node_rows import members, packed, unpacked
+from unpooled.vertical.trees.grower.context import Seedling
+from unpooled.vertical.trees.grower.node_rows import members, packed, unpacked
 from unpooled.vertical.trees.parameters import XgbParameters
 
 Make = Callable[..., Any]

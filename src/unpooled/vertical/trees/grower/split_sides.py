@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from unpooled.arrays import Bools, Ints
 from unpooled.errors import ProtocolError
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.grower_state import Ground, Growing
-from unpooled.vertical.trees.node_rows import members, unpacked
+from unpooled.vertical.trees.grower.context import Ground, Growing
+from unpooled.vertical.trees.grower.node_rows import members, unpacked
 from unpooled.vertical.trees.split_table import right_of
 
 T = TypeVar("T", bound=np.generic)

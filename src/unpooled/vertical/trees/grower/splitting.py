@@ -10,7 +10,7 @@ import numpy as np
 
 from unpooled.arrays import Bools, Floats, Ints
 from unpooled.vertical.trees.bundles import Layout
-from unpooled.vertical.trees.min_rows import Groups
+from unpooled.vertical.trees.grower.min_rows import Groups
 from unpooled.vertical.trees.parameters import TreeParameters
 
 _NODES_AT_ONCE = 32  # so that what is computed stays in the processor's caches

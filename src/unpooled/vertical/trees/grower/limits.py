@@ -16,7 +16,7 @@ from unpooled.errors import ProtocolError, RefusedError
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.budget import leaves_of, looks_of
-from unpooled.vertical.trees.node_rows import Families, Standing
+from unpooled.vertical.trees.grower.node_rows import Families, Standing
 from unpooled.vertical.trees.parameters import AnyTrees, LgbParameters, serve_again, sums_of
 
 _LONGEST_NAME = 120

@@ -11,9 +11,10 @@ import pytest
 
 from unpooled.arrays import Ints
 from unpooled.vertical.targets import Target
-from unpooled.vertical.trees import messages, passive
+from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.binning import apply_bins
-from unpooled.vertical.trees.node_rows import members, unpacked
+from unpooled.vertical.trees.grower import passive
+from unpooled.vertical.trees.grower.node_rows import members, unpacked
 from unpooled.wire import encode
 
 Make = Callable[..., Any]

@@ -13,7 +13,7 @@ from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.budget import asks_anew
 from unpooled.vertical.trees.bundles import Feature, Layout
-from unpooled.vertical.trees.node_rows import Families
+from unpooled.vertical.trees.grower.node_rows import Families
 from unpooled.vertical.trees.parameters import AnyTrees
 
 NAME_BYTES = 16

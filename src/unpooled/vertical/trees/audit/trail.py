@@ -18,8 +18,8 @@ from unpooled.secure.evidence import Arrays, Evidence, digest_of
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.bundles import Feature, Layout
-from unpooled.vertical.trees.grower_state import LEAF, Grown, Seedling
-from unpooled.vertical.trees.node_rows import OUTSIDE, Families, Look
+from unpooled.vertical.trees.grower.context import LEAF, Grown, Seedling
+from unpooled.vertical.trees.grower.node_rows import OUTSIDE, Families, Look
 
 
 @dataclass(frozen=True, eq=False)

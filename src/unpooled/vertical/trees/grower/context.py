@@ -12,10 +12,10 @@ from unpooled.arrays import Bools, Floats, Ints, Ints32
 from unpooled.checkpoint import Notebook
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees.binning import Binned
-from unpooled.vertical.trees.node_rows import Standing
+from unpooled.vertical.trees.grower.node_rows import Standing
+from unpooled.vertical.trees.grower.splitting import Space
 from unpooled.vertical.trees.parameters import AnyTrees, LgbParameters
 from unpooled.vertical.trees.split_table import SplitTable
-from unpooled.vertical.trees.splitting import Space
 
 LEAF = -1
 

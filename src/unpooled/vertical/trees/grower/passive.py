@@ -19,13 +19,13 @@ from unpooled.session import ITEM_BYTES
 from unpooled.vertical.inputs import COLUMNS
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.audit_trail import about_hidden_nodes, about_nodes, columns_kept
+from unpooled.vertical.trees.audit.trail import about_hidden_nodes, about_nodes, columns_kept
 from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.budget import groups_of, merged_bits
 from unpooled.vertical.trees.bundles import Layout
 from unpooled.vertical.trees.checkpoint import page_of_splits, splits_from
-from unpooled.vertical.trees.limits import HiddenGrowth, check_counts, check_growth, check_trees, count_split
-from unpooled.vertical.trees.node_rows import (
+from unpooled.vertical.trees.grower.limits import HiddenGrowth, check_counts, check_growth, check_trees, count_split
+from unpooled.vertical.trees.grower.node_rows import (
     OUTSIDE,
     Families,
     Standing,
@@ -36,8 +36,8 @@ from unpooled.vertical.trees.node_rows import (
     standing_in_bag,
     unpacked,
 )
+from unpooled.vertical.trees.grower.products import NAME_BYTES, in_part, lent_columns, tree_call
 from unpooled.vertical.trees.parameters import AnyTrees, outputs_of, serve_again
-from unpooled.vertical.trees.products import NAME_BYTES, in_part, lent_columns, tree_call
 from unpooled.vertical.trees.split_table import SplitTable, right_of
 
 

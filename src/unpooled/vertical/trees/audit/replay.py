@@ -15,13 +15,13 @@ import numpy as np
 from unpooled.arrays import Ints, Ints32
 from unpooled.errors import InputError
 from unpooled.vertical.targets import Target, checked_weights
-from unpooled.vertical.trees.audit_trail import Leaves, looked_at
+from unpooled.vertical.trees.audit.trail import Leaves, looked_at
 from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.boosting import boost
 from unpooled.vertical.trees.bundles import Bins
 from unpooled.vertical.trees.forest import plant
-from unpooled.vertical.trees.grower_state import Grown, Seedling
-from unpooled.vertical.trees.node_rows import OUTSIDE, ROOT, Families, Look, root_family, shown, standing_in_bag
+from unpooled.vertical.trees.grower.context import Grown, Seedling
+from unpooled.vertical.trees.grower.node_rows import OUTSIDE, ROOT, Families, Look, root_family, shown, standing_in_bag
 from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters
 
 

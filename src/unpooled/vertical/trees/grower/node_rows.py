@@ -13,7 +13,7 @@ from unpooled.arrays import Bools, Bytes, Ints, Ints32
 from unpooled.errors import ProtocolError
 from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.bundles import Bins, Layout, to_logical
-from unpooled.vertical.trees.min_rows import Groups, covered, merged, shown_bins, whole
+from unpooled.vertical.trees.grower.min_rows import Groups, covered, merged, shown_bins, whole
 
 T = TypeVar("T", bound=np.generic)
 

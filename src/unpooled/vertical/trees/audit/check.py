@@ -13,11 +13,11 @@ from unpooled.errors import InputError
 from unpooled.secure.evidence import Arrays, Line, digest_of
 from unpooled.secure.reproduction import is_x, is_y
 from unpooled.vertical.targets import targets_from
-from unpooled.vertical.trees.audit_replay import columns, gradients, inputs_of
-from unpooled.vertical.trees.audit_trail import Leaves, columns_from, leaves_in, looked_at, name_of
+from unpooled.vertical.trees.audit.replay import columns, gradients, inputs_of
+from unpooled.vertical.trees.audit.trail import Leaves, columns_from, leaves_in, looked_at, name_of
 from unpooled.vertical.trees.bundles import Bins
-from unpooled.vertical.trees.grower_state import Seedling
-from unpooled.vertical.trees.node_rows import ROOT
+from unpooled.vertical.trees.grower.context import Seedling
+from unpooled.vertical.trees.grower.node_rows import ROOT
 from unpooled.vertical.trees.parameters import AnyTrees
 
 T = TypeVar("T")

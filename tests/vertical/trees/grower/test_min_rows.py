@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from unpooled.arrays import Ints
 from unpooled.vertical.trees.bundles import Bins, Feature, Layout, physical_of, to_logical, to_physical_bins
-from unpooled.vertical.trees.min_rows import Groups, covered, merged, representatives, shown_bins, whole
+from unpooled.vertical.trees.grower.min_rows import Groups, covered, merged, representatives, shown_bins, whole
 
 Cut = tuple[list[list[int]], bool]
 """The groups of one feature's value bins, and whether the missing ones are joined to the last."""
