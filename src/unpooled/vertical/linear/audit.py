@@ -6,16 +6,18 @@ party says it had. How it came by these weights is its word; but there are few o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from unpooled.arrays import Ints
 from unpooled.errors import InputError
 from unpooled.secure.calls import Call, Inputs
-from unpooled.secure.evidence import OWN, Arrays, Line, digest_of
+from unpooled.secure.evidence import OWN, Line, digest_of
 from unpooled.secure.reproduction import is_x, is_y
-from unpooled.vertical.inputs import Columns
+from unpooled.vertical.inputs import COLUMNS as COLUMNS_KEPT
+from unpooled.vertical.inputs import TARGETS, Columns
+from unpooled.vertical.learner import Audited
 from unpooled.vertical.linear.descent import GRADIENT, products_of
 from unpooled.vertical.linear.fit_input import FitInput, input_of, page_name, states_of
 from unpooled.vertical.linear.loss import loss_of
@@ -37,19 +39,14 @@ class LinearCheck:
 
     notes: Sequence[str] = ()
 
-    def __init__(
-        self,
-        parameters: LinearParameters,
-        team: Team,
-        party: str,
-        inputs: Mapping[str, Arrays],
-        pages: Mapping[str, Arrays],
-    ) -> None:
-        self._parameters, self._team, self._party, self._pages = parameters, team, party, pages
-        self._columns: Ints = inputs["columns"]["columns"]
+    def __init__(self, parameters: LinearParameters, audited: Audited) -> None:
+        self._parameters, self._party, self._pages = parameters, audited.opener, audited.pages
+        self._team = Team(audited.setup.active, audited.setup.owners)
+        self._columns: Ints = audited.inputs[COLUMNS_KEPT]["columns"]
         if self._columns.ndim != 2 or self._columns.dtype != np.int64:
             raise InputError("the columns that were opened are not a matrix of whole numbers")
-        self._targets = targets_from(inputs["targets"]) if party == team.active else []
+        is_active = self._party == self._team.active
+        self._targets = targets_from(audited.inputs[TARGETS]) if is_active else []
         self._states: dict[int, FitState] = {}
 
     def problem_of(self, line: Line, seed: str, told: Line) -> str:

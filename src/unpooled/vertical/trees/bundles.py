@@ -138,16 +138,11 @@ class Layout:
 
     @cached_property
     def physical(self) -> Ints:
-        """For each logical bin its place among the bins of all columns: see `physical_of`."""
+        """For each logical bin its place among the bins of all columns; usual bins in a bundle are at its bin 0."""
         first = np.zeros(len(self.features), np.int64)
         for bundle, end, size in zip(self.bundles, accumulate(self.sizes), self.sizes, strict=True):
             first[list(bundle)] = end - size
         return _fixed(first[self.owner] + self.inside)
-
-
-def physical_of(layout: Layout) -> Ints:
-    """For each logical bin its place among the bins of all columns; usual bins in a bundle are at its bin 0."""
-    return layout.physical
 
 
 def to_logical(layout: Layout, sums: Ints, totals: Ints) -> Ints:

@@ -13,7 +13,7 @@ from unpooled.arrays import Floats
 from unpooled.checkpoint import Notebook
 from unpooled.secure.engine import Rules
 from unpooled.secure.outline import Exchange, Setup, commitments_outline, products_outline
-from unpooled.vertical.inputs import COLUMNS, TARGETS, Columns
+from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import Audit, Audited, Fitted, Learner, Limits
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team
@@ -43,7 +43,9 @@ class Prepared:
 
 def outline(setup: Setup, parameters: AnyTrees) -> list[Exchange]:
     """What is sent after the alignment; how often depends on the rows, and on how the trees grow."""
-    active, hidden, groups = setup.active, parameters.hide_nodes, _groups_of(parameters)
+    active, hidden = setup.active, parameters.hide_nodes
+    stops_early = not isinstance(parameters, ForestParameters) and parameters.patience is not None
+    groups = None if stops_early else groups_of(parameters, 1)
     brief = groups and 150 * groups
     sent = products_outline(setup, hidden_nodes=hidden) + commitments_outline(setup, all_owners=False)
     level = messages.HiddenLevel if hidden else messages.Level
@@ -76,7 +78,7 @@ def score_outline(setup: Setup) -> list[Exchange]:
     return sent
 
 
-def notes(parameters: AnyTrees, _test_share: float) -> list[str]:
+def notes(parameters: AnyTrees, _test_fraction: float) -> list[str]:
     """Where min_rows does not protect as one might think, and who has seen which rows take part."""
     found = []
     if parameters.hide_nodes:
@@ -182,10 +184,7 @@ def _bits(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int, groups:
 
 
 def _check(parameters: AnyTrees, audited: Audited) -> GradientsCheck | ColumnsCheck:
-    inputs, fit, received = audited.inputs, audited.fit, audited.received
-    if audited.opener == audited.setup.active:
-        return GradientsCheck(parameters, inputs[TARGETS], audited.pages, fit, received)
-    return ColumnsCheck(parameters, inputs[COLUMNS], audited.own, fit, received)
+    return (GradientsCheck if audited.opener == audited.setup.active else ColumnsCheck)(parameters, audited)
 
 
 def _sorting(active: str, party: str, *, hidden: bool) -> list[Exchange]:
@@ -197,12 +196,6 @@ def _sorting(active: str, party: str, *, hidden: bool) -> list[Exchange]:
         Exchange(party, active, back),
         Exchange(active, party, messages.Sorted, 1, 50),
     ]
-
-
-def _groups_of(parameters: AnyTrees) -> int | None:
-    """How many groups of trees grow one after the other; None where that shows only as they do."""
-    stops = not isinstance(parameters, ForestParameters) and parameters.patience is not None
-    return None if stops else groups_of(parameters, 1)
 
 
 _TITLES = {

@@ -100,13 +100,9 @@ AnyBoosting = GbdtParameters | XgbParameters | LgbParameters
 AnyTrees = AnyBoosting | ForestParameters
 
 
-def is_boosting(parameters: AnyTrees) -> bool:
-    return not isinstance(parameters, ForestParameters)
-
-
 def outputs_of(parameters: AnyTrees) -> int:
     """How many trees one round has: one, or for boosting with several classes one for each."""
-    return parameters.classes if is_boosting(parameters) and parameters.classes > 2 else 1
+    return 1 if isinstance(parameters, ForestParameters) or parameters.classes <= 2 else parameters.classes
 
 
 def sums_of(parameters: AnyTrees) -> int:
@@ -115,8 +111,8 @@ def sums_of(parameters: AnyTrees) -> int:
     return parameters.classes + 1 if several else 2
 
 
-def serve_again(parameters: AnyTrees) -> bool:
-    """Whether the gradients of a model's trees are the same ones, so that they keep their name."""
+def reuses_gradients(parameters: AnyTrees) -> bool:
+    """Whether all trees of a model have the same gradients, which then keep their name."""
     return isinstance(parameters, ForestParameters) and not parameters.bootstrap and not parameters.hide_bags
 
 

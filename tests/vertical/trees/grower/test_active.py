@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unpooled.arrays import unpacked
 from unpooled.errors import ProtocolError
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import alone
 from unpooled.vertical.trees.ensemble import fit
-from unpooled.vertical.trees.grower.context import Seedling
-from unpooled.vertical.trees.grower.node_rows import members, packed, unpacked
+from unpooled.vertical.trees.grower.context import TreeSpec
+from unpooled.vertical.trees.grower.node_rows import members
 from unpooled.vertical.trees.parameters import XgbParameters
 
 Make = Callable[..., Any]
@@ -37,7 +38,7 @@ def test_what_must_hold_in_any_tree(
     scene: Make,
     parameters_for: Make,
     together: Make,
-    trees: list[tuple[Seedling, Any]],
+    trees: list[tuple[TreeSpec, Any]],
 ) -> None:
     data = scene(rows=200)
     limits = {"depth": 5, "min_rows": 7, "minimum_gain": 0.01, "minimum_child_weight": 1.5, "hide_nodes": hidden}
@@ -47,7 +48,7 @@ def test_what_must_hold_in_any_tree(
     together(parameters, "the active in the middle", data=data, targets=[Target(data.truth[classes], weights)])
     assert len(trees) == parameters.trees * (classes if classes > 2 and learner != "rf" else 1)
     deepest = 0
-    for seedling, tree in trees:
+    for spec, tree in trees:
         rows = np.bincount(tree.where, minlength=len(tree.nodes))
         leaves = [number for number, node in enumerate(tree.nodes) if node.first == -1]
         assert sorted(set(tree.where.tolist())) == leaves
@@ -58,12 +59,12 @@ def test_what_must_hold_in_any_tree(
         for number, node in enumerate(tree.nodes):
             if node.first == -1:
                 assert node.rows == rows[number]
-                assert (node.totals == seedling.y[tree.where == number].sum(axis=0)).all()
+                assert (node.totals == spec.y[tree.where == number].sum(axis=0)).all()
                 continue
             assert node.gain > 0.01
             for child in tree.nodes[node.first : node.first + 2]:
                 assert child.depth == node.depth + 1
-                assert np.ldexp(float(child.totals[-1]), -seedling.exponents[-1]) >= 1.5
+                assert np.ldexp(float(child.totals[-1]), -spec.exponents[-1]) >= 1.5
     assert 3 <= deepest <= 5
 
 
@@ -85,7 +86,7 @@ def test_a_smaller_limit_of_depth_leaves_the_upper_part_as_it_is(scene: Make, sp
 
 @pytest.mark.parametrize("classes", [2, 3, 0])
 def test_the_largest_gradients_are_kept_and_few_others_count_for_all(
-    classes: int, scene: Make, parameters_for: Make, trees: list[tuple[Seedling, Any]]
+    classes: int, scene: Make, parameters_for: Make, trees: list[tuple[TreeSpec, Any]]
 ) -> None:
     """As long as scores are rough, all rows count: while the rates of the trees so far add up to less than 1."""
     data, rows = scene(rows=200), 200
@@ -97,9 +98,9 @@ def test_the_largest_gradients_are_kept_and_few_others_count_for_all(
     assert len(trees) == 4 * outputs
     for place in range(3 * outputs):
         assert trees[place][0].y[:, 1].min() > 0
-    sampled = [seedling for seedling, _ in trees[-outputs:]]
+    sampled = [spec for spec, _ in trees[-outputs:]]
     weight = sampled[0].y[:, 1]
-    assert all(((seedling.y[:, 1] > 0) == (weight > 0)).all() for seedling in sampled), "all classes keep the same rows"
+    assert all(((spec.y[:, 1] > 0) == (weight > 0)).all() for spec in sampled), "all classes keep the same rows"
     assert (weight > 0).sum() == round(0.3 * rows) + round(0.2 * rows)
     size = sum(np.abs(np.ldexp(s.y[:, 0].astype(float), -s.exponents[0])) for s in sampled)
     kept = np.flatnonzero(weight > 0)
@@ -114,7 +115,7 @@ def test_the_largest_gradients_are_kept_and_few_others_count_for_all(
 @pytest.mark.parametrize("hidden", [False, True])
 @pytest.mark.parametrize("classes", [2, 3, 0])
 def test_each_side_weighs_as_much_as_enough_drawn_rows(
-    classes: int, hidden: bool, scene: Make, parameters_for: Make, trees: list[tuple[Seedling, Any]]
+    classes: int, hidden: bool, scene: Make, parameters_for: Make, trees: list[tuple[TreeSpec, Any]]
 ) -> None:
     """Rows that were not drawn come along, and would do for `min_rows`."""
     data, k = scene(rows=300), 12
@@ -122,15 +123,15 @@ def test_each_side_weighs_as_much_as_enough_drawn_rows(
     parameters = parameters_for("lgb", classes, min_rows=k, hide_nodes=hidden, **sampling)
     fit(alone(), parameters, data.columns(range(9)), [Target(data.truth[classes], seed=4)])
     sides = 0
-    for seedling, tree in trees:
-        if seedling.y[:, -1].all():
+    for spec, tree in trees:
+        if spec.y[:, -1].all():
             continue
         below: list[set[int]] = [{number} for number in range(len(tree.nodes))]  # and, of inner nodes, all leaves there
         for number in reversed(range(len(tree.nodes))):
             node = tree.nodes[number]
             if node.first != -1:
                 below[number] = below[node.first] | below[node.first + 1]
-                drawn = seedling.y[:, -1][np.isin(tree.where, list(below[number]))]
+                drawn = spec.y[:, -1][np.isin(tree.where, list(below[number]))]
                 least = k * drawn.sum() / (drawn > 0).sum()
                 assert all(child.totals[-1] >= least for child in tree.nodes[node.first : node.first + 2])
                 sides += 2
@@ -139,14 +140,14 @@ def test_each_side_weighs_as_much_as_enough_drawn_rows(
 
 @pytest.mark.parametrize("learner", ["gbdt", "xgb", "rf"])
 def test_the_share_of_rows_and_columns_is_drawn_anew_for_each_tree(
-    learner: str, scene: Make, parameters_for: Make, trees: list[tuple[Seedling, Any]]
+    learner: str, scene: Make, parameters_for: Make, trees: list[tuple[TreeSpec, Any]]
 ) -> None:
     data = scene(rows=200)
     more = {"bootstrap": False} if learner == "rf" else {}
     parameters = parameters_for(learner, 0, trees=3, depth=6, min_rows=1, row_fraction=0.3, column_fraction=0.2, **more)
     weights = np.where(np.arange(200) % 2 == 0, 1.0, 0.0)
     fit(alone(), parameters, data.columns(range(9)), [Target(data.truth[0], weights)])
-    drawn = [np.flatnonzero(seedling.y[:, 1]) for seedling, _ in trees]
+    drawn = [np.flatnonzero(spec.y[:, 1]) for spec, _ in trees]
     assert [len(rows) for rows in drawn] == [30, 30, 30]
     assert len({tuple(rows) for rows in drawn}) == 3
     assert all((rows % 2 == 0).all() for rows in drawn), "rows of weight zero are not drawn"
@@ -165,14 +166,14 @@ def test_a_share_of_columns_is_the_same_for_a_whole_tree(
 
 
 def test_a_bootstrap_draws_as_many_rows_as_take_part(
-    scene: Make, parameters_for: Make, trees: list[tuple[Seedling, Any]]
+    scene: Make, parameters_for: Make, trees: list[tuple[TreeSpec, Any]]
 ) -> None:
     data = scene(rows=200)
     weights = np.where(np.arange(200) % 4 == 0, 0.0, 1.0)
     parameters = parameters_for("rf", 2, trees=3, precision=8)
     fit(alone(), parameters, data.columns(range(9)), [Target(data.truth[2], weights)])
-    for seedling, _ in trees:
-        times = np.ldexp(seedling.y[:, 1].astype(float), -seedling.exponents[1])
+    for spec, _ in trees:
+        times = np.ldexp(spec.y[:, 1].astype(float), -spec.exponents[1])
         assert times.sum() == 150
         assert times.max() > 1
         assert not times[::4].any()
@@ -204,10 +205,10 @@ def test_members_come_node_by_node_in_the_order_of_rows() -> None:
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 1000])
 def test_sides_travel_as_bits(count: int) -> None:
     sides = np.random.default_rng(count).random(count) < 0.5
-    bits = packed(sides)
+    bits = np.packbits(sides)
     assert len(bits) == (count + 7) // 8
-    assert (unpacked(bits, count, "telco") == sides).all()
+    assert (unpacked(bits, count, "sides", "telco") == sides).all()
     for wrong in (np.append(bits, np.uint8(0)), bits[:-1], bits[np.newaxis]):
         if wrong.shape != bits.shape:
             with pytest.raises(ProtocolError, match="telco"):
-                unpacked(wrong, count, "telco")
+                unpacked(wrong, count, "sides", "telco")

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unpooled.arrays import Ints
+from unpooled.arrays import Ints, unpacked
 from unpooled.vertical.targets import Target
 from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.binning import apply_bins
 from unpooled.vertical.trees.grower import passive
-from unpooled.vertical.trees.grower.node_rows import members, unpacked
+from unpooled.vertical.trees.grower.node_rows import members
 from unpooled.wire import encode
 
 Make = Callable[..., Any]
@@ -52,19 +52,19 @@ def families_of(run: Any, lender: str) -> Iterator[list[Family]]:
         if isinstance(message, messages.Trees):
             where = [np.zeros(rows, np.int32) for _ in message.names]
         elif isinstance(message, messages.Bags):
-            parts = [unpacked(bits, rows, "bank") for bits in message.taking_part]
+            parts = [unpacked(bits, rows, "sides", "bank") for bits in message.taking_part]
             where = [np.where(part, 0, -1).astype(np.int32) for part in parts]
         else:
             told = next(merged)
             count = sum(len(tree.firsts) for tree in message.trees)
-            ends = unpacked(told.ends, count * layout.logical, lender).reshape(count, -1)
-            joined = unpacked(told.missing_joined, count * len(layout.features), lender).reshape(count, -1)
+            ends = unpacked(told.ends, count * layout.logical, "sides", lender).reshape(count, -1)
+            joined = unpacked(told.missing_joined, count * len(layout.features), "sides", lender).reshape(count, -1)
             found: list[Family] = []
             for tree in message.trees:
                 at = where[tree.tree]
                 if tree.parents[0] >= 0:
                     moved, counts = members(at, tree.parents)
-                    sides = unpacked(tree.sides, len(moved), "bank")
+                    sides = unpacked(tree.sides, len(moved), "sides", "bank")
                     at[moved] = np.repeat(tree.firsts, counts) + sides
                 for parent, first in zip(tree.parents.tolist(), tree.firsts.tolist(), strict=True):
                     nodes = [first] if parent < 0 else [first, first + 1]
@@ -176,4 +176,4 @@ def test_shown_bags_show_which_rows_take_part(scene: Make, parameters_for: Make,
     run = together(parameters_for("xgb", hide_bags=False), data=data, targets=[Target(data.truth[2], weights)])
     for bags in run.messages("telco", messages.Bags):
         assert bags.cut
-        assert (unpacked(bags.taking_part[0], 160, "bank") == (weights > 0)).all()
+        assert (unpacked(bags.taking_part[0], 160, "sides", "bank") == (weights > 0)).all()

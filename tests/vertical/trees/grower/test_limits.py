@@ -13,9 +13,9 @@ from unpooled.errors import ProtocolError, RefusedError
 from unpooled.secure.calls import Inputs
 from unpooled.secure.product import finish, product
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.budget import groups_of, leaves_of, looks_of, splits_of
+from unpooled.vertical.trees.budget import groups_of, leaves_of, nodes_asked, splits_of
 from unpooled.vertical.trees.grower.limits import HiddenGrowth, check_growth, check_trees
-from unpooled.vertical.trees.grower.node_rows import Families, Standing, root_family
+from unpooled.vertical.trees.grower.node_rows import Families, TreeRows, root_family
 from unpooled.vertical.trees.grower.products import layout_of, tree_call
 from unpooled.vertical.trees.parameters import (
     AnyTrees,
@@ -41,7 +41,7 @@ def ints(*values: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "rows", "leaves", "looks"),
+    ("parameters", "rows", "leaves", "asked"),
     [
         (GbdtParameters(depth=3), 10_000, 8, [1, 1, 2]),
         (GbdtParameters(depth=6), 10_000, 64, [1, 1, 2, 4, 8, 16]),
@@ -54,11 +54,11 @@ def ints(*values: int) -> np.ndarray:
     ],
 )
 def test_trees_grow_as_large_as_plan_and_rows_allow(
-    parameters: AnyTrees, rows: int, leaves: int, looks: list[int]
+    parameters: AnyTrees, rows: int, leaves: int, asked: list[int]
 ) -> None:
     assert leaves_of(parameters, rows) == leaves
-    assert looks_of(parameters, rows) == looks
-    assert sum(looks) * sums_of(parameters) * parameters.trees <= questions_of(parameters)
+    assert nodes_asked(parameters, rows) == asked
+    assert sum(asked) * sums_of(parameters) * parameters.trees <= questions_of(parameters)
     most = leaves - 1 if parameters.hide_nodes else min(parameters.depth, leaves - 1)
     assert splits_of(parameters, rows) == most
 
@@ -189,8 +189,8 @@ def test_gradients_are_forgotten_with_their_trees(
 # nodes in the open
 
 
-def standing(rows: int = 100) -> Standing:
-    return Standing(None, np.zeros(rows, np.int32), 1)  # type: ignore[arg-type]
+def tree_rows(rows: int = 100) -> TreeRows:
+    return TreeRows(None, np.zeros(rows, np.int32), 1)  # type: ignore[arg-type]
 
 
 def family(parent: int, first: int) -> Families:
@@ -198,12 +198,12 @@ def family(parent: int, first: int) -> Families:
 
 
 def test_the_root_is_looked_at_once() -> None:
-    tree = standing()
+    tree = tree_rows()
     check_growth(TEAM, GbdtParameters(), tree, root_family())
     with pytest.raises(ProtocolError, match=r"Level from bank.*root"):
         check_growth(TEAM, GbdtParameters(), tree, root_family())
     with pytest.raises(ProtocolError, match=r"Level from bank.*root"):
-        check_growth(TEAM, GbdtParameters(), standing(), family(0, 1))
+        check_growth(TEAM, GbdtParameters(), tree_rows(), family(0, 1))
 
 
 def test_the_root_is_not_asked_about_again_in_a_run(parameters_for: Make, together: Make) -> None:
@@ -223,7 +223,7 @@ def test_the_root_is_not_asked_about_again_in_a_run(parameters_for: Make, togeth
 
 
 def test_no_node_is_looked_at_that_is_too_deep() -> None:
-    tree, parameters = standing(), GbdtParameters(depth=2)
+    tree, parameters = tree_rows(), GbdtParameters(depth=2)
     check_growth(TEAM, parameters, tree, root_family())
     check_growth(TEAM, parameters, tree, family(0, 1))
     with pytest.raises(RefusedError, match=r"telco.*nodes.*bank"):
@@ -231,7 +231,7 @@ def test_no_node_is_looked_at_that_is_too_deep() -> None:
 
 
 def test_no_more_leaves_than_the_plan_names() -> None:
-    tree, parameters = standing(1000), LgbParameters(leaves=4, depth=10)
+    tree, parameters = tree_rows(1000), LgbParameters(leaves=4, depth=10)
     check_growth(TEAM, parameters, tree, root_family())
     check_growth(TEAM, parameters, tree, family(0, 1))
     check_growth(TEAM, parameters, tree, family(1, 3))
@@ -264,20 +264,20 @@ def test_no_split_of_anybodys_leaves_few_rows_on_a_side(parameters_for: Make, to
 
 def test_a_hidden_tree_has_no_more_nodes_than_the_plan_says() -> None:
     parameters, growth = GbdtParameters(depth=3, hide_nodes=True), HiddenGrowth()
-    growth.look(TEAM, parameters, [(0, 1, 1000)])
-    growth.look(TEAM, parameters, [(0, 1, 1000)])
-    growth.look(TEAM, parameters, [(0, 2, 1000)])
+    growth.show(TEAM, parameters, [(0, 1, 1000)])
+    growth.show(TEAM, parameters, [(0, 1, 1000)])
+    growth.show(TEAM, parameters, [(0, 2, 1000)])
     with pytest.raises(ProtocolError, match="HiddenLevel from bank"):
-        growth.look(TEAM, parameters, [(0, 1, 1000)])
+        growth.show(TEAM, parameters, [(0, 1, 1000)])
 
 
-@pytest.mark.parametrize("looks", [[2], [1, 2], [1, 1, 3], [1, 1, 2, 5], [0], [-1], [1, 0]])
-def test_each_step_of_a_hidden_tree_follows_from_the_one_before(looks: list[int]) -> None:
+@pytest.mark.parametrize("asked", [[2], [1, 2], [1, 1, 3], [1, 1, 2, 5], [0], [-1], [1, 0]])
+def test_each_step_of_a_hidden_tree_follows_from_the_one_before(asked: list[int]) -> None:
     parameters, growth = GbdtParameters(depth=6, hide_nodes=True), HiddenGrowth()
-    for nodes in looks[:-1]:
-        growth.look(TEAM, parameters, [(0, nodes, 1000)])
+    for nodes in asked[:-1]:
+        growth.show(TEAM, parameters, [(0, nodes, 1000)])
     with pytest.raises(ProtocolError, match="HiddenLevel from bank"):
-        growth.look(TEAM, parameters, [(0, looks[-1], 1000)])
+        growth.show(TEAM, parameters, [(0, asked[-1], 1000)])
 
 
 def test_hidden_splits_are_opened_between_levels_and_for_nodes_that_were_shown() -> None:
@@ -288,22 +288,22 @@ def test_hidden_splits_are_opened_between_levels_and_for_nodes_that_were_shown()
             growth.open(TEAM, parameters, splits, 1000)
 
     refused(1, 0)  # nothing was shown
-    growth.look(TEAM, parameters, [(0, 1, 1000), (1, 1, 1000)])
+    growth.show(TEAM, parameters, [(0, 1, 1000), (1, 1, 1000)])
     refused(3, 2)
     growth.open(TEAM, parameters, 1, 1000)
     refused(1, 0)  # once between two levels
-    growth.look(TEAM, parameters, [(0, 1, 1000)])
+    growth.show(TEAM, parameters, [(0, 1, 1000)])
     refused(3, 2)
     growth.open(TEAM, parameters, 2, 1000)
-    growth.look(TEAM, parameters, [(0, 2, 1000)])
+    growth.show(TEAM, parameters, [(0, 2, 1000)])
     growth.open(TEAM, parameters, 4, 1000)
 
 
 def test_leaf_by_leaf_each_step_opens_one_split_of_a_tree() -> None:
     parameters, growth = LgbParameters(depth=9, leaves=4, hide_nodes=True), HiddenGrowth()
-    growth.look(TEAM, parameters, [(0, 1, 1000), (1, 1, 1000)])
+    growth.show(TEAM, parameters, [(0, 1, 1000), (1, 1, 1000)])
     growth.open(TEAM, parameters, 2, 1000)
-    growth.look(TEAM, parameters, [(0, 1, 1000), (1, 1, 1000)])
+    growth.show(TEAM, parameters, [(0, 1, 1000), (1, 1, 1000)])
     with pytest.raises(RefusedError, match=r"telco.* 2 splits"):
         growth.open(TEAM, parameters, 3, 1000)
     growth.open(TEAM, parameters, 2, 1000)
@@ -317,21 +317,21 @@ def all_thresholds(layout: Any) -> messages.SplitRequestForAll:
     return messages.SplitRequestForAll(*np.array(splits, np.int32).T.copy())
 
 
-@pytest.mark.parametrize("looks", [0, 1])
-def test_one_message_does_not_open_the_whole_table(looks: int, parameters_for: Make, together: Make) -> None:
+@pytest.mark.parametrize("asked", [0, 1])
+def test_one_message_does_not_open_the_whole_table(asked: int, parameters_for: Make, together: Make) -> None:
     """All thresholds of all columns would be every row's bins."""
     parameters = parameters_for("gbdt", hide_nodes=True)
 
     def everything(team: Any, layout: Any, rows: int) -> None:
         trees = send_trees(team, "tree")
-        for _ in range(looks):
+        for _ in range(asked):
             team.session.send("telco", messages.HiddenLevel(ints(0), ints(1)))
             call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, 1))
             product(team.products, [(call, Inputs(y=np.zeros((rows, 2), np.int64), nodes=np.zeros(rows, np.int32)))])
         team.session.send("telco", all_thresholds(layout))
         team.session.recv("telco", messages.SplitSidesForAll)
 
-    with pytest.raises(RefusedError, match=rf"telco.* {looks} splits"):
+    with pytest.raises(RefusedError, match=rf"telco.* {asked} splits"):
         run_with(together, parameters, lent(everything))
 
 

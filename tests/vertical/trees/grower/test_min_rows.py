@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unpooled.arrays import Ints
-from unpooled.vertical.trees.bundles import Bins, Feature, Layout, physical_of, to_logical, to_physical_bins
+from unpooled.vertical.trees.bundles import Bins, Feature, Layout, to_logical, to_physical_bins
 from unpooled.vertical.trees.grower.min_rows import Groups, covered, merged, representatives, shown_bins, whole
 
 Cut = tuple[list[list[int]], bool]
@@ -192,7 +192,7 @@ def summed_at(places: Ints, rows: Ints) -> Ints:
 def test_columns_show_the_same_bins_as_features(layout: Layout, seed: int, crowd: float, k: int) -> None:
     column_of = np.repeat(np.arange(len(layout.sizes)), layout.sizes)
     first = np.cumsum([0, *layout.sizes])[column_of]
-    physical = physical_of(layout)
+    physical = layout.physical
     for _, rows, found in generations(layout, drawn(layout, seed, crowd), k):
         shown = shown_bins(layout, found)
         assert shown.dtype == np.uint16

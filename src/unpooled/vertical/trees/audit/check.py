@@ -12,16 +12,17 @@ from unpooled.arrays import Floats, Ints32
 from unpooled.errors import InputError
 from unpooled.secure.evidence import Arrays, Line, digest_of
 from unpooled.secure.reproduction import is_x, is_y
+from unpooled.vertical.inputs import COLUMNS, TARGETS
+from unpooled.vertical.learner import Audited
 from unpooled.vertical.targets import targets_from
 from unpooled.vertical.trees.audit.replay import columns, gradients, inputs_of
-from unpooled.vertical.trees.audit.trail import Leaves, columns_from, leaves_in, looked_at, name_of
+from unpooled.vertical.trees.audit.trail import Leaves, columns_from, leaves_in, name_of, rows_of_nodes
 from unpooled.vertical.trees.bundles import Bins
-from unpooled.vertical.trees.grower.context import Seedling
+from unpooled.vertical.trees.grower.context import TreeSpec
 from unpooled.vertical.trees.grower.node_rows import ROOT
 from unpooled.vertical.trees.parameters import AnyTrees
 
 T = TypeVar("T")
-Pages = Mapping[str, Arrays]
 
 
 def pages_needed(lines: Sequence[Line]) -> list[str]:
@@ -36,19 +37,19 @@ def pages_needed(lines: Sequence[Line]) -> list[str]:
 class GradientsCheck:
     """What the active party put into one fit: its targets and leaves as it opens them; what the checker was sent."""
 
-    def __init__(self, parameters: AnyTrees, inputs: Arrays, pages: Pages, fit: int, received: Sequence[Line]) -> None:
-        self._parameters, self._targets, self._pages = parameters, targets_from(inputs), pages
-        self._leaves, self._received = _leaves_of(pages, fit), received
+    def __init__(self, parameters: AnyTrees, audited: Audited) -> None:
+        self._parameters, self._targets, self._pages = parameters, targets_from(audited.inputs[TARGETS]), audited.pages
+        self._leaves, self._received = _leaves_of(audited.pages, audited.fit), audited.received
 
     @cached_property
-    def _groups(self) -> list[list[Seedling]]:
+    def _groups(self) -> list[list[TreeSpec]]:
         return gradients(self._parameters, self._targets, self._leaves)
 
     @cached_property
     def _misplaced(self) -> bool:
         """Whether leaves put rows into other nodes than the checker was told when the trees grew."""
         return any(
-            "rows" in about and digest_of(looked_at(_at(self._leaves, about), about["nodes"]).rows) != about["rows"]
+            "rows" in about and digest_of(rows_of_nodes(_at(self._leaves, about), about["nodes"]).rows) != about["rows"]
             for about in (line["about"] for line in self._received)
             if about["group"] <= len(self._leaves)
         )
@@ -61,8 +62,8 @@ class GradientsCheck:
         nodes = about.get("nodes", told.get("nodes"))
         if len(nodes) != line["nodes"]:
             return "it was opened for another number of nodes than it had"
-        seedling, leaves = _at(self._groups, about), _at(self._leaves, about)
-        y, of_rows = inputs_of(seedling, leaves, nodes, line["rows"], part=about["part"])
+        spec, leaves = _at(self._groups, about), _at(self._leaves, about)
+        y, of_rows = inputs_of(spec, leaves, nodes, line["rows"], part=about["part"])
         if not is_y(line, bytes.fromhex(seed), self._pages.get(line["product"], {}), y, of_rows):
             return "what was sent are not the gradients that follow from the labels, or it was opened wrongly"
         return ""
@@ -82,9 +83,9 @@ class ColumnsCheck:
 
     notes: Sequence[str] = ()
 
-    def __init__(self, parameters: AnyTrees, inputs: Arrays, pages: Pages, fit: int, received: Sequence[Line]) -> None:
-        self._parameters, self._own = parameters, columns_from(inputs)
-        self._leaves, self._received = _leaves_of(pages, fit), received
+    def __init__(self, parameters: AnyTrees, audited: Audited) -> None:
+        self._parameters, self._own = parameters, columns_from(audited.inputs[COLUMNS])
+        self._leaves, self._received = _leaves_of(audited.own, audited.fit), audited.received
         self._found: dict[str, tuple[Bins, Ints32]] = {}
 
     def problem_of(self, line: Line, seed: str, _told: Line) -> str:
@@ -110,10 +111,10 @@ class ColumnsCheck:
         for attempt in attempts:
             asked = [other["about"]["nodes"] for other in attempt]
             each = columns(self._parameters, self._own, _at(self._leaves, line["about"]), asked)
-            for other, (bins, look) in zip(attempt, each, strict=True):
-                rows, part = other["rows"], other["about"]["part"]
-                x = bins if self._parameters.hide_nodes else look.laid_out(bins, rows, part=part)
-                found[other["product"]] = x, look.nodes_in(rows, part=part)
+            for other, (bins, rows) in zip(attempt, each, strict=True):
+                count, part = other["rows"], other["about"]["part"]
+                x = bins if self._parameters.hide_nodes else rows.laid_out(bins, count, part=part)
+                found[other["product"]] = x, rows.nodes_in(count, part=part)
         return found
 
 
@@ -121,7 +122,7 @@ def _key(line: Line) -> tuple[int, int]:
     return line["about"]["group"], line["about"]["tree"]
 
 
-def _leaves_of(pages: Pages, fit: int) -> list[list[Leaves]]:
+def _leaves_of(pages: Mapping[str, Arrays], fit: int) -> list[list[Leaves]]:
     found: list[list[Leaves]] = []
     while (name := name_of(fit, len(found) + 1)) in pages:
         found.append(leaves_in(pages[name]))

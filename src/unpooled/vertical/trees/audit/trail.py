@@ -18,8 +18,8 @@ from unpooled.secure.evidence import Arrays, Evidence, digest_of
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.bundles import Feature, Layout
-from unpooled.vertical.trees.grower.context import LEAF, Grown, Seedling
-from unpooled.vertical.trees.grower.node_rows import OUTSIDE, Families, Look
+from unpooled.vertical.trees.grower.context import LEAF, GrownTree, TreeSpec
+from unpooled.vertical.trees.grower.node_rows import OUTSIDE, AskedRows, Families
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +34,13 @@ class Leaves:
     part: Bools | None = None
 
 
-def about_nodes(team: Team, tree: int, families: Families, look: Look, *, part: bool) -> dict[str, Any] | None:
+def about_nodes(team: Team, tree: int, families: Families, asked: AskedRows, *, part: bool) -> dict[str, Any] | None:
     """What a product is about, for whoever knows its nodes: at the passive party these bind the active one's rows."""
     if not (evidence := team.evidence):
         return None
-    nodes = (families.firsts + families.asked).tolist()
+    nodes = families.asked_nodes.tolist()
     said = {"fit": evidence.fit, "group": evidence.group, "tree": tree, "nodes": nodes, "part": part}
-    return said | {"rows": digest_of(look.rows)}
+    return said | {"rows": digest_of(asked.rows)}
 
 
 def about_hidden_nodes(team: Team, tree: int) -> dict[str, Any] | None:
@@ -50,9 +50,9 @@ def about_hidden_nodes(team: Team, tree: int) -> dict[str, Any] | None:
     return {"fit": evidence.fit, "group": evidence.group, "tree": tree, "part": False}
 
 
-def keep_leaves(evidence: Evidence, seedlings: Sequence[Seedling], grown: Sequence[Grown]) -> None:
+def keep_leaves(evidence: Evidence, specs: Sequence[TreeSpec], grown: Sequence[GrownTree]) -> None:
     """At the active party: keep the leaves of a group of trees."""
-    each = zip(seedlings, grown, strict=True)
+    each = zip(specs, grown, strict=True)
     leaves = [Leaves(tree.first, tree.where, seed.taking_part if seed.cut else None) for seed, tree in each]
     evidence.keep_page(name_of(evidence.fit, evidence.group), **page_of(leaves))
 
@@ -133,7 +133,7 @@ def leaves_in(page: Arrays) -> list[Leaves]:
     return trees
 
 
-def looked_at(leaves: Leaves, nodes: Sequence[int]) -> Look:
+def rows_of_nodes(leaves: Leaves, nodes: Sequence[int]) -> AskedRows:
     """The rows that some nodes had, none of them below another, in the order in which products have them."""
     marks = np.full(len(leaves.first) + 1, OUTSIDE, np.int32)
     marks[list(nodes)] = np.arange(len(nodes))
@@ -143,7 +143,7 @@ def looked_at(leaves: Leaves, nodes: Sequence[int]) -> Look:
     families: Ints32 = marks[leaves.where]
     rows = np.flatnonzero(families != OUTSIDE)
     rows = rows[families[rows].argsort(kind="stable")]
-    return Look(rows, families[rows], np.empty((0, 0), np.int32))
+    return AskedRows(rows, families[rows], np.empty((0, 0), np.int32))
 
 
 def _takes_rows(first: Ints) -> Ints:

@@ -16,6 +16,7 @@ values is a group of its own, or *joined* to the last group of its feature.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -25,6 +26,9 @@ from numpy.typing import NDArray
 
 from unpooled.arrays import Bools, Ints
 from unpooled.vertical.trees.bundles import Bins, Layout
+
+NodeGroups = tuple[Bools, Bools]
+"""The groups of one node: one row of each field of `Groups`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +41,10 @@ class Groups:
 
     ends: Bools
     missing_joined: Bools
+
+    @classmethod
+    def of(cls, nodes: Sequence[NodeGroups]) -> Groups:
+        return cls(np.array([ends for ends, _ in nodes]), np.array([joined for _, joined in nodes]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +68,7 @@ class _Steps:
 
 @lru_cache(maxsize=64)
 def _steps(layout: Layout) -> _Steps:
-    values = np.array([feature.values for feature in layout.features], np.int64)
+    values = layout.values
     order = np.argsort(-values, kind="stable")
     rank = np.argsort(order)
     of_values = np.flatnonzero(layout.place < values[layout.owner])

@@ -1,4 +1,4 @@
-"""What the two sides of a tree's products agree on: the columns that are lent, and the products themselves."""
+"""What the two sides of a tree's products agree on: the passive party's columns, and the products themselves."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from unpooled.arrays import are_lists
 from unpooled.errors import InputError, ProtocolError
 from unpooled.secure.calls import Call, OneHot
 from unpooled.vertical.team import Team
@@ -33,14 +34,14 @@ def lent_columns(own: Binned) -> messages.LentColumns:
 
 
 def layout_of(lent: messages.LentColumns, sender: str, bins: int) -> Layout:
-    """The layout that a party tells of, whose columns have so many bins for values at the most."""
-    lists = lent.values, lent.missing, lent.usual
-    if any(each.ndim != 1 for each in (*lists, *lent.bundles)) or len({len(each) for each in lists}) > 1:
-        raise ProtocolError(f"invalid LentColumns from {sender}: the lists differ in length")
+    """The layout that a party told, checked; its columns have at most so many bins for values."""
+    wrong = f"invalid LentColumns from {sender}"
+    if not are_lists(lent.values, lent.missing, lent.usual) or any(bundle.ndim != 1 for bundle in lent.bundles):
+        raise ProtocolError(f"{wrong}: the lists differ in length")
     if len(lent.values) > _MOST_COLUMNS:
-        raise ProtocolError(f"invalid LentColumns from {sender}: more than {_MOST_COLUMNS} columns")
+        raise ProtocolError(f"{wrong}: more than {_MOST_COLUMNS} columns")
     if int(lent.values.max(initial=1)) > bins:
-        raise ProtocolError(f"invalid LentColumns from {sender}: more bins than the {bins} of the plan")
+        raise ProtocolError(f"{wrong}: more bins than the {bins} of the plan")
     features = zip(lent.values.tolist(), lent.missing.tolist(), lent.usual.tolist(), strict=True)
     layout = Layout(
         tuple(Feature(values, bool(missing), usual) for values, missing, usual in features),
@@ -49,16 +50,16 @@ def layout_of(lent: messages.LentColumns, sender: str, bins: int) -> Layout:
     try:
         layout.check()
     except InputError as error:
-        raise ProtocolError(f"invalid LentColumns from {sender}: {error}") from None
+        raise ProtocolError(f"{wrong}: {error}") from None
     return layout
 
 
 def tree_call(
     team: Team,
-    lender: str,
+    helper: str,
     layout: Layout,
     parameters: AnyTrees,
-    trees: messages.Trees,
+    group: messages.Trees,
     tree: int,
     shape: tuple[int, int],
     *,
@@ -72,22 +73,22 @@ def tree_call(
     rows, nodes = shape
     hidden = parameters.hide_nodes
     return Call(
-        terms=((lender, team.active),),
+        terms=((helper, team.active),),
         receiver=team.active,
         rows=rows // 2 if part else rows,
         left=OneHot(layout.sizes, nodes, hidden=hidden),
-        columns=trees.sums,
+        columns=group.sums,
         bound=2**parameters.precision - 1,
-        x=f"bins {trees.names[tree].partition(' ')[0]}" if hidden and parameters.hide_bags else "",
-        y="" if asks_anew(team.products.rules, parameters) else trees.names[tree],
+        x=f"bins {group.names[tree].partition(' ')[0]}" if hidden and parameters.hide_bags else "",
+        y="" if asks_anew(team.products.rules, parameters) else group.names[tree],
         digest=team.digest,
         among=rows if part else 0,
     )
 
 
 def in_part(team: Team, parameters: AnyTrees, families: Iterable[Families]) -> bool:
-    """Whether products have the rows alone that are asked about, not all of the tree.
+    """Whether products have only the rows that are asked about, not all of the tree.
 
-    Paillier goes on with all: they were encrypted once for the whole tree. So it is where nobody else knows the nodes.
+    Paillier uses all rows, which were encrypted once for the whole tree; so do products with hidden nodes.
     """
     return asks_anew(team.products.rules, parameters) and all(of_tree.siblings == 2 for of_tree in families)

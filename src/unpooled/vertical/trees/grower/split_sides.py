@@ -1,28 +1,18 @@
-"""On which side of their splits the rows fall: whoever has the column says so."""
+"""On which side of their splits the rows fall: the owner of the column says so."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unpooled.arrays import Bools, Ints
+from unpooled.arrays import Bools, Ints, unpacked
 from unpooled.errors import ProtocolError
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.grower.context import Ground, Growing
-from unpooled.vertical.trees.grower.node_rows import members, unpacked
+from unpooled.vertical.trees.grower.context import GrowerContext, GrowingTree
+from unpooled.vertical.trees.grower.node_rows import cut, members
 from unpooled.vertical.trees.split_table import right_of
-
-T = TypeVar("T", bound=np.generic)
-
-
-def cut(values: NDArray[T], lengths: Sequence[int]) -> list[NDArray[T]]:
-    """Views of parts of these lengths, one after the other; quicker than numpy's `split`."""
-    return [values[end - length : end] for end, length in zip(accumulate(lengths), lengths, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,143 +23,97 @@ class TreeSides:
     counts: Ints
     sides: Bools
 
-    def by_node(self, values: Bools) -> list[Bools]:
-        """Views of each node's part."""
-        return cut(values, self.counts.tolist())
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Split:
-    """A split to be opened: the tree and the node's place among those chosen there, its number, and the split."""
+    """A split to be opened, and the rows of its node, whose `sides` are to be filled in."""
 
     tree: int
-    place: int
     node: int
     owner: int
     feature: int
     bin: int
     missing_left: bool
+    rows: Ints
+    sides: Bools
+
+    @property
+    def key(self) -> tuple[int, int, int, bool]:
+        return self.owner, self.feature, self.bin, self.missing_left
 
 
 def open_splits(
-    ground: Ground, growing: Sequence[Growing], chosen: Mapping[int, Sequence[int]]
+    context: GrowerContext, growing: Sequence[GrowingTree], chosen: Mapping[int, Sequence[int]]
 ) -> dict[int, TreeSides]:
     """Step 4 of growing, by tree; the nodes learn by whose column and which split of that party they are split."""
-    splits = _splits_of(ground, growing, chosen)
-    opened = {}
+    opened, splits = dict[int, TreeSides](), list[_Split]()
     for number, nodes in chosen.items():
-        rows, counts = members(growing[number].where, np.array(nodes, np.int32))
+        tree = growing[number]
+        rows, counts = members(tree.rows.node_of_row, np.array(nodes, np.int32))
         opened[number] = TreeSides(rows, counts, np.empty(len(rows), bool))
-    parts = {number: of_tree.by_node(of_tree.sides) for number, of_tree in opened.items()}
-    asked = [(lender, [split for split in splits if split.owner == place]) for place, lender in ground.lenders]
-    asked = [(lender, theirs) for lender, theirs in asked if theirs]
-    if ground.parameters.hide_nodes:
-        for lender, theirs in asked:
-            _ask_for_all(ground, lender, theirs)
-            for split in theirs:
-                _take_for_all(ground, growing[split.tree], split, opened[split.tree], parts[split.tree])
-    else:
-        for lender, theirs in asked:
-            fields = [(s.tree, s.node, s.feature, s.bin, s.missing_left) for s in theirs]
-            ground.team.session.send(lender, messages.SplitRequest(*np.array(fields, np.int32).T.copy()))
-    for number in chosen:
-        _open_own(
-            ground,
-            growing[number],
-            [s for s in splits if (s.tree, s.owner) == (number, ground.me)],
-            parts[number],
-            opened[number],
-        )
-    if not ground.parameters.hide_nodes:
-        for lender, theirs in asked:
-            most = sum(4 + len(parts[split.tree][split.place]) for split in theirs)
-            answer = ground.team.session.recv(lender, messages.SplitSides, at_most=most)
-            _take(ground, answer, lender, theirs, growing, parts)
+        places = context.space.places_of(np.array([tree.nodes[node].best for node in nodes]))
+        parts = zip(cut(rows, counts), cut(opened[number].sides, counts), strict=True)
+        for node, place, part in zip(nodes, places, parts, strict=True):
+            tree.nodes[node].owner = place[0]
+            splits.append(_Split(number, node, *place, tree.nodes[node].missing_left, *part))
+    asked = [(helper, [split for split in splits if split.owner == place]) for place, helper in context.helpers]
+    asked = [(helper, theirs) for helper, theirs in asked if theirs]
+    for helper, theirs in asked:
+        if context.parameters.hide_nodes:
+            _open_for_all(context, helper, growing, theirs)
+        else:
+            fields = [(split.tree, split.node, split.feature, split.bin, split.missing_left) for split in theirs]
+            context.team.session.send(helper, messages.SplitRequest(*np.array(fields, np.int32).T.copy()))
+    for split in splits:
+        if split.owner == context.me:
+            number, own = context.table.number(*split.key[1:]), growing[split.tree].rows.own
+            split.sides[:] = right_of(context.table, own.layout, own.feature_bins, split.rows, number)
+            context.table.used(number, len(split.rows))
+            growing[split.tree].nodes[split.node].split = number
+    if not context.parameters.hide_nodes:
+        for helper, theirs in asked:
+            _take(context, helper, growing, theirs)
     return opened
 
 
-def _splits_of(ground: Ground, growing: Sequence[Growing], chosen: Mapping[int, Sequence[int]]) -> list[_Split]:
-    each = [(number, place, node) for number, nodes in chosen.items() for place, node in enumerate(nodes)]
-    at = [growing[number].nodes[node] for number, _, node in each]
-    splits = []
-    for of_node, where, (owner, feature, bin_) in zip(
-        at, each, ground.space.places_of([n.best for n in at]), strict=True
-    ):
-        of_node.owner = owner
-        splits.append(_Split(*where, owner, feature, bin_, of_node.missing_left))
-    return splits
-
-
-def _open_own(
-    ground: Ground, tree: Growing, splits: Sequence[_Split], parts: Sequence[Bools], opened: TreeSides
-) -> None:
-    if not splits:
-        return
-    rows = cut(opened.rows, opened.counts.tolist())
-    numbers = [ground.table.number(split.feature, split.bin, split.missing_left) for split in splits]
-    lengths = [len(rows[split.place]) for split in splits]
-    mine = np.concatenate([rows[split.place] for split in splits])
-    right = right_of(
-        ground.table, tree.standing.layout, tree.standing.own.feature_bins, mine, np.repeat(numbers, lengths)
-    )
-    for split, number, sides in zip(splits, numbers, cut(right, lengths), strict=True):
-        parts[split.place][:] = sides
-        tree.nodes[split.node].split = number
-        ground.table.used(number, len(sides))
-
-
-def _take(
-    ground: Ground,
-    answer: messages.SplitSides,
-    lender: str,
-    splits: Sequence[_Split],
-    growing: Sequence[Growing],
-    parts: Mapping[int, Sequence[Bools]],
-) -> None:
+def _take(context: GrowerContext, helper: str, growing: Sequence[GrowingTree], splits: Sequence[_Split]) -> None:
     """A passive party's sides of the rows of its nodes."""
-    _check_numbers(ground, answer, splits[0].owner, len(splits), lender)
-    lengths = [len(parts[split.tree][split.place]) for split in splits]
-    right = unpacked(answer.sides, sum(lengths), lender)
-    numbers = answer.numbers.tolist()
-    for split, number, sides in zip(splits, numbers, cut(right, lengths), strict=True):
-        parts[split.tree][split.place][:] = sides
+    lengths = np.array([len(split.rows) for split in splits])
+    most = 4 * len(splits) + int(lengths.sum())
+    answer = context.team.session.recv(helper, messages.SplitSides, at_most=most)
+    _check_numbers(context, answer, splits[0].owner, len(splits), helper)
+    right = unpacked(answer.sides, int(lengths.sum()), "SplitSides", helper)
+    for split, number, sides in zip(splits, answer.numbers.tolist(), cut(right, lengths), strict=True):
+        split.sides[:] = sides
         growing[split.tree].nodes[split.node].split = number
 
 
+def _open_for_all(
+    context: GrowerContext, helper: str, growing: Sequence[GrowingTree], splits: Sequence[_Split]
+) -> None:
+    """With hidden nodes: the sides of all rows, asked for once for each split that is new."""
+    session, rows = context.team.session, len(context.own.columns)
+    if new := sorted({split.key for split in splits} - set(context.opened)):
+        session.send(helper, messages.SplitRequestForAll(*np.array([key[1:] for key in new], np.int32).T.copy()))
+        answer = session.recv(helper, messages.SplitSidesForAll, at_most=len(new) * (4 + rows))
+        _check_numbers(context, answer, new[0][0], len(new), helper)
+        right = unpacked(answer.sides, rows * len(new), "SplitSidesForAll", helper).reshape(len(new), rows)
+        context.opened |= dict(zip(new, zip(answer.numbers.tolist(), right, strict=True), strict=True))
+    for split in splits:
+        tree, (number, sides) = growing[split.tree], context.opened[split.key]
+        if tree.spec.cut and tree.spec.taking_part is not None:
+            sides = sides[tree.spec.taking_part]
+        split.sides[:] = sides[split.rows]
+        tree.nodes[split.node].split = number
+
+
 def _check_numbers(
-    ground: Ground, answer: messages.SplitSides | messages.SplitSidesForAll, owner: int, asked: int, lender: str
+    context: GrowerContext, answer: messages.SplitSides | messages.SplitSidesForAll, owner: int, asked: int, helper: str
 ) -> None:
     """Refuse numbers of splits beyond those asked for so far: a model has room for as many as the largest says."""
-    kind, most = type(answer).__name__, ground.numbered.get(owner, 0) + asked
+    kind, before = type(answer).__name__, context.numbered.get(owner, 0)
     if answer.numbers.shape != (asked,):
-        raise ProtocolError(f"invalid {kind} from {lender}: another number of splits than the {asked} asked for")
-    if int(answer.numbers.min()) < 0 or int(answer.numbers.max()) >= most:
-        raise ProtocolError(f"invalid {kind} from {lender}: a split's number is out of range")
-    ground.numbered[owner] = max(ground.numbered.get(owner, 0), int(answer.numbers.max()) + 1)
-
-
-def _ask_for_all(ground: Ground, lender: str, splits: Sequence[_Split]) -> None:
-    """With hidden nodes: the sides of all rows, asked for once for each split that is new."""
-    new = sorted({_key(split) for split in splits} - set(ground.opened))
-    if not new:
-        return
-    session, rows = ground.team.session, len(ground.own.columns)
-    session.send(lender, messages.SplitRequestForAll(*np.array([key[1:] for key in new], np.int32).T.copy()))
-    answer = session.recv(lender, messages.SplitSidesForAll, at_most=len(new) * (4 + rows))
-    _check_numbers(ground, answer, new[0][0], len(new), lender)
-    right = unpacked(answer.sides, rows * len(new), lender).reshape(len(new), rows)
-    for key, number, sides in zip(new, answer.numbers.tolist(), right, strict=True):
-        ground.opened[key] = number, sides
-
-
-def _take_for_all(ground: Ground, tree: Growing, split: _Split, opened: TreeSides, parts: Sequence[Bools]) -> None:
-    number, sides = ground.opened[_key(split)]
-    part = tree.seedling.taking_part
-    sides = sides[part] if tree.seedling.cut and part is not None else sides
-    end = int(np.cumsum(opened.counts)[split.place])
-    parts[split.place][:] = sides[opened.rows[end - int(opened.counts[split.place]) : end]]
-    tree.nodes[split.node].split = number
-
-
-def _key(split: _Split) -> tuple[int, int, int, bool]:
-    return split.owner, split.feature, split.bin, split.missing_left
+        raise ProtocolError(f"invalid {kind} from {helper}: another number of splits than the {asked} asked for")
+    if int(answer.numbers.min()) < 0 or int(answer.numbers.max()) >= before + asked:
+        raise ProtocolError(f"invalid {kind} from {helper}: a split's number is out of range")
+    context.numbered[owner] = max(before, int(answer.numbers.max()) + 1)

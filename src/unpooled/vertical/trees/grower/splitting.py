@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -80,9 +80,8 @@ class Space:
     def _missing(self) -> Ints:
         return np.array([feature.missing for layout in self.layouts for feature in layout.features], np.int64)
 
-    def places_of(self, logical: Sequence[int]) -> list[tuple[int, int, int]]:
+    def places_of(self, bins: Ints) -> list[tuple[int, int, int]]:
         """The owners' numbers, their features and the bins within those, of some logical bins."""
-        bins = np.array(logical)
         owners, features = np.searchsorted(self.first_bins, bins, side="right") - 1, self.owner_of_bin[bins]
         fields = owners, features - self.first_features[owners], bins - self.starts[features]
         return list(zip(*(of.tolist() for of in fields), strict=True))
@@ -122,30 +121,16 @@ def best_splits(
     """
     if not len(sums) or not space.thresholds.any():
         return Best(np.zeros(len(sums)), np.full(len(sums), -1), np.zeros(len(sums), bool), totals)
-    parts = []
-    for begin in range(0, len(sums), _NODES_AT_ONCE):
-        some = slice(begin, begin + _NODES_AT_ONCE)
-        of_groups = None if groups is None else Groups(groups.ends[some], groups.missing_joined[some])
-        of_allowed = None if allowed is None else allowed[some]
-        of_least = None if least is None else least[some]
-        parts.append(
-            _best(space, sums[some], totals[some], exponents[some], parameters, of_groups, of_allowed, of_least)
-        )
-    return Best(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("gains", "bins", "missing_left", "left"))
-    )
-
-
-def _best(
-    space: Space,
-    sums: Ints,
-    totals: Ints,
-    exponents: Ints,
-    parameters: TreeParameters,
-    groups: Groups | None,
-    allowed: Bools | None,
-    least: Floats | None,
-) -> Best:
+    if len(sums) > _NODES_AT_ONCE:
+        parts = []
+        for begin in range(0, len(sums), _NODES_AT_ONCE):
+            part = slice(begin, begin + _NODES_AT_ONCE)
+            of_groups = None if groups is None else Groups(groups.ends[part], groups.missing_joined[part])
+            of_allowed = None if allowed is None else allowed[part]
+            of_least = None if least is None else least[part]
+            of_nodes = sums[part], totals[part], exponents[part]
+            parts.append(best_splits(space, *of_nodes, parameters, of_groups, of_allowed, of_least))
+        return Best(*(np.concatenate([getattr(each, field.name) for each in parts]) for field in fields(Best)))
     columns, owners = range(sums.shape[2]), space.owner_of_bin
     scale: Floats = np.ldexp(1.0, -exponents)
     scaled: Floats = totals * scale  # exact, as are all sums over a node's rows: none passes 2^53
