@@ -100,11 +100,9 @@ def set_aside(weights: Floats, fraction: float, rng: np.random.Generator) -> Boo
 
 
 def one_hot(values: Floats, classes: int) -> Floats:
-    """A column of 0 and 1 for each class."""
     columns: Floats = (values[:, np.newaxis] == np.arange(classes)).astype(float)
     return columns
 
 
 def counted(draws: Ints, rows: int) -> Floats:
-    """How often each row was drawn."""
     return np.bincount(draws, minlength=rows).astype(float)

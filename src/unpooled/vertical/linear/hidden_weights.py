@@ -85,7 +85,7 @@ def descend_unseen(states: Sequence[FitState]) -> None:
 def _share_columns(states: Sequence[FitState], number: int) -> None:
     """Leave shares of a batch of columns times secret row weights, in the steps that columns have here."""
     if states:
-        scales = [(COLUMNS, FixedPoint(_WEIGHT_BITS, 2.0**state.weighing.heaviest)) for state in states]
+        scales = [(COLUMNS, FixedPoint(_WEIGHT_BITS, 2.0**state.weighting.heaviest)) for state in states]
         found = _shortened(states[0].team, weighted_shares(states, number, scales), _FACTOR_BITS)
         for state, shares in zip(states, found, strict=True):
             state.shared |= {(owner, number): share for owner, share in shares.items()}
@@ -102,9 +102,9 @@ def _begun(state: FitState) -> Descent:
     }
     weights[state.party] = WEIGHTS.encode(state.iterate.weights, "weights").view(np.uint64)
     velocity = {owner: np.zeros_like(share) for owner, share in weights.items()}
-    columns, weighing, constant = COLUMNS.decode(state.columns), state.weighing, None
-    multiplied = columns if weighing.known is None else columns * weighing.known[:, np.newaxis]
-    heavy = FixedPoint(_COLUMNS.fraction_bits, _COLUMNS.largest * 2.0**weighing.heaviest)
+    columns, weighting, constant = COLUMNS.decode(state.columns), state.weighting, None
+    multiplied = columns if weighting.known is None else columns * weighting.known[:, np.newaxis]
+    heavy = FixedPoint(_COLUMNS.fraction_bits, _COLUMNS.largest * 2.0**weighting.heaviest)
     state.multiplied = heavy.encode(multiplied, "columns")
     if state.constant is not None:
         bits = _COLUMNS.fraction_bits + WEIGHTS.fraction_bits

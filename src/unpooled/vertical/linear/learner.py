@@ -135,7 +135,6 @@ def fit(
     classes: Sequence[str],
     notebook: Notebook | None,
 ) -> Fitted:
-    """Fit all models in step; the summary is of the first."""
     fitted = fitting.fit_many(team, parameters, columns, targets, classes, notebook=notebook)
     losses = fitted[0].losses
     model = LinearModels(models=tuple(one.model for one in fitted))
@@ -145,12 +144,10 @@ def fit(
 def lend(
     team: Team, parameters: LinearParameters, columns: Columns, models: int, notebook: Notebook | None
 ) -> LinearParts:
-    """Take part with this party's columns in so many models."""
     return LinearParts(parts=tuple(fitting.help_fit_many(team, parameters, columns, models, notebook=notebook)))
 
 
 def score(team: Team, model: LinearModels, columns: Columns) -> list[Floats]:
-    """What each model says of rows."""
     each = predictor.score_many(team, model.models, columns.matrix)
     return [_meaning(one, found) for one, found in zip(model.models, each, strict=True)]
 

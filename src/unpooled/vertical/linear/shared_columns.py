@@ -60,9 +60,9 @@ def _asked(state: FitState, owner: str, number: int, columns: FixedPoint, weight
     call = Call(((owner, active),), owner, rows, left, 1, weights.bound, x=name)
     if state.party == owner:
         return call, Inputs(x=columns.encode(COLUMNS.decode(state.columns[part]), "columns"))
-    if state.weighing.known is None:
+    if state.weighting.known is None:
         return call, Inputs()
-    return call, Inputs(y=weights.encode(state.weighing.known[part], "weights")[:, None])
+    return call, Inputs(y=weights.encode(state.weighting.known[part], "weights")[:, None])
 
 
 def scales_of(state: FitState) -> tuple[FixedPoint, FixedPoint]:
@@ -71,7 +71,7 @@ def scales_of(state: FitState) -> tuple[FixedPoint, FixedPoint]:
     room = (LARGEST // (rows * len(state.team.owners) * RESIDUALS.bound * ceil(limit))).bit_length() - 1
     column_bits = min(COLUMNS.fraction_bits, room // 2)
     weight_bits = min(room - column_bits, _WEIGHT_BITS)
-    heaviest = state.weighing.heaviest
+    heaviest = state.weighting.heaviest
     if column_bits < _LEAST_BITS or weight_bits < max(heaviest, _LEAST_BITS):
         raise InputError(f"batch_rows: {rows} rows in a batch are too many for secret row weights; take fewer")
     return FixedPoint(column_bits, limit), FixedPoint(weight_bits - heaviest, 2.0**heaviest)

@@ -201,7 +201,6 @@ def _check_finite(matrix: Floats, names: Sequence[str], party: str) -> None:
 
 
 def _bins(matrix: Floats, columns: Sequence[int], edges: Sequence[Floats], missing: Sequence[bool]) -> Bins:
-    """The bin of each row and feature."""
     found = np.empty((len(matrix), len(columns)), np.uint16)
     for place, (column, each, has_missing) in enumerate(zip(columns, edges, missing, strict=True)):
         values = np.ascontiguousarray(matrix[:, column])

@@ -1,7 +1,7 @@
 """How large trees can become by the plan, and so how much growing them asks of a passive party at the most.
 
 Everything here is known before the first tree: the plan, the party's own layout, how many rows there are. What a party
-answers is counted in bits, since whoever makes up gradients can pack many rows into one sum.
+answers is counted in bits, since made-up gradients can pack many rows into one sum.
 """
 
 from __future__ import annotations

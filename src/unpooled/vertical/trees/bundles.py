@@ -53,7 +53,7 @@ class Layout:
     bundles: tuple[tuple[int, ...], ...]
 
     def check(self) -> None:
-        """Refuse what cannot be a layout, whoever sent it."""
+        """Refuse an impossible layout."""
         for number, feature in enumerate(self.features):
             if not 1 <= feature.values <= MOST_BINS - feature.missing:
                 raise InputError(f"layout: feature {number} must have 1 to {MOST_BINS} bins")

@@ -29,7 +29,6 @@ def page_of(grown: Sequence[GrownTree], table: SplitTable) -> Page:
 
 
 def grown_from(page: Page) -> list[GrownTree]:
-    """The trees of a page."""
     try:
         nodes, rows = (np.cumsum(page[name])[:-1].tolist() for name in ("nodes", "rows"))
         parts = [np.split(page[name], nodes) for name in _OF_NODES] + [np.split(page["where"], rows)]

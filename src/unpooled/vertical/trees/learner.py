@@ -96,8 +96,8 @@ def notes(parameters: AnyTrees, _test_fraction: float) -> list[str]:
             )
         if not parameters.bundle:
             found.append(
-                "min_rows has less force without bundle: whoever guesses that columns are the levels of one category "
-                "can subtract those that are shown from the node, and may be left with few rows."
+                "min_rows has less force without bundle: a party that guesses that columns are the levels of one "
+                "category can subtract those that are shown from the node, and may be left with few rows."
             )
     if not parameters.hide_bags:
         found.append(
@@ -120,14 +120,12 @@ def fit(
     classes: Sequence[str],
     notebook: Notebook | None,
 ) -> Fitted:
-    """Grow the trees of all models together."""
     fitted = ensemble.fit(team, parameters, prepared.columns, targets, classes, prepared.binning, notebook)
     scores = fitted.scores if scores_in_fit(parameters) else None
     return Fitted(fitted.model, scores, _summary(fitted.model))
 
 
 def lend(team: Team, parameters: AnyTrees, prepared: Prepared, models: int, notebook: Notebook | None) -> Part:
-    """Lend columns until all trees have grown."""
     columns, binning = prepared.columns, prepared.binning
     return ensemble.help_fit(team, parameters, columns, models=models, binning=binning, notebook=notebook)
 

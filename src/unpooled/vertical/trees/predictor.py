@@ -112,7 +112,7 @@ class _Run:
     def asked(self, request: messages.Reached | messages.Needed, rows: int, splits: int, sender: str) -> Bytes:
         """For each split that is asked about a bit for each row; refused if any was asked about before.
 
-        Runs of rows come one after the other, so whoever answers need not remember more than one.
+        Runs of rows come one after the other, so only one has to be remembered.
         """
         kind, numbers, begin, count = type(request).__name__, request.numbers, request.begin, request.count
         if count < 1 or (begin, begin + count) != (self.begin, self.end):

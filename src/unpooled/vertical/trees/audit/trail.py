@@ -35,7 +35,7 @@ class Leaves:
 
 
 def about_nodes(team: Team, tree: int, families: Families, asked: AskedRows, *, part: bool) -> dict[str, Any] | None:
-    """What a product is about, for whoever knows its nodes: at the passive party these bind the active one's rows."""
+    """What a product is about, at a party that knows its nodes; a passive one's binds the active party's rows."""
     if not (evidence := team.evidence):
         return None
     nodes = families.asked_nodes.tolist()
@@ -44,7 +44,7 @@ def about_nodes(team: Team, tree: int, families: Families, asked: AskedRows, *, 
 
 
 def about_hidden_nodes(team: Team, tree: int) -> dict[str, Any] | None:
-    """What it is about for a passive party that does not know the nodes."""
+    """The same at a passive party that does not know the nodes."""
     if not (evidence := team.evidence):
         return None
     return {"fit": evidence.fit, "group": evidence.group, "tree": tree, "part": False}

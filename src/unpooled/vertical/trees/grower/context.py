@@ -137,7 +137,6 @@ class GrowerContext:
         return [(place, owner) for place, owner in others if self.space.layouts[place].features]
 
     def tell(self, message: object) -> None:
-        """Send a message to all helpers."""
         for _, helper in self.helpers:
             self.team.session.send(helper, message)
 

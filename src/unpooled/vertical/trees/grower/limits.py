@@ -77,7 +77,7 @@ def check_open(tree: TreeRows, node: int, feature: int, place: int, missing_left
 
 
 def check_counts(team: Team, min_rows: int, right: Bools, counts: Ints, kind: str) -> None:
-    """Refuse splits that leave too few rows on a side, whoever has the column."""
+    """Refuse splits that leave too few rows on a side."""
     if not counts.all():
         raise ProtocolError(f"invalid {kind} from {team.active}: a node that has no rows")
     to_the_right = np.add.reduceat(right, np.cumsum([0, *counts[:-1]]), dtype=np.int64)

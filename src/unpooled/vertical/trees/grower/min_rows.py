@@ -124,7 +124,7 @@ def merged(layout: Layout, parents: Groups, counts: Ints, k: int) -> Groups:
         np.greater(end, few[0] | few[-1], out=end)  # true where the one is and the other is not; `any` is slow
         np.maximum(done, rows * end, out=done)
         begin, previous = begin + width, begin
-    # The groups before the last are in order: whoever has too few rows in the last needs the latest group with any.
+    # The groups before the last are in order: a last one with too few rows needs the latest group that has any.
     few = _few(running[:, steps.last] - before, k)
     limit = np.where(few, before, np.iinfo(narrow).max)
     ends &= (running < limit.take(steps.ranks, axis=1)).all(axis=0)

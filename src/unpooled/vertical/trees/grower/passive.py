@@ -114,7 +114,6 @@ class _Group:
 
 
 def _grow(team: Team, parameters: AnyTrees, own: Binned, table: SplitTable, told: messages.Trees) -> None:
-    """Take part in one group of trees."""
     session, active = team.session, team.active
     group = _Group(team, parameters, own, table, told, _rows_of_trees(team, parameters, own, len(told.names)))
     most = len(told.names) * (24 * len(own.columns) + 8 * ITEM_BYTES)  # there are no more nodes than rows
