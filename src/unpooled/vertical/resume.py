@@ -139,7 +139,7 @@ def agree(team: Team, checkpoint: Checkpoint, *, lends: bool = True) -> int:
             raise ProtocolError(f"invalid ResumeFrom from {team.active}: {session.party} has not got so far")
         if groups < len(checkpoint.groups) - 1:  # what was answered since would be asked again, perhaps differently
             raise RefusedError(
-                f"{session.party} goes back one group of models at the most, and {team.active} wants to go further: "
+                f"{session.party} goes back at most one group of models, and {team.active} wants to go further: "
                 "begin a new run"
             )
     checkpoint.go_back_to(groups, pages if lends else 0)

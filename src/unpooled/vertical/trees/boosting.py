@@ -1,4 +1,4 @@
-"""Boosting: in each round a tree for what those before it leave, for every model and class together.
+"""Boosting: each round adds a tree for what the trees before it left over, for all models and classes together.
 
 With scores s, the gradient and second derivative of the loss are, for a row of weight w:
 - two classes, p = sigmoid(s): g = w (p - y), h = w p (1 - p)

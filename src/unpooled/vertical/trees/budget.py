@@ -1,4 +1,4 @@
-"""How large trees can become by the plan, and so how much growing them asks of a passive party at the most.
+"""The largest trees that a plan allows, and so the most that growing them asks of a passive party.
 
 Everything here is known before the first tree: the plan, the party's own layout, how many rows there are. What a party
 answers is counted in bits, since made-up gradients can pack many rows into one sum.

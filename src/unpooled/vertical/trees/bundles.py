@@ -28,7 +28,7 @@ from unpooled.errors import InputError
 Bins = NDArray[np.uint16]
 
 MOST_BINS = 2**16 - 1
-"""A column's largest number of bins: 65535 itself is no bin, but stands for a missing value that has none."""
+"""A column's largest number of bins: 65535 marks a missing value that has no bin."""
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ __all__ = ["Fitted", "Target", "XgbParameters", "fit", "help_fit"]
 class Fitted:
     """A model, and for each target the probabilities or numbers of the training rows, rows × outputs.
 
-    Rows that were cut out of the products (`hide_bags = false`) have none, and not-a-number stands in their place.
+    Rows that were cut out of the products (`hide_bags = false`) have not-a-number instead.
     """
 
     model: Model
@@ -131,7 +131,7 @@ def help_fit(
 ) -> Part:
     """At a passive party: lend columns, in a random order and without names; what is kept is this party's part.
 
-    `most_thresholds` is how many different ones it reveals at the most, on all its columns together; `models` is how
+    `most_thresholds` is the most different ones that it reveals, on all its columns together; `models` is how
     many the active party fits, and their trees are all that is answered.
     """
     party, binning = team.session.party, binning or binning_of(team, parameters, columns, most_thresholds)
@@ -140,7 +140,7 @@ def help_fit(
 
 
 def binning_of(team: Team, parameters: AnyTrees, columns: Columns, most_thresholds: int | None = None) -> Binning:
-    """How a party's values become bins; a passive party's columns stand in an order that it alone knows."""
+    """How a party's values become bins; a passive party puts its columns in an order that only it knows."""
     lends = bool(team.passive) and team.session.party != team.active
     return fit_bins(
         columns.matrix,

@@ -38,7 +38,7 @@ class TreeParameters(LearnerParameters):
     hide_bags: bool = Field(
         True, description="let rows that take no part in a tree come along with weight zero, so that nobody sees which"
     )
-    bundle: bool = Field(True, description="let columns share bins if never two of them stand out; shows which do")
+    bundle: bool = Field(True, description="let mutually exclusive columns share bins; shows which do")
     precision: int = Field(16, description="bits of each row's gradient", ge=8, le=31)
     lockstep: int = Field(10, description="the most trees that grow together and share each round trip", ge=1)
 

@@ -147,7 +147,7 @@ def rows_of_nodes(leaves: Leaves, nodes: Sequence[int]) -> AskedRows:
 
 
 def _takes_rows(first: Ints) -> Ints:
-    """Where rows can be: in a leaf, or outside, which stands last."""
+    """Where rows can be: in a leaf, or outside, which comes last."""
     return np.append(first == LEAF, 1).astype(np.int64)
 
 

@@ -51,7 +51,7 @@ class Groups:
 class _Steps:
     """A way through all features at once: their first bins, then their second bins, and so on.
 
-    Features with most bins come first, so that those that still have one at some step stand at the front; a feature's
+    Features with most bins come first, so that those that still have one at some step are at the front; a feature's
     rank is its place in this order. `bins` are the logical bins of values, `ranks` those of their features, `widths`
     how many bins each step has; `last` says, by rank, where in `bins` a feature's last one is. The rest is about
     features with missing values: which they are, their ranks, and those bins.
@@ -88,7 +88,7 @@ def _steps(layout: Layout) -> _Steps:
 
 
 def whole(layout: Layout, nodes: int) -> Groups:
-    """Every bin a group of its own: how things stand above a root, and everywhere without `min_rows`."""
+    """Every bin a group of its own: above a root, and everywhere without `min_rows`."""
     ends = np.ones((nodes, layout.logical), bool)
     ends[:, _steps(layout).missing] = False
     return Groups(ends, np.zeros((nodes, len(layout.features)), bool))
