@@ -17,36 +17,10 @@ from unpooled.arrays import Bytes, Ints, Ring
 from unpooled.errors import PlanError, ProtocolError
 from unpooled.secure import plain
 from unpooled.secure.calls import Call, Inputs, check_call, check_inputs
-from unpooled.secure.engine import (
-    Engine,
-    Protection,
-    Rules,
-    Serving,
-    Stop,
-    count_questions,
-    next_tags,
-    open_engine,
-    recv_tagged,
-)
+from unpooled.secure.engine import Engine, Protection, Rules, Serving, Stop, count_questions, next_tags, recv_tagged
 from unpooled.secure.paillier import engine as paillier
 from unpooled.secure.shares import engine as shares
 from unpooled.wire import message
-
-__all__ = [
-    "Call",
-    "Engine",
-    "Inputs",
-    "Rules",
-    "Serving",
-    "announce",
-    "answer_bits",
-    "finish",
-    "forget",
-    "open_engine",
-    "product",
-    "product_shares",
-    "serve",
-]
 
 _ENGINES: dict[str, Protection] = {"plain": plain, "shares": shares, "paillier": paillier}
 

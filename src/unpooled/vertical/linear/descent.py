@@ -35,7 +35,7 @@ from unpooled.vertical.linear.messages import NextEpoch
 from unpooled.vertical.linear.parameters import SAFE_ROWS, SAFE_ROWS_PER_COLUMN, LinearParameters, outputs_of, rate_of
 from unpooled.vertical.linear.residuals import RESIDUALS, Diverged
 from unpooled.vertical.linear.row_weights import stacked_bounds, stacked_columns, stacked_residuals, stacked_unit
-from unpooled.vertical.linear.shared_columns import share_columns, shared_bound, shared_unit
+from unpooled.vertical.linear.shared_columns import scales_of, share_columns, shared_bound, shared_unit
 from unpooled.vertical.linear.state import FitState, Iterate, about, in_one_go, own_residuals
 
 MOMENTUM, _ADAM_SQUARES, _ADAM_LEAST = 0.9, 0.999, 1e-8
@@ -92,7 +92,7 @@ def descend(states: Sequence[FitState], notebook: Notebook | None = None) -> Non
     engine, rules = team.products, team.products.rules
     engine.rules = replace(rules, questions=_questions(states) if rules.questions is None else rules.questions)
     try:
-        share_columns(states)
+        share_columns(states, scales_of)
         _epochs(states, notebook)
     finally:
         engine.rules = rules

@@ -36,8 +36,6 @@ from unpooled.vertical.linear.state import FitState
 from unpooled.vertical.targets import Target, inputs_of
 from unpooled.vertical.team import Team
 
-__all__ = ["Columns", "FittedLinear", "LinearParameters", "Target", "fit", "fit_many", "help_fit", "help_fit_many"]
-
 
 @dataclass(frozen=True, eq=False)
 class FittedLinear:

@@ -7,7 +7,6 @@ that of the training rows what l2 adds. Sums are of whole numbers; the more rows
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import permutations
 from math import ldexp
 from typing import NamedTuple
@@ -19,11 +18,11 @@ from unpooled.errors import InputError
 from unpooled.secure import mod64
 from unpooled.secure.calls import LARGEST, RING, Call, Dense, Inputs, RowByRow
 from unpooled.secure.fixedpoint import FixedPoint
-from unpooled.secure.product import product, product_shares
+from unpooled.secure.product import product
 from unpooled.vertical.linear.parameters import outputs_of
 from unpooled.vertical.linear.residuals import RESIDUALS, curvature
 from unpooled.vertical.linear.row_weights import MOST_POWERS
-from unpooled.vertical.linear.state import FitState, about, in_one_go, own_residuals
+from unpooled.vertical.linear.state import FitState, about, own_residuals, shares_of
 from unpooled.vertical.numbers import exact_sum
 
 LOSS = "loss"
@@ -152,7 +151,7 @@ def _weighted_residuals(states: Sequence[FitState]) -> dict[str, Ring]:
     if not states:
         return {}
     asked = [[_residuals_asked(state, owner) for owner in state.team.passive] for state in states]
-    found = in_one_go(partial(product_shares, states[0].team.products), asked)
+    found = shares_of(states[0].team, asked)
     return {state.name: sum(shares[1:], shares[0]).reshape(-1) for state, shares in zip(states, found, strict=True)}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ from unpooled.arrays import Floats, Ints, Ring
 from unpooled.secure.calls import Call, Inputs
 from unpooled.secure.evidence import OWN
 from unpooled.secure.fixedpoint import FixedPoint
+from unpooled.secure.product import product_shares
 from unpooled.vertical.linear.parameters import LinearParameters
 from unpooled.vertical.linear.residuals import COLUMNS, partial_residuals, scores
 from unpooled.vertical.linear.row_weights import RowWeighting
@@ -146,6 +148,11 @@ def own_residuals(state: FitState, part: slice) -> Ints:
     own = scores(state.columns[part], state.iterate.weights, state.party)
     constant = None if state.constant is None else state.constant[part]
     return partial_residuals(state.parameters, own, constant, state.party)
+
+
+def shares_of(team: Team, asked: Sequence[Sequence[tuple[Call, Inputs]]]) -> list[list[Ring]]:
+    """This party's shares of the products that several descents ask for."""
+    return in_one_go(partial(product_shares, team.products), asked)
 
 
 def in_one_go(

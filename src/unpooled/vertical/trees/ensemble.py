@@ -4,6 +4,7 @@
 columns, and gets the same model to the last bit.
 
 >>> from unpooled.vertical.team import alone
+>>> from unpooled.vertical.trees.parameters import XgbParameters
 >>> rng = np.random.default_rng(1)
 >>> columns = rng.normal(size=(500, 3))
 >>> target = Target((columns[:, 0] * columns[:, 1] > 0).astype(float))
@@ -39,11 +40,9 @@ from unpooled.vertical.trees.grower.passive import lend
 from unpooled.vertical.trees.grower.products import NAME_BYTES, layout_of
 from unpooled.vertical.trees.grower.splitting import Space
 from unpooled.vertical.trees.model import Ensemble, Model, Part, part_of, tree_of
-from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters, XgbParameters
+from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters
 
 _EXACT = 2**53
-
-__all__ = ["Fitted", "Target", "XgbParameters", "fit", "help_fit"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +79,7 @@ def fit(
     space = Space(
         tuple(own.layout if owner == party else _layout_at(team, owner, rows, parameters.bins) for owner in team.owners)
     )
-    if not space.features:
+    if not space.every.features:
         raise InputError("columns: no party has any, so there is nothing to learn from")
     name, groups, known = secrets.token_bytes(NAME_BYTES), groups_of(parameters, len(targets)), len(notebook or ())
     context = GrowerContext(team, parameters, space, own, name.hex(), groups, notebook=notebook, known=known)
@@ -88,7 +87,7 @@ def fit(
         team.session.send(owner, messages.Begin(name, rows, groups))
     if evidence := team.evidence:
         evidence.commit(team.session, team.passive, TARGETS, inputs_of(targets))
-    fitted = fit_trees(partial(grow, context), space.features, parameters, weighted)
+    fitted = fit_trees(partial(grow, context), len(space.every.features), parameters, weighted)
     for owner in team.passive:
         team.session.send(owner, messages.Finished())
     model = Model(

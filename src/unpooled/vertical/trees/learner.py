@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.arrays import Floats
 from unpooled.checkpoint import Notebook
 from unpooled.secure.engine import Rules
 from unpooled.secure.outline import Exchange, Setup, commitments_outline, products_outline
@@ -135,14 +134,6 @@ def scores_in_fit(parameters: AnyTrees) -> bool:
     return parameters.hide_bags
 
 
-def score(team: Team, model: Model, columns: Columns) -> list[Floats]:
-    return predictor.scores(team, model, columns.matrix)
-
-
-def help_score(team: Team, part: Part, columns: Columns, same_rows: bool) -> None:
-    predictor.help_predict(team, part, columns.matrix, same_rows=same_rows)
-
-
 def importance(part: Part) -> dict[str, Any]:
     """What a party tells of its own columns; those that were split most come first."""
     found = [{"name": name, **counts} for name, counts in part.importance.items()]
@@ -227,8 +218,8 @@ TREES = Learner(
     fit=fit,
     lend=lend,
     scores_in_fit=scores_in_fit,
-    score=score,
-    help_score=help_score,
+    score=lambda team, model, columns: predictor.scores(team, model, columns.matrix),
+    help_score=lambda team, part, columns, same: predictor.help_predict(team, part, columns.matrix, same_rows=same),
     title=lambda parameters: _TITLES[parameters.learner],
     importance=importance,
     needs_columns=True,

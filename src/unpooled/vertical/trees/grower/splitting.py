@@ -24,67 +24,41 @@ class Space:
     layouts: tuple[Layout, ...]
 
     @cached_property
+    def every(self) -> Layout:
+        """All features as if one party had them; how they are bundled does not matter here."""
+        return Layout(tuple(feature for layout in self.layouts for feature in layout.features), ())
+
+    @cached_property
     def first_features(self) -> Ints:
-        """For each owner its first feature, and at the end how many there are."""
-        return np.cumsum([0, *(len(layout.features) for layout in self.layouts)])
-
-    @cached_property
-    def features(self) -> int:
-        return int(self.first_features[-1])
-
-    @cached_property
-    def first_bins(self) -> Ints:
-        """For each owner its first logical bin, and at the end how many there are."""
-        return np.cumsum([0, *(layout.logical for layout in self.layouts)])
-
-    @cached_property
-    def owner_of_bin(self) -> Ints:
-        """The feature of each logical bin."""
-        shifted = [layout.owner + first for layout, first in zip(self.layouts, self.first_features, strict=False)]
-        return np.concatenate([np.empty(0, np.int64), *shifted])
-
-    @cached_property
-    def starts(self) -> Ints:
-        """The first logical bin of each feature."""
-        shifted = [layout.starts + first for layout, first in zip(self.layouts, self.first_bins, strict=False)]
-        return np.concatenate([np.empty(0, np.int64), *shifted])
+        """The first feature of each owner."""
+        return np.cumsum([0, *(len(layout.features) for layout in self.layouts)])[:-1]
 
     @cached_property
     def thresholds(self) -> Bools:
-        """The logical bins after which a feature can be split: all but the last, missing values apart."""
-        places = np.concatenate([np.empty(0, np.int64), *(layout.place for layout in self.layouts)])
-        possible: Bools = places < (self._values + self._missing - 1)[self.owner_of_bin]
+        """The logical bins after which a feature can be split: all but its last."""
+        possible = np.ones(self.every.logical, bool)
+        possible[self.every.starts - 1] = False  # of the first feature: the last bin of all
         return possible
 
     @cached_property
-    def before_missing(self) -> Ints:
-        """The logical bins that are thresholds of features with missing values."""
-        return np.flatnonzero(self.thresholds & (self._missing > 0)[self.owner_of_bin])
+    def last_value(self) -> Bools:
+        """The logical bins that are the last of their feature that hold values."""
+        last = np.zeros(self.every.logical, bool)
+        last[self.every.starts + self.every.values - 1] = True
+        return last
 
     @cached_property
     def missing_bin(self) -> Ints:
         """For each feature the bin of its missing values, -1 if there is none."""
-        return np.where(self._missing > 0, self.starts + self._values, -1)
-
-    @cached_property
-    def last_value(self) -> Bools:
-        """The logical bins with all values of their feature up to them."""
-        last: Bools = np.arange(len(self.owner_of_bin)) == (self.starts + self._values - 1)[self.owner_of_bin]
-        return last
-
-    @cached_property
-    def _values(self) -> Ints:
-        return np.array([feature.values for layout in self.layouts for feature in layout.features], np.int64)
-
-    @cached_property
-    def _missing(self) -> Ints:
-        return np.array([feature.missing for layout in self.layouts for feature in layout.features], np.int64)
+        missing = [feature.missing for feature in self.every.features]
+        return np.where(missing, self.every.starts + self.every.values, -1)
 
     def places_of(self, bins: Ints) -> list[tuple[int, int, int]]:
         """The owners' numbers, their features and the bins within those, of some logical bins."""
-        owners, features = np.searchsorted(self.first_bins, bins, side="right") - 1, self.owner_of_bin[bins]
-        fields = owners, features - self.first_features[owners], bins - self.starts[features]
-        return list(zip(*(of.tolist() for of in fields), strict=True))
+        features = self.every.owner[bins]
+        owners = np.searchsorted(self.first_features, features, side="right") - 1
+        found = owners, features - self.first_features[owners], self.every.place[bins]
+        return list(zip(*(each.tolist() for each in found), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +105,7 @@ def best_splits(
             of_nodes = sums[part], totals[part], exponents[part]
             parts.append(best_splits(space, *of_nodes, parameters, of_groups, of_allowed, of_least))
         return Best(*(np.concatenate([getattr(each, field.name) for each in parts]) for field in fields(Best)))
-    columns, owners = range(sums.shape[2]), space.owner_of_bin
+    columns, owners = range(sums.shape[2]), space.every.owner
     scale: Floats = np.ldexp(1.0, -exponents)
     scaled: Floats = totals * scale  # exact, as are all sums over a node's rows: none passes 2^53
     base = _score([scaled[:, k] for k in columns], parameters)
@@ -151,7 +125,7 @@ def best_splits(
     least = None if least is None else least.repeat(counts)
     found_gains = _gains(left, whole, bases, parameters, least)
     missing_left = np.zeros(sums.shape[:2], bool)
-    if space.before_missing.size:
+    if (space.missing_bin >= 0).any():
         some, moved = _missing_moved(space, sums, scale, groups, nodes, features, left[-1])
         other = _gains(
             [left[k][some] + moved[:, k] for k in columns],
@@ -208,13 +182,13 @@ def _possible(space: Space, groups: Groups | None, nodes: int) -> Bools:
     """The thresholds between groups of bins, nodes × logical bins."""
     possible = np.broadcast_to(space.thresholds, (nodes, len(space.thresholds)))
     if groups is not None:
-        possible = possible & groups.ends & ~(groups.missing_joined[:, space.owner_of_bin] & space.last_value)
+        possible = possible & groups.ends & ~(groups.missing_joined[:, space.every.owner] & space.last_value)
     return possible
 
 
 def splittable(space: Space, groups: Groups | None, nodes: int) -> Bools:
     """The features that nodes can be split by, nodes × features: those with a threshold between groups of bins."""
-    found: Bools = np.logical_or.reduceat(_possible(space, groups, nodes), space.starts, axis=1)
+    found: Bools = np.logical_or.reduceat(_possible(space, groups, nodes), space.every.starts, axis=1)
     return found
 
 
