@@ -139,7 +139,7 @@ def agree(team: Team, checkpoint: Checkpoint, *, lends: bool = True) -> int:
             raise ProtocolError(f"invalid ResumeFrom from {team.active}: {session.party} has not got so far")
         if groups < len(checkpoint.groups) - 1:  # what was answered since would be asked again, perhaps differently
             raise RefusedError(
-                f"{session.party} goes back at most one group of models, and {team.active} wants to go further: "
+                f"{session.party} goes back one group of models at the most, and {team.active} wants to go further: "
                 "begin a new run"
             )
     checkpoint.go_back_to(groups, pages if lends else 0)
@@ -171,6 +171,7 @@ class Fits:
         return Fitted(_model_on(page, self.learner.model), scores, json.loads(page["summary"].tobytes()))
 
     def fit(self, targets: Sequence[Target], classes: Sequence[str]) -> Fitted:
+        """Fit the next group of models."""
         notebook = self._checkpoint.notebook(self.group) if self._checkpoint else None
         return self.learner.fit(self._team, self._parameters, self._prepared, targets, classes, notebook)
 
@@ -181,6 +182,7 @@ class Fits:
         return replace(fitted, scores=tuple(self.learner.score(self._team, fitted.model, self._columns)))
 
     def keep(self, fitted: Fitted) -> None:
+        """Keep the group that was fitted."""
         self.group += 1
         if self._checkpoint:
             scores = {} if fitted.scores is None else {"scores": np.stack(fitted.scores)}
@@ -248,9 +250,11 @@ class Loans:
         return self._checkpoint.begin(self._team, self.group, models)
 
     def lend(self, models: int, notebook: Notebook | None) -> Part:
+        """Take part in the fit of a group of models."""
         return self.learner.lend(self._team, self._parameters, self._prepared, models, notebook)
 
     def keep(self, part: Part, models: int) -> None:
+        """Keep this party's part of a group that is whole."""
         self.part = part
         self.group += 1
         if self._checkpoint:
