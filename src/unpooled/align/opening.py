@@ -24,11 +24,12 @@ _MOST = 2**40
 
 @dataclass(frozen=True)
 class Limits:
-    """A party's limits: the fewest and most ids of others, and the fewest ids in common."""
+    """A party's limits: the fewest and most ids of others, and the fewest ids in common, which `setting` has set."""
 
     peer_ids: int = 1
     overlap: int = 1
     most_peer_ids: int = MOST_PEER_IDS
+    setting: str = "minimum_overlap"
 
 
 @message(
@@ -111,7 +112,9 @@ def tell_too_few(session: Session, owners: Collection[str]) -> None:
             session.send(party, TooFew())
 
 
-def end_with_hint(session: Session, owners: Sequence[str], table: Table, least: int, *, ignore_case: bool) -> NoReturn:
+def end_with_hint(
+    session: Session, owners: Sequence[str], table: Table, least: int, setting: str, *, ignore_case: bool
+) -> NoReturn:
     """End an alignment in which too few ids are in common: the active party is told what the others' ids look like.
 
     It comes first among the owners. It fails with a hint in its error, and all others end with that error.
@@ -124,8 +127,7 @@ def end_with_hint(session: Session, owners: Sequence[str], table: Table, least: 
         answers = {party: session.recv(party, IdLooks) for party in owners[1:]}
     hints = [hint(looks, theirs, active, party, ignore_case=ignore_case) for party, theirs in answers.items()]
     raise RefusedError(
-        f"fewer than {least} ids are in common between {' and '.join(owners)} (policy.minimum_overlap); "
-        + "; ".join(hints)
+        f"fewer than {least} ids are in common between {' and '.join(owners)} (policy.{setting}); " + "; ".join(hints)
     )
 
 

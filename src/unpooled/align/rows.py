@@ -93,7 +93,9 @@ def find_common(session: Session, places: Places, table: Table, method: Method, 
             exchange = _ring_opening(session, places, len(keys), len(table.id), limits)
             found = ring.member(session, places.owners, places.coordinator, keys, exchange)
             if found is None:
-                end_with_hint(session, places.owners, table, exchange.overlap, ignore_case=method.ignore_case)
+                end_with_hint(
+                    session, places.owners, table, exchange.overlap, limits.setting, ignore_case=method.ignore_case
+                )
             common = found
         else:
             common = _by_pairs(session, places, table, keys, method, limits)
@@ -130,7 +132,7 @@ def label(
         found = _ask(session, places.seeker, keys, exchange, method).mine
         if len(found) < exchange.overlap:
             tell_too_few(session, parties)
-            end_with_hint(session, parties, chosen, exchange.overlap, ignore_case=method.ignore_case)
+            end_with_hint(session, parties, chosen, exchange.overlap, limits.setting, ignore_case=method.ignore_case)
         session.send(places.seeker, Enough())
     labels = np.full(len(keys), UNLABELLED, np.int8)
     labels[found] = POSITIVE
@@ -154,7 +156,7 @@ def help_label(session: Session, places: Places, table: Table, method: Method, l
                 )
         _answer(session, places.active, keys, exchange, method)
         if isinstance(session.recv(places.active, Enough, TooFew), TooFew):
-            end_with_hint(session, parties, table, exchange.overlap, ignore_case=method.ignore_case)
+            end_with_hint(session, parties, table, exchange.overlap, limits.setting, ignore_case=method.ignore_case)
     return exchange.ids[places.active]
 
 
@@ -174,7 +176,9 @@ def _by_pairs(
         order = _answer(session, places.active, keys, exchange, method)
         told = told_common(session, places.active, exchange, order)
         if told is None:
-            end_with_hint(session, places.owners, table, exchange.overlap, ignore_case=method.ignore_case)
+            end_with_hint(
+                session, places.owners, table, exchange.overlap, limits.setting, ignore_case=method.ignore_case
+            )
         return told
     exchanges: dict[str, Intersection] = {}
     matches: dict[str, Matches] = {}
@@ -186,7 +190,7 @@ def _by_pairs(
     rows, positions = _in_all(matches)
     if len(rows) < least:
         tell_too_few(session, places.passive)
-        end_with_hint(session, places.owners, table, least, ignore_case=method.ignore_case)
+        end_with_hint(session, places.owners, table, least, limits.setting, ignore_case=method.ignore_case)
     common = Common(rows, session.secret.randbytes(SALT_BYTES))
     for peer in places.passive:
         session.send(peer, CommonRows(exchanges[peer].name, common.salt, positions[peer]))

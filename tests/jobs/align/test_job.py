@@ -27,7 +27,7 @@ IDS = {
 }
 ROLES = {"bank": "active", "telco": "passive", "railway": "passive", "shop": "seeker", "coordinator": "coordinator"}
 COMMON = [f"person-{n:03}" for n in range(40, 80)]
-LENIENT = {"minimum_rows": 1, "minimum_peer_rows": 1, "minimum_overlap": 1}
+LENIENT = {"minimum_rows": 1, "minimum_peer_rows": 1, "minimum_overlap": 1, "minimum_positives": 1}
 
 Ran = Outcome[dict[str, Any]]
 
@@ -289,7 +289,7 @@ def test_the_outline_has_what_is_said_when_too_few_are_in_common(
 ) -> None:
     plan = plan_of(*parties, **parameters)
     with pytest.raises(RefusedError, match=r"\b79 ids"):
-        run(plan, tmp_path, policies={strict: {"minimum_overlap": 79}})
+        run(plan, tmp_path, policies={strict: {"minimum_positives" if strict == "shop" else "minimum_overlap": 79}})
     heard = said({party: read_ledger(tmp_path / party / "ledger.jsonl") for party in parties})
     assert {word for word in heard if word[2] != "Abort"} <= {(e.sender, e.receiver, e.kind) for e in outline_of(plan)}
     step = {"bank", "shop"} if strict == "shop" else set(parties) - {"shop"}
@@ -340,9 +340,10 @@ def test_a_seeker_refuses_to_be_asked_about_few(tmp_path: Path) -> None:
     assert not (tmp_path / "bank" / ALIGNED).exists()
 
 
-def test_too_few_positives_leave_the_active_party_without_labels(tmp_path: Path) -> None:
-    with pytest.raises(RefusedError, match=r"\b36 ids .*bank.*shop"):
-        run(plan_of(*EVERYBODY), tmp_path, policies={"shop": {"minimum_overlap": 36}})
+@pytest.mark.parametrize("strict", ["shop", "bank"])
+def test_too_few_positives_leave_the_active_party_without_labels(tmp_path: Path, strict: str) -> None:
+    with pytest.raises(RefusedError, match=r"\b36 ids .*bank.*shop.*policy\.minimum_positives"):
+        run(plan_of(*EVERYBODY), tmp_path, policies={strict: {"minimum_positives": 36}})
     assert not (tmp_path / "bank" / ALIGNED).exists()
 
 

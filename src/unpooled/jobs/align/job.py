@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -67,11 +67,11 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
         return {}
     result: dict[str, Any] = {"rows_read": cleaning.rows_read, "rows": table.frame.height}
     if session.party == places.seeker:
-        return result | {"asked_about": rows.help_label(session, places, table, method, limits)}
+        return result | {"asked_about": rows.help_label(session, places, table, method, label_limits_of(work))}
     aligned = rows.find_common(session, places, table, method, limits)
     labels = None
     if session.party == places.active and places.seeker is not None:
-        labels = rows.label(session, places, table, aligned, method, limits)
+        labels = rows.label(session, places, table, aligned, method, label_limits_of(work))
         result["positives"] = int((labels == rows.POSITIVE).sum())
     write_aligned(work.folder, table.take(aligned.rows), labels)
     return result | {"common": len(aligned.rows), "digest": aligned.digest, "file": ALIGNED}
@@ -121,9 +121,14 @@ def method_of(plan: Plan, parameters: Parameters) -> Method:
 
 
 def limits_of(work: Work[P]) -> Limits:
-    """What this party's policy asks of an alignment."""
+    """What this party's policy asks where owners find their common rows."""
     policy = work.private.policy
     return Limits(policy.minimum_peer_rows, policy.minimum_overlap, policy.maximum_peer_rows)
+
+
+def label_limits_of(work: Work[P]) -> Limits:
+    """What this party's policy asks where the active party learns which of these the seeker has."""
+    return replace(limits_of(work), overlap=work.private.policy.minimum_positives, setting="minimum_positives")
 
 
 def common_rows(session: Session, work: Work[P], places: Places) -> Common | int | None:
