@@ -128,9 +128,12 @@ def test_frames_can_be_aligned_in_a_line() -> None:
         "bank": Member("active", pl.DataFrame({"id": range(100)})),
         "telco": Member("passive", pl.DataFrame({"id": [str(n) for n in range(60, 200)]})),
     }
-    results = simulate("align", members).results
+    outcome = simulate("align", members)
+    results, tables = outcome.results, outcome.tables
     assert results["bank"]["common"] == 40
     assert results["bank"]["digest"] == results["telco"]["digest"]
+    assert tables["bank"]["aligned"].equals(tables["telco"]["aligned"])
+    assert sorted(tables["bank"]["aligned"]["id"], key=int) == [str(n) for n in range(60, 100)]
 
 
 def test_case_is_ignored_where_the_plan_says_so(tmp_path: Path) -> None:

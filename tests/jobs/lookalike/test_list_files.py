@@ -12,6 +12,7 @@ import pytest
 from unpooled.data.columns import LONGEST_ID
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import InputError, ProtocolError
+from unpooled.jobs.lookalike.kind import LOOKALIKE
 from unpooled.jobs.lookalike.list_files import Listed, Lookalikes, listed, read_list, write_reliable
 
 UNSEEN = [
@@ -93,6 +94,9 @@ def test_no_spreadsheet_finds_a_formula_and_every_id_comes_back(tmp_path: Path) 
         written = [row["id"] for row in csv.DictReader(file)]
     assert written == [*(f"'{id}" for id in FORMULAS), *PLAIN]
     assert read_list(tmp_path / "reliable.csv").ids["id"].to_list() == ids
+    frame = LOOKALIKE.tables["look-alikes"].read(tmp_path, id_columns=1)
+    assert frame["id"].to_list() == ids
+    assert frame.drop("id", "tier").dtypes == [pl.Int64, pl.Float64, pl.Int64]
 
 
 @pytest.mark.parametrize("unseen", ["\u202e", "\x1b", "\u2066"], ids=ascii)

@@ -127,7 +127,9 @@ def test_two_parties_can_learn_in_a_line_of_python() -> None:
         "telco": Member("passive", pl.DataFrame({"id": range(200), "b": x[:, 1]})),
         "coordinator": Member("coordinator"),
     }
-    result = simulate("train", members, model={"learner": "xgb", "trees": 10}).results["bank"]
+    outcome = simulate("train", members, model={"learner": "xgb", "trees": 10})
+    result, rows = outcome.results["bank"], outcome.tables["bank"]["predictions"]
+    assert (rows["label"].dtype, rows["score"].dtype, rows.height) == (pl.Boolean, pl.Float64, 200)
     assert result["learner"] == "xgb"
     assert result["class_names"] == ["false", "true"]
     assert result["metrics"]["test"]["auc"] > 0.8
