@@ -39,12 +39,16 @@ _GLANCE_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Member:
-    """A party of a simulation: its role, and its table as a polars or pandas data frame with the id column's name."""
+    """A party of a simulation: its role, and its table as a polars or pandas data frame with the id column's name.
+
+    `types` and `hashed` are as in the `[table]` of a private file.
+    """
 
     role: Role
     frame: Any = None
     id: str | Sequence[str] = "id"
     types: Mapping[str, Kind] | None = None
+    hashed: bool = False
     private: Private = field(default_factory=Private)
 
 
@@ -74,7 +78,7 @@ def simulate(kind: str, members: Mapping[str, Member], **parameters: Any) -> Out
     except ValidationError as error:
         raise PlanError("; ".join(faults(error))) from None
     tables = {
-        name: table_from_frame(member.frame, member.id, name, member.types)
+        name: replace(table_from_frame(member.frame, member.id, name, member.types), hashed=member.hashed)
         for name, member in members.items()
         if member.frame is not None
     }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,8 +140,8 @@ def test_frames_can_be_aligned_in_a_line() -> None:
 
 def test_case_is_ignored_where_the_plan_says_so(tmp_path: Path) -> None:
     ids = {"bank": ["Anna", "bert"], "telco": ["ANNA", "Bert", "carl"]}
-    assert run(plan_of("bank", "telco", ignore_case=True), tmp_path / "a", ids).results["telco"]["common"] == 2
-    with pytest.raises(RefusedError, match="ignore_case"):
+    assert run(plan_of("bank", "telco", normalise="case"), tmp_path / "a", ids).results["telco"]["common"] == 2
+    with pytest.raises(RefusedError, match="normalise = 'case'"):
         run(plan_of("bank", "telco"), tmp_path / "b", ids)
 
 
@@ -153,15 +155,39 @@ def test_rows_that_are_there_twice_count_once(tmp_path: Path) -> None:
     assert (results["telco"]["rows_read"], results["telco"]["rows"]) == (3, 2)
 
 
+def test_rows_that_normalising_makes_equal_count_once_and_the_first_stays_as_written(tmp_path: Path) -> None:
+    ids = {"bank": ["Ann@x.org", "ANN@x.org", "bo@x.org"], "telco": ["ann@x.org", "Bo@X.org"]}
+    outcome = run(plan_of("bank", "telco", normalise="email"), tmp_path, ids)
+    assert (outcome.results["bank"]["rows_read"], outcome.results["bank"]["rows"]) == (3, 2)
+    assert sorted(outcome.tables["bank"]["aligned"]["id"]) == ["Ann@x.org", "bo@x.org"]
+    assert sorted(outcome.tables["telco"]["aligned"]["id"]) == ["Bo@X.org", "ann@x.org"]
+
+
+def test_hashes_match_ids_that_others_have_in_clear(tmp_path: Path) -> None:
+    mails = [f"person{n}@x.org" for n in range(6)]
+    hashes = [hashlib.sha256(f"salted {mail}".encode()).hexdigest().upper() for mail in mails]
+    plan = plan_of("bank", "telco", "shop", normalise="email", hash="sha256", salt="salted ")
+    tables = {
+        "bank": table_of("bank", [mail.title() for mail in mails[:4]]),
+        "telco": replace(table_of("telco", hashes[1:]), hashed=True),
+        "shop": table_of("shop", mails[2:3]),
+    }
+    privates = dict.fromkeys(tables, Private.model_validate({"policy": LENIENT}))
+    outcome = simulate_job(plan, privates, tables, tmp_path)
+    assert (outcome.results["bank"]["common"], outcome.results["bank"]["positives"]) == (3, 1)
+    assert set(outcome.tables["telco"]["aligned"]["id"]) == set(hashes[1:4]), "as telco writes them"
+    with pytest.raises(PlanError, match=r"telco: table\.hashed"):
+        simulate_job(plan_of("bank", "telco", "shop", normalise="email"), privates, tables, tmp_path / "b")
+
+
 @pytest.mark.parametrize(
     ("ids", "ages", "parameters", "rows"),
     [
         (["anna", "bert", "anna"], [20, 30, 40], {}, "rows 1 and 3"),
         (["é", "bert", "e\u0301"], [20, 30, 40], {}, "rows 1 and 3"),
-        (["anna", "bert", "BERT"], [20, 30, 40], {"ignore_case": True}, "rows 2 and 3"),
-        (["anna", "bert", "BERT"], [20, 30, 30], {"ignore_case": True}, "rows 2 and 3"),
+        (["anna", "bert", "BERT"], [20, 30, 40], {"normalise": "case"}, "rows 2 and 3: the same id, as the plan"),
     ],
-    ids=["same", "same once composed", "same without case", "same without case, nothing else differs"],
+    ids=["same", "same once composed", "same without case"],
 )
 def test_different_rows_with_one_id_are_an_error_that_names_them(
     tmp_path: Path, ids: list[str], ages: list[int], parameters: dict[str, Any], rows: str
@@ -187,7 +213,7 @@ def test_different_rows_with_one_id_are_an_error_that_names_them(
         (("bank", "coordinator"), {}, "alignment"),
         (("bank", "telco", "railway"), {}, "add a coordinator, or set psi = 'blind-rsa'"),
         (("bank", "telco"), {"psi": "rot13"}, "parameters.psi"),
-        (("bank", "telco"), {"ignore_case": "yes"}, "parameters.ignore_case"),
+        (("bank", "telco"), {"normalise": "upper"}, "parameters.normalise"),
         (("bank", "telco"), {"key": 1}, "parameters.key: unknown key"),
     ],
 )

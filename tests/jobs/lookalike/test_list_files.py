@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
+from unpooled.align.normalise import IdRules
 from unpooled.data.columns import LONGEST_ID
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import InputError, ProtocolError
 from unpooled.jobs.lookalike.kind import LOOKALIKE
-from unpooled.jobs.lookalike.list_files import Listed, Lookalikes, listed, read_list, write_reliable
+from unpooled.jobs.lookalike.list_files import (
+    Listed,
+    Lookalikes,
+    listed,
+    message_of,
+    read_list,
+    write_reliable,
+)
+from unpooled.pu.ranking import Ranking
 
 UNSEEN = [
     "\x1b[31m",
@@ -84,6 +94,15 @@ def test_a_list_that_is_longer_than_it_can_be_is_refused() -> None:
 def test_whoever_has_such_an_id_hears_of_it_when_its_table_is_read(id: str) -> None:
     with pytest.raises(InputError, match=r"^bank: data frame: column 'id': row 2: "):
         table_from_frame(pl.DataFrame({"id": ["1", id]}), "id", "bank")
+
+
+def test_the_list_has_ids_as_the_active_party_writes_them_or_their_hashes() -> None:
+    owner = table_from_frame(pl.DataFrame({"mail": ["Ann@X.org", "Bo@x.org", "Cy@x.org"]}), "mail", "bank")
+    ranking = Ranking(np.zeros(3, bool), np.array([0.1, 0.9, 0.5]), np.zeros(3, np.int64))
+    chosen = np.array([1, 2])
+    assert message_of(owner, IdRules(normalise="email"), ranking, chosen).ids == ("Bo@x.org", "Cy@x.org")
+    hashes = message_of(owner, IdRules(normalise="email", hash="sha256"), ranking, chosen).ids
+    assert hashes == tuple(hashlib.sha256(mail).hexdigest() for mail in (b"bo@x.org", b"cy@x.org"))
 
 
 def test_no_spreadsheet_finds_a_formula_and_every_id_comes_back(tmp_path: Path) -> None:

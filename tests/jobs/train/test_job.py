@@ -62,7 +62,7 @@ def test_the_same_seeds_give_the_same_model_and_others_another(learning: Any) ->
 
 def test_ids_written_differently_do_not_change_that(learning: Any) -> None:
     """All owners take the same order of rows from their ids, however each writes them."""
-    plan = learning.plan(engine="plain", ignore_case=True)
+    plan = learning.plan(engine="plain", normalise="case")
     learning.run(plan)
     number = pl.col("id").str.slice(7).cast(pl.Int64)
     loud = {"bank": number % 2 == 0, "telco": number % 3 == 0, "railway": number < 0}

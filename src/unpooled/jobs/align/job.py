@@ -15,6 +15,7 @@ from pydantic import Field
 
 from unpooled.align import blind_rsa, ecdh, ring, rows, same
 from unpooled.align.ids import IdLooks, keys_of
+from unpooled.align.normalise import IdRules
 from unpooled.align.opening import Limits, Opening, TooFew
 from unpooled.align.rows import Method, Places
 from unpooled.data.table import Table
@@ -24,7 +25,6 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.scores import write_rows
 from unpooled.jobs.work import Work
 from unpooled.session import Session
-from unpooled.settings import Section
 
 ALIGNED = "aligned.csv"
 LABEL = "label"
@@ -32,13 +32,12 @@ _KEY_SIZES = (2048, 3072, 4096)
 _SMALLEST_KEY = 1024
 
 
-class Parameters(Section):
+class Parameters(IdRules):
     """What an alignment can be told."""
 
     psi: Literal["ecdh", "blind-rsa"] = Field(
         "ecdh", description="how ids are compared: ecdh, or blind-rsa with keys of key_bits, which takes far longer"
     )
-    ignore_case: bool = Field(False, description="take ids that differ only in capital and small letters for the same")
 
 
 P = TypeVar("P", bound=Parameters)
@@ -117,7 +116,7 @@ def method_of(plan: Plan, parameters: Parameters) -> Method:
             raise PlanError(f"key_bits: for blind-rsa one of {', '.join(map(str, _KEY_SIZES))}, not {plan.key_bits}")
         if plan.key_bits < _SMALLEST_KEY:
             raise PlanError(f"key_bits: keys for blind-rsa have at least {_SMALLEST_KEY} bits, even if insecure")
-    return Method(parameters.psi, plan.key_bits, parameters.ignore_case)
+    return Method(parameters.psi, plan.key_bits, parameters)
 
 
 def limits_of(work: Work[P]) -> Limits:
@@ -139,7 +138,7 @@ def common_rows(session: Session, work: Work[P], places: Places) -> Common | int
             return rows.help_find_common(session, places, method, limits_of(work))
         aligned = rows.find_common(session, places, work.table, method, limits_of(work))
     table = work.table.take(aligned.rows)
-    keys = keys_of(table, ignore_case=method.ignore_case)
+    keys = keys_of(table, method.ids)
     table = table.take(np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64))
     write_aligned(work.folder, table)
     counts = {"rows_read": work.cleaning.rows_read, "rows": work.table.frame.height, "common": len(keys)}

@@ -230,7 +230,7 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
     listed = ranking.order[: list_size(parameters, ranking, estimated)]
     seeker = work.plan.with_role("seeker")[0]
     with session.scope("deliver"):
-        session.send(seeker, list_files.message_of(table, ranking, listed))
+        session.send(seeker, list_files.message_of(table, parameters, ranking, listed))
     model_files.save(found.model, preparation, work.folder)
     list_files.write_ranking(work.folder, table, ranking)
     return {
