@@ -122,6 +122,8 @@ def advice(table: Table, rules: IdRules) -> list[str]:
     """What a party's own ids suggest when too few match. It is for this party alone: others may not know as much."""
     if rules.hash:
         return ["hashes match only if all parties normalise ids alike before hashing them, and use the plan's salt"]
+    if table.frame.is_empty():
+        return []
     found = ((name, _advice(table.frame[name], rule.name)) for name, rule in rules.by_column(table))
     return [f"column '{name}': {text}" for name, text in found if text]
 
@@ -130,7 +132,7 @@ def _advice(cells: pl.Series, rule: str) -> str:
     def all_are(pattern: str) -> bool:
         return bool(cells.str.contains(f"^{pattern}$").all())
 
-    lengths = cells.str.len_chars().to_list() or [0]
+    lengths = cells.str.len_chars().to_list()
     shortest, longest = min(lengths), max(lengths)
     if all_are("[0-9A-Fa-f]{64}"):
         return "these look like SHA-256 hashes; if others have the ids themselves, agree on hash = 'sha256' in the plan"

@@ -13,11 +13,12 @@ import polars as pl
 
 from unpooled import atomic
 from unpooled.arrays import Bools, Floats
-from unpooled.data.columns import infer, typed
+from unpooled.data.columns import typed
 from unpooled.evaluate import metrics
 from unpooled.jobs.labels import Labels
 
 PREDICTIONS = "predictions.csv"
+_CODE = "^[+-]?0[0-9]"
 _GROUPS = 10
 _BINS = 20
 
@@ -64,12 +65,14 @@ class RowFile:
 def _inferred(cells: pl.Series) -> pl.Series:
     """Texts as cells of their type; numbers are whole if all were written without a decimal point.
 
-    >>> [_inferred(pl.Series(cells)).to_list() for cells in (["1", None], ["0.5", "2"], ["007", "1"])]
-    [[1, None], [0.5, 2.0], ['007', '1']]
+    >>> [_inferred(pl.Series(cells)).to_list() for cells in (["1", None], ["0.5", "2"], ["007", "1"], ["true", "no"])]
+    [[1, None], [0.5, 2.0], ['007', '1'], ['true', 'no']]
     """
-    kind = infer(cells, untyped=True) or "category"
-    whole = cells.cast(pl.Int64, strict=False)
-    return whole if kind == "number" and whole.count() == cells.count() > 0 else typed(cells, kind)
+    if cells.str.contains(_CODE).any():
+        return cells
+    whole = [cells.cast(pl.Int64, strict=False)] if cells.count() else []
+    typed_cells = (*whole, typed(cells, "number"), typed(cells, "boolean"))
+    return next((column for column in typed_cells if column.count() == cells.count()), cells)
 
 
 def free_name(name: str, taken: Collection[str]) -> str:

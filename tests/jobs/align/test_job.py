@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +14,10 @@ from typing import Any
 import polars as pl
 import pytest
 
+from unpooled.data.sources import TableSettings
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import InputError, PlanError, RefusedError
-from unpooled.jobs.align.job import ALIGNED
+from unpooled.jobs.align.job import ALIGNED, Parameters
 from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
@@ -202,6 +205,18 @@ def test_different_rows_with_one_id_are_an_error_that_names_them(
     assert not any(id.casefold() in text.casefold() for id in ids)
     assert any("bank failed: InputError (" in note for note in caught.value.__notes__)
     assert not list(tmp_path.rglob(ALIGNED))
+
+
+# what the page about alignment shows
+
+
+def test_the_settings_on_its_page_are_valid() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "alignment.md").read_text(encoding="utf-8")
+    shown = [tomllib.loads(text) for text in re.findall(r"^```toml\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)]
+    plans = [Parameters.model_validate(one["parameters"]) for one in shown if "kind" in one]
+    tables = [TableSettings.model_validate(one["table"]) for one in shown if "kind" not in one]
+    assert {rule.name for plan in plans for rule in plan.normalise} == {"exact", "digits", "email"}
+    assert [table.hashed for table in tables] == [False, True]
 
 
 # who may take part
