@@ -13,6 +13,7 @@ from unpooled.wire import message
 
 _NONE, _SOME, _ALL = 0, 1, 2
 _LONGEST = 10**6
+_HASH_DIGITS = 64
 
 
 def keys_of(table: Table, rules: IdRules) -> list[bytes]:
@@ -76,18 +77,21 @@ def _share(texts: Sequence[str], has_it: Callable[[str], bool]) -> int:
 
 def hint(mine: IdLooks, theirs: IdLooks, me: str, them: str, columns: int) -> str:
     """Why two parties' ids, of so many columns, may not match, and what in the plan may help; the text has no id."""
-    differences = []
+    hashed = [party for party, looks in ((me, mine), (them, theirs)) if looks.shortest == looks.longest == _HASH_DIGITS]
+    if len(hashed) == columns == 1:
+        return f"ids of {hashed[0]} look like SHA-256 hashes, those of the other do not (hash = 'sha256' may help)"
+    differences, numbers = [], mine.digits == theirs.digits == _ALL
     if mine.digits != theirs.digits:
         differences.append(f"{_few(mine.digits)} of {me}'s ids are whole numbers, {_few(theirs.digits)} of {them}'s")
-    if (mine.zeros == _NONE) != (theirs.zeros == _NONE):
+    if numbers and (mine.zeros == _NONE) != (theirs.zeros == _NONE):
         with_zeros, without = (them, me) if mine.zeros == _NONE else (me, them)
         differences.append(f"ids of {with_zeros} begin with zeros, which {without}'s may have lost")
     if (mine.shortest, mine.longest) != (theirs.shortest, theirs.longest):
         length = max(mine.longest, theirs.longest)
-        numbers = mine.digits == theirs.digits == _ALL and columns == 1 and length <= LONGEST_ID
-        mended = f" ({_zeros_restored(length)} may help)" if numbers else ""
+        mended = f" ({_zeros_restored(length)} may help)" if numbers and columns == 1 and length <= LONGEST_ID else ""
         differences.append(f"{me}'s are {_long(mine)} long, {them}'s {_long(theirs)}{mended}")
-    if (mine.capitals, mine.small) != (theirs.capitals, theirs.small) and mine.capitals + theirs.capitals:
+    cases = (mine.capitals, mine.small), (theirs.capitals, theirs.small)
+    if mine.digits == theirs.digits and cases[0] != cases[1] and mine.capitals + theirs.capitals:
         differences.append("they differ in capital and small letters (normalise = 'case' may help)")
     if mine.marks != theirs.marks:
         differences.append(f"{_few(mine.marks)} of {me}'s hold spaces or marks, {_few(theirs.marks)} of {them}'s")

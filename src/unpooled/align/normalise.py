@@ -10,7 +10,7 @@ rule       what it makes of an id, from which a table has already removed white 
 `digits`   digits, with zeros before them up to `length`
 =========  =====================================================================================
 
-An id that does not fit its rule is an error: half of a table that is normalised would be compared in two ways.
+An id that does not fit its rule is an error: it would match nothing, or the wrong id.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 import polars as pl
-from pydantic import BeforeValidator, Field, model_serializer, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_serializer, model_validator
 
 from unpooled.data.columns import LONGEST_ID, fault
 from unpooled.data.table import Table
@@ -41,9 +41,23 @@ class Rule(Section):
     """How the ids of one column are normalised."""
 
     name: Literal["exact", "case", "email", "phone", "digits"] = "exact"
-    country: str | None = Field(None, pattern="^[1-9][0-9]{0,2}$")
-    trunk: str | None = Field(None, pattern="^[0-9]{0,3}$")
+    country: str | None = None
+    trunk: str | None = None
     length: int | None = Field(None, ge=1, le=LONGEST_ID)
+
+    @field_validator("country")
+    @classmethod
+    def _country_code(cls, country: str | None) -> str | None:
+        if country is not None and not re.fullmatch("[1-9][0-9]{0,2}", country):
+            raise ValueError('a country code has one to three digits, without + or 00, for example "49"')
+        return country
+
+    @field_validator("trunk")
+    @classmethod
+    def _digits(cls, trunk: str | None) -> str | None:
+        if trunk is not None and not re.fullmatch("[0-9]{0,3}", trunk):
+            raise ValueError('digits before a national number, for example "0", or "" for none')
+        return trunk
 
     @model_validator(mode="after")
     def _settings_of_the_rule(self) -> Self:
@@ -113,6 +127,8 @@ class Rule(Section):
 def _rules(value: object) -> object:
     """One rule stands for a list of one, and a rule's name for the rule."""
     rules = list(value) if isinstance(value, list | tuple) else [value]
+    if not rules:
+        raise ValueError('give at least one rule, or leave it out for "exact"')
     return tuple({"name": rule} if isinstance(rule, str) else rule for rule in rules)
 
 
@@ -123,7 +139,6 @@ class IdRules(Section):
         (Rule(),),
         description='how ids are normalised: "exact", "case", "email", {name = "phone", country = "49"} or '
         '{name = "digits", length = 7}; for ids of several columns a list with a rule for each, or one for all',
-        min_length=1,
     )
     hash: Literal["sha256"] | None = Field(
         None, description="sha256: compare hashes of normalised ids, for parties that hold nothing else (table.hashed)"
