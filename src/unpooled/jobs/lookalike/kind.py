@@ -5,7 +5,7 @@ from __future__ import annotations
 from unpooled.jobs.kind import Agreement, Audit, Example, Kind, any_columns, own_table
 from unpooled.jobs.learning import check_prepared
 from unpooled.jobs.lookalike.job import Parameters, groups_of, outline, role
-from unpooled.jobs.lookalike.section import section
+from unpooled.jobs.lookalike.section import headline, section
 from unpooled.jobs.query_bounds import Answers, answers_of
 from unpooled.jobs.work import CheckedJob
 from unpooled.pu.bags import is_bag
@@ -53,5 +53,6 @@ LOOKALIKE = Kind(
     answers=_answers,
     audit=Audit(model=lambda parameters: parameters.model, problem=_problem),
     example=Example(parameters={}, paillier_parameters=_LITTLE, private={}, seeded=True),
+    headline=headline,
     section=section,
 )

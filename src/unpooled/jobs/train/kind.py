@@ -10,7 +10,7 @@ from unpooled.jobs.labels import check_columns
 from unpooled.jobs.learning import check_learner, check_prepared
 from unpooled.jobs.query_bounds import Answers, answers_of
 from unpooled.jobs.train.job import Parameters, outline, role
-from unpooled.jobs.train.section import section
+from unpooled.jobs.train.section import headline, section
 from unpooled.jobs.work import CheckedJob
 from unpooled.secure.evidence import Arrays
 
@@ -58,5 +58,6 @@ TRAIN = Kind(
         private={"active": {"target": TARGET}},
         seeded=True,
     ),
+    headline=headline,
     section=section,
 )
