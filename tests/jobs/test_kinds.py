@@ -27,7 +27,7 @@ from unpooled.jobs.kinds import KINDS, kind_named
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
-from unpooled.jobs.run_files import RunFiles
+from unpooled.jobs.run_files import Figure, RunFiles
 from unpooled.jobs.run_files import Section as Drawn
 from unpooled.jobs.templates import job_template
 from unpooled.jobs.work import Work
@@ -120,6 +120,7 @@ GREET = Kind(
     answers=no_answers,
     audit=None,
     example=Example(parameters={}, paillier_parameters={}, private={"active": {"target": "of-{party}"}}, seeded=False),
+    headline=lambda result: [Figure("greetings", len(result["greetings"]), f"{len(result['greetings'])} greetings")],
     section=section,
 )
 ROLES = {"telco": "passive", "bank": "active"}

@@ -1,7 +1,7 @@
 """The command `unpooled`.
 
 Exit codes: 0 all is well; 1 something failed here; 2 the call, the plan or a private file is wrong; 3 another party
-failed or was lost; 130 and 143 interrupted, by Ctrl-C and by SIGTERM.
+failed or was lost; 130 interrupted by Ctrl-C; 143 interrupted by SIGTERM.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ app = typer.Typer(
     name="unpooled",
     help="Learning together from data that stays apart.",
     epilog="Exit codes: 0 all is well, 1 something failed here, 2 the call, the plan or a private file is wrong, "
-    "3 another party failed or was lost, 130 interrupted by Ctrl-C, 143 by SIGTERM.",
+    "3 another party failed or was lost, 130 interrupted by Ctrl-C, 143 interrupted by SIGTERM.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

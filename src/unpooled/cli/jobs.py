@@ -35,6 +35,12 @@ _TEMPLATES = {"job": job_template, "plan": plan_template, "private": private_tem
 RunFolder = Annotated[
     Path | None, typer.Option("--run", metavar="DIR", help="Folder for this run. Default: runs/KIND-DATE-TIME.")
 ]
+JoinFolder = Annotated[
+    Path | None, typer.Option("--run", metavar="DIR", help="Folder for this run. Default: runs/KIND-PARTY-DATE-TIME.")
+]
+DemoFolder = Annotated[
+    Path | None, typer.Option("--run", metavar="DIR", help="Folder for this run. Default: runs/demo-DATE-TIME.")
+]
 Attached = Annotated[
     bool, typer.Option(hidden=True, help="End when standard input closes, and write progress to a file.")
 ]
@@ -42,12 +48,15 @@ DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything and show what would be disclosed, without starting.")
 ]
 
+All = Annotated[bool, typer.Option("--all", help="With --dry-run: every column, and every message by name.")]
+
 
 def run_command(
     job: Annotated[
         Path, typer.Argument(metavar="JOB.toml", help="A plan with a [private.NAME] section for each party.")
     ],
     dry_run: DryRun = False,
+    everything: All = False,
     run: RunFolder = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -61,7 +70,7 @@ def run_command(
     parties = [checked(loaded.plan, party, private) for party, private in loaded.privates.items()]
     found = [preflight(party) for party in parties]
     if dry_run:
-        show_dry_run(loaded.plan, found, parties, as_json=as_json)
+        show_dry_run(loaded.plan, found, parties, everything=everything, as_json=as_json)
         return
     folder = run or run_folder.new_folder(loaded.plan.kind)
     run_all(loaded.plan, folder, lambda watch: spawn(loaded.plan, loaded.privates, folder, watch), quiet, as_json)
@@ -72,7 +81,8 @@ def join_command(
     party: Annotated[str, typer.Option("--as", metavar="NAME", help="The name of this party in the plan.")],
     private: Annotated[Path, typer.Option(metavar="FILE", help="This party's private file.")],
     dry_run: DryRun = False,
-    run: RunFolder = None,
+    everything: All = False,
+    run: JoinFolder = None,
     quiet: Quiet = False,
     as_json: Json = False,
     attached: Attached = False,
@@ -85,7 +95,7 @@ def join_command(
     if dry_run:
         found = preflight(job, joins=True)
         addresses_of(job.plan, party, job.private)
-        show_dry_run(job.plan, [found], [job], as_json=as_json)
+        show_dry_run(job.plan, [found], [job], everything=everything, as_json=as_json)
         return
     folder = run or run_folder.new_folder(f"{job.plan.kind}-{party}")
     run_folder.create(folder)
@@ -147,7 +157,7 @@ def demo_command(
         Literal["shares", "paillier"],
         typer.Option(help="The engine; with paillier, which is much slower, the models are small."),
     ] = "shares",
-    run: RunFolder = None,
+    run: DemoFolder = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
