@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import typer
@@ -62,7 +62,7 @@ def _parties(plan: Plan, preflights: Sequence[Preflight]) -> Block:
         if found.columns:
             columns = [f"{name} ({kind})" for name, kind in found.columns.items()]
             more.append(f"columns of {found.party}: {', '.join(columns)}")
-    return Block("parties", [vars(found) for found in preflights], lines, more)
+    return Block("parties", [asdict(found) for found in preflights], lines, more)
 
 
 def _messages(plan: Plan, exchanges: Sequence[Exchange]) -> Block:
