@@ -39,19 +39,9 @@ def test_a_wheel_can_be_installed_and_used(tmp_path: Path) -> None:
         ["python", "-m", "pip", "install"],
         ["unpooled", "demo"],
     )
-    options = wheel[4 : wheel.index("--wheel-dir")]
-    pip = [sys.executable, "-m", "pip"]
-    call(
-        *pip,
-        "wheel",
-        *options,
-        *OFFLINE.split(),
-        "--no-build-isolation",
-        "--wheel-dir",
-        str(tmp_path),
-        str(ROOT),
-        cwd=tmp_path,
-    )
+    pip, offline = [sys.executable, "-m", "pip"], OFFLINE.split()
+    made = [*wheel[4 : wheel.index("--wheel-dir")], "--no-build-isolation", "--wheel-dir", str(tmp_path), str(ROOT)]
+    call(*pip, "wheel", *offline, *made, cwd=tmp_path)
     (built,) = tmp_path.glob(Path(install[-1]).name)
     with zipfile.ZipFile(built) as content:
         names = set(content.namelist())
@@ -59,7 +49,7 @@ def test_a_wheel_can_be_installed_and_used(tmp_path: Path) -> None:
     assert {name for name in needed if "__pycache__" not in name} <= names
     call(sys.executable, "-m", "venv", "--without-pip", "fresh", cwd=tmp_path)
     fresh = tmp_path / "fresh" / "bin"
-    call(*pip, "--python", str(fresh / "python"), "install", *OFFLINE.split(), "--no-deps", str(built), cwd=tmp_path)
+    call(*pip, "--python", str(fresh / "python"), "install", *offline, "--no-deps", str(built), cwd=tmp_path)
     (site,) = (tmp_path / "fresh").glob("lib/python*/site-packages")
     (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
     unpooled = str(fresh / "unpooled")
