@@ -72,6 +72,29 @@ def test_no_other_module_knows_the_kinds_by_name() -> None:
             assert not told or (path.name, ast.unparse(node)) in COMMANDS, f"{path}:{getattr(node, 'lineno', 0)}"
 
 
+RESULTS: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
+    "align": ({"rows": 900, "common": 700, "positives": 40}, {"common": 700, "positives": 40}),
+    "check": (
+        {"table": {"rows": 900}, "links": [{"megabytes_per_second": 80.0}, {"megabytes_per_second": 20.5}]},
+        {"rows": 900, "slowest_megabytes_per_second": 20.5},
+    ),
+    "lookalike": (
+        {"common": 700, "positives": 40, "listed": 30, "judged": {"listed": {"precision": 0.5}}},
+        {"common": 700, "positives": 40, "listed": 30, "precision": 0.5},
+    ),
+    "predict": ({"common": 700, "metrics": {"new": {"mae": 2.0, "r2": 0.4}}}, {"common": 700, "r2": 0.4}),
+    "train": ({"common": 700, "metrics": {"test": {"f1": 0.3, "auc": 0.8}}}, {"common": 700, "auc": 0.8}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_every_kind_says_the_figures_that_matter_at_the_end(kind: Kind[Any]) -> None:
+    result, expected = RESULTS[kind.name]
+    figures = kind.headline(result)
+    assert {figure.name: figure.value for figure in figures} == expected
+    assert all(figure.words for figure in figures)
+
+
 # A kind that is made up: every party greets the active one
 
 
