@@ -28,6 +28,7 @@ ORDER = [
     "align",
     "vertical",
     "pu",
+    "complete",
     "drawing",
     "jobs",
     "run",
@@ -41,7 +42,7 @@ NEVER = {
     "align": {"transport"},
     "vertical": {"transport", "align"},
     "evaluate": {"transport", "session", "vertical"},
-    "drawing": {"transport", "session", "wire", "control", "ledger", "secure", "align", "vertical", "pu"},
+    "drawing": {"transport", "session", "wire", "control", "ledger", "secure", "align", "vertical", "pu", "complete"},
     "report": {"transport", "session"},
 }
 """What a part must not use although it comes earlier."""

@@ -1,0 +1,169 @@
+"""Predicting columns from those that other parties hold: `predict_columns` at the active party, `help_predict_columns`
+at the others.
+
+The active party has the columns to be predicted, for some of the rows; the passive parties have theirs for all. Columns
+with equally many classes are predicted in lockstep. A party alone (`team.alone()`) finds the same in pooled columns,
+to the last bit. If all parties have checkpoints, an interrupted run goes on from what all of them have kept.
+
+1. the active party says how many columns are predicted, and how many classes each group of them has
+2. for each group, round after round, it says that another round comes; models are fitted, and score all rows
+3. it says that no more rounds of this group come
+
+>>> from unpooled.vertical.team import alone
+>>> from unpooled.vertical.trees.parameters import GbdtParameters
+>>> import numpy as np
+>>> rng = np.random.default_rng(1)
+>>> matrix = rng.normal(size=(600, 2))
+>>> lab = np.where(np.arange(600) < 200, matrix.sum(axis=1), np.nan)
+>>> base, once = GbdtParameters(trees=20, depth=3), SelfTrainingSettings(rounds=1, folds=2)
+>>> done = predict_columns(alone(), base, Columns(matrix, ("a", "b")), [Variable("lab", "number", lab)], once, seed=1)
+>>> bool(np.corrcoef(done.predictions[0].values[200:], matrix[200:].sum(axis=1))[0, 1] > 0.9)
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from unpooled.complete.self_training import Prediction, SelfTrainingSettings, self_train
+from unpooled.complete.variables import Variable
+from unpooled.errors import InputError, ProtocolError
+from unpooled.vertical.inputs import Columns
+from unpooled.vertical.learner import LearnerParameters, Model, Part
+from unpooled.vertical.resume import Checkpoint, Fits, Loans
+from unpooled.vertical.targets import Target
+from unpooled.vertical.team import Team
+from unpooled.wire import message
+
+__all__ = ["Columns", "SelfTrainingSettings", "Variable", "help_predict_columns", "predict_columns"]
+
+MOST_COLUMNS = 2**12
+MOST_CLASSES = 2**8
+
+
+@message(
+    discloses="how many columns are predicted, and how many classes they have, in groups; 0 for numbers",
+    to="a passive party",
+)
+class PredictedColumns:
+    classes: tuple[int, ...]
+    columns: tuple[int, ...]
+
+
+@message(discloses="that another round of models is fitted", to="a passive party")
+class NextRound:
+    pass
+
+
+@message(discloses="how many rounds these columns took, and that no more come", to="a passive party")
+class NoMoreRounds:
+    rounds: int
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """What was found about each column, and by number of classes the last models, which serve for new rows too.
+
+    Models of one number of classes are listed column by column, for each its folds.
+    """
+
+    predictions: tuple[Prediction, ...]
+    models: Mapping[int, Model]
+
+
+def predict_columns(
+    team: Team,
+    base: LearnerParameters,
+    columns: Columns,
+    variables: Sequence[Variable],
+    settings: SelfTrainingSettings,
+    seed: int,
+    *,
+    checkpoint: Checkpoint | None = None,
+) -> Predicted:
+    """At the active party: predict the missing cells of `variables`; `columns` are what it adds to the others' columns.
+
+    The seed is its secret.
+    """
+    rows = len(columns.matrix)
+    if wrong := [one.name for one in variables if one.values.shape != (rows,)]:
+        raise InputError(f"column '{wrong[0]}': it must have a cell for each of {rows} rows")
+    groups: dict[int, list[Variable]] = {}
+    for variable in variables:
+        groups.setdefault(variable.classes, []).append(variable)
+    for owner in team.passive:
+        team.session.send(owner, PredictedColumns(tuple(groups), tuple(map(len, groups.values()))))  # 1
+    fits, names = Fits(team, base, columns, checkpoint), tuple(map(str, range(max(groups, default=0))))
+    found: dict[str, Prediction] = {}
+    models: dict[int, Model] = {}
+    for number, (classes, group) in enumerate(groups.items()):
+        before = fits.group
+
+        def learn(targets: Sequence[Target], number: int = number, classes: int = classes) -> Any:
+            if not (fitted := fits.kept()):
+                for owner in team.passive:
+                    team.session.send(owner, NextRound())  # 2
+                team.progress(number, len(groups))
+                fitted = fits.scored(fits.fit(targets, names[:classes], with_classes(base, classes)))
+                fits.keep(fitted)
+            models[classes] = fitted.model
+            return fitted.scores
+
+        with fits.counting():
+            predictions = self_train(group, learn, settings, seed + number)
+        for owner in team.passive:
+            team.session.send(owner, NoMoreRounds(fits.group - before))  # 3
+        found |= {prediction.variable.name: prediction for prediction in predictions}
+    return Predicted(tuple(found[variable.name] for variable in variables), models)
+
+
+def help_predict_columns(
+    team: Team,
+    base: LearnerParameters,
+    columns: Columns,
+    settings: SelfTrainingSettings,
+    most_thresholds: int | None = None,
+    *,
+    checkpoint: Checkpoint | None = None,
+) -> dict[int, Part]:
+    """At a passive party: lend columns; what is kept are its parts of each group's last models, by their classes."""
+    groups = team.session.recv(team.active, PredictedColumns)  # 1
+    check_groups(groups, team.active)
+    series = [
+        (with_classes(base, classes), [settings.folds * count] * settings.rounds)
+        for classes, count in zip(groups.classes, groups.columns, strict=True)
+    ]
+    loans, parts = Loans(team, base, columns, (), most_thresholds, checkpoint, series), dict[int, Part]()
+    with loans.counting():
+        done = 0
+        for parameters, (models, *_) in series:
+            while isinstance(told := team.session.recv(team.active, NextRound, NoMoreRounds), NextRound):  # 2
+                if loans.group - done >= settings.rounds:
+                    raise ProtocolError(f"invalid NextRound from {team.active}: the plan has {settings.rounds} rounds")
+                part = loans.lend(models, loans.begin(models), parameters)
+                if not loans.learner.scores_in_fit(parameters):
+                    loans.learner.help_score(team, part, columns, True)
+                loans.keep(part, models)
+                parts[parameters.classes] = part
+            if not done < done + told.rounds <= loans.group:  # 3
+                raise ProtocolError(f"invalid NoMoreRounds from {team.active}: {told.rounds} rounds")
+            done += told.rounds
+            if parameters.classes not in parts:  # the rounds of these columns were over before the run was resumed
+                parts[parameters.classes] = loans.kept(done - 1)
+    return parts
+
+
+def check_groups(told: PredictedColumns, active: str) -> None:
+    """Refuse numbers of columns or classes that cannot be."""
+    fits = len(told.classes) == len(told.columns) == len(set(told.classes))
+    if not fits or not all(each == 0 or 2 <= each <= MOST_CLASSES for each in told.classes):
+        raise ProtocolError(f"invalid PredictedColumns from {active}: repeated or impossible numbers of classes")
+    if not all(1 <= count <= MOST_COLUMNS for count in told.columns):
+        raise ProtocolError(f"invalid PredictedColumns from {active}: a number of columns is out of range")
+
+
+def with_classes(base: LearnerParameters, classes: int) -> LearnerParameters:
+    """The same learner for so many classes; 0 for numbers."""
+    return base.model_copy(update={"classes": classes})
