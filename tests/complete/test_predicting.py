@@ -71,12 +71,12 @@ def together(
     engine: str = "shares",
     active: Any = None,
     folder: Path | None = None,
-) -> tuple[Predicted, dict[str, dict[int, Part]]]:
+) -> tuple[Predicted, dict[str, dict[Any, Part]]]:
     """The clinic predicts its columns from those of the others."""
     parties = ("clinic", *owners)
     models = settings.rounds * settings.folds * len(variables())
     questions = learner_of(base).questions(with_classes(base, 3), models)
-    parts: dict[str, dict[int, Part]] = {}
+    parts: dict[str, dict[Any, Part]] = {}
 
     def opened(session: Session) -> Engine:
         rules = Rules(engine, key_bits=512, insecure=True, questions=questions)  # type: ignore[arg-type]
@@ -109,10 +109,10 @@ def together(
 
 
 def pooled(
-    base: LearnerParameters, parts: Mapping[str, Mapping[int, Any]], owners: Mapping[str, tuple[int, ...]]
+    base: LearnerParameters, parts: Mapping[str, Mapping[Any, Any]], owners: Mapping[str, tuple[int, ...]]
 ) -> Predicted:
     """The same by one party with all columns, in the order in which the owners presented them."""
-    order = [NAMES.index(feature.name) for owner in owners for feature in parts[owner][0].binning.features]
+    order = [NAMES.index(feature.name) for owner in owners for feature in parts[owner][0, "values"].binning.features]
     columns = Columns(table()[:, order], tuple(NAMES[place] for place in order), tuple(map(len, owners.values())))
     return predict_columns(alone(), base, columns, variables(), SETTINGS, SEED)
 
@@ -183,7 +183,7 @@ def test_an_interrupted_run_goes_on_and_gives_the_same(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="power"):
         together(base, active=stopped, folder=tmp_path / "cut")
     resumed, parts = together(base, folder=tmp_path / "cut")
-    assert set(parts["registry"]) == {0, 2, 3}
+    assert set(parts["registry"]) == set(whole.models) == {(0, "values"), (0, "errors"), (2, "values"), (3, "values")}
     for one, same in zip(whole.predictions, resumed.predictions, strict=True):
         np.testing.assert_array_equal(one.outputs, same.outputs)
         np.testing.assert_array_equal(one.rounds, same.rounds)

@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unpooled.complete.self_training import Prediction, SelfTrainingSettings, self_train
+from unpooled.complete.self_training import Prediction, SelfTrainingSettings, What, self_train
 from unpooled.complete.variables import Variable
 from unpooled.errors import InputError, ProtocolError
 from unpooled.vertical.inputs import Columns
@@ -64,13 +64,13 @@ class NoMoreRounds:
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """What was found about each column, and by number of classes the last models, which serve for new rows too.
+    """What was found about each column, and the last models by number of classes and by what they predict.
 
-    Models of one number of classes are listed column by column, for each its folds.
+    Each has as many models as there are columns of so many classes times folds, column by column.
     """
 
     predictions: tuple[Prediction, ...]
-    models: Mapping[int, Model]
+    models: Mapping[tuple[int, What], Model]
 
 
 def predict_columns(
@@ -97,18 +97,18 @@ def predict_columns(
         team.session.send(owner, PredictedColumns(tuple(groups), tuple(map(len, groups.values()))))  # 1
     fits, names = Fits(team, base, columns, checkpoint), tuple(map(str, range(max(groups, default=0))))
     found: dict[str, Prediction] = {}
-    models: dict[int, Model] = {}
+    models: dict[tuple[int, What], Model] = {}
     for number, (classes, group) in enumerate(groups.items()):
         before = fits.group
 
-        def learn(targets: Sequence[Target], number: int = number, classes: int = classes) -> Any:
+        def learn(targets: Sequence[Target], what: What, number: int = number, classes: int = classes) -> Any:
             if not (fitted := fits.kept()):
                 for owner in team.passive:
                     team.session.send(owner, NextRound())  # 2
                 team.progress(number, len(groups))
                 fitted = fits.scored(fits.fit(targets, names[:classes], with_classes(base, classes)))
                 fits.keep(fitted)
-            models[classes] = fitted.model
+            models[classes, what] = fitted.model
             return fitted.scores
 
         with fits.counting():
@@ -127,32 +127,32 @@ def help_predict_columns(
     most_thresholds: int | None = None,
     *,
     checkpoint: Checkpoint | None = None,
-) -> dict[int, Part]:
-    """At a passive party: lend columns; what is kept are its parts of each group's last models, by their classes."""
+) -> dict[tuple[int, What], Part]:
+    """At a passive party: lend columns; what is kept are its parts of the last models (`Predicted.models`)."""
     groups = team.session.recv(team.active, PredictedColumns)  # 1
     check_groups(groups, team.active)
     series = [
-        (with_classes(base, classes), [settings.folds * count] * settings.rounds)
+        (with_classes(base, classes), [settings.folds * count] * settings.rounds * len(settings.learned(classes)))
         for classes, count in zip(groups.classes, groups.columns, strict=True)
     ]
-    loans, parts = Loans(team, base, columns, (), most_thresholds, checkpoint, series), dict[int, Part]()
+    loans, parts, done = Loans(team, base, columns, (), most_thresholds, checkpoint, series), dict[Any, Part](), 0
     with loans.counting():
-        done = 0
-        for parameters, (models, *_) in series:
+        for parameters, planned in series:
             while isinstance(told := team.session.recv(team.active, NextRound, NoMoreRounds), NextRound):  # 2
-                if loans.group - done >= settings.rounds:
-                    raise ProtocolError(f"invalid NextRound from {team.active}: the plan has {settings.rounds} rounds")
-                part = loans.lend(models, loans.begin(models), parameters)
+                if loans.group - done >= len(planned):
+                    raise ProtocolError(f"invalid NextRound from {team.active}: more rounds than the plan has")
+                part = loans.lend(planned[0], loans.begin(planned[0]), parameters)
                 if not loans.learner.scores_in_fit(parameters):
                     loans.learner.help_score(team, part, columns, True)
-                loans.keep(part, models)
-                parts[parameters.classes] = part
+                loans.keep(part, planned[0])
+                parts[loans.group] = part
             if not done < done + told.rounds <= loans.group:  # 3
                 raise ProtocolError(f"invalid NoMoreRounds from {team.active}: {told.rounds} rounds")
             done += told.rounds
-            if parameters.classes not in parts:  # the rounds of these columns were over before the run was resumed
-                parts[parameters.classes] = loans.kept(done - 1)
-    return parts
+            for back, what in enumerate(reversed(settings.learned(parameters.classes))):
+                group = done - back  # its rounds may have been over before the run was resumed
+                parts[parameters.classes, what] = parts.get(group) or loans.kept(group - 1)
+    return {which: part for which, part in parts.items() if isinstance(which, tuple)}
 
 
 def check_groups(told: PredictedColumns, active: str) -> None:

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from unpooled import atomic
 from unpooled.arrays import Bools, Floats, Ints
 from unpooled.complete.association import Contingency
+from unpooled.complete.self_training import Prediction
 from unpooled.errors import InputError
 from unpooled.settings import faults
 
@@ -30,6 +31,8 @@ Measure = Literal["mean", "max", "cramer", "gain"]
 
 SIGNIFICANCE = 0.01
 USUAL_THRESHOLDS = (0.3, 0.8)
+_LEAST = 1e-6
+"""Of a probability, so that a class that a forest has not seen costs much, but not everything."""
 
 
 class Strength(BaseModel):
@@ -67,7 +70,7 @@ def by_correlation(names: Sequence[str], matrix: Floats, rows: int, measure: Lit
     else:
         strengths = absolute.mean(axis=0) if measure == "mean" else absolute.max(axis=0)
     largest = absolute.max(axis=0, initial=0.0)
-    return _listed(names, strengths, rows, measure, _correlated(largest, rows, matrix.size))
+    return _listed(names, strengths, rows, measure, _correlated(largest, rows, max(matrix.size, 1)))
 
 
 def by_contingency(names: Sequence[str], counts: Contingency, rows: int) -> Screening:
@@ -91,6 +94,29 @@ def by_gain(names: Sequence[str], gains: Floats, errors: Floats, rows: int) -> S
         ]
     )
     return _listed(names, np.clip(gains, 0, 1), rows, "gain", chances * max(len(names), 1) < SIGNIFICANCE)
+
+
+def gains_of(predictions: Sequence[Prediction]) -> tuple[Floats, Floats]:
+    """How much of the loss of the marginal distribution the held-out predictions save, and the standard errors.
+
+    The loss is the squared error for numbers and the negative log-likelihood for classes, so a gain is R², or
+    McFadden's R², of known cells.
+    """
+    found = []
+    for prediction in predictions:
+        judged = prediction.known & ~np.isnan(prediction.held_out).any(axis=1)
+        truth, outputs = prediction.variable.values[judged], prediction.held_out[judged]
+        if classes := prediction.variable.classes:
+            codes = truth.astype(np.int64)
+            chances = np.bincount(codes, minlength=classes) / max(len(codes), 1)
+            likely = np.maximum(outputs[np.arange(len(codes)), codes], _LEAST)
+            loss, usual = -np.log(likely), -np.log(chances[codes])
+        else:
+            loss, usual = (outputs[:, 0] - truth) ** 2, (truth - truth.mean()) ** 2 if len(truth) else truth
+        base = float(usual.mean()) if len(usual) else 0.0
+        saved = (usual - loss) / base if base > 0 else np.zeros(1)
+        found.append((float(saved.mean()), float(saved.std() / sqrt(len(saved)))))
+    return np.array([gain for gain, _ in found]), np.array([error for _, error in found])
 
 
 def cramers_v(table: Ints) -> tuple[float, float]:

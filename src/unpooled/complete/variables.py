@@ -6,7 +6,7 @@ class for each frequent one, and one more in which the others are pooled.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -70,31 +70,6 @@ def variable_of(cells: pl.Series, kind: Kind, most_classes: int = MOST_CLASSES) 
     return Variable(cells.name, kind, values, (*kept, "(other)"), tuple(pooled), others)
 
 
-def restored(variable: Variable, values: Floats, rng: np.random.Generator | None = None) -> pl.Series:
-    """Predicted or drawn values as cells of the column: whole numbers stay whole, values stay in the observed range.
-
-    A pooled class becomes one of its levels: the most frequent, or with `rng` one drawn by how frequent they are.
-    """
-    if variable.classes:
-        levels = np.array([*variable.levels[: len(variable.levels) - bool(variable.pooled)], *variable.pooled], object)
-        codes = values.copy()
-        if variable.pooled:
-            other = codes == variable.classes - 1
-            chances = np.array(variable.pooled_counts) / sum(variable.pooled_counts)
-            codes[other] += rng.choice(len(chances), int(other.sum()), p=chances) if rng else 0
-        texts = [None if np.isnan(code) else levels[int(code)] for code in codes]
-        series = pl.Series(variable.name, texts, pl.String)
-        if variable.kind == "boolean":
-            return series.replace_strict({"true": True, "false": False}, return_dtype=pl.Boolean)
-        return series.cast(pl.Enum(variable.kind)) if isinstance(variable.kind, tuple) else series
-    present = variable.values[~np.isnan(variable.values)]
-    if present.size:
-        values = np.clip(values, present.min(), present.max())
-        values = np.rint(values) if (present == np.rint(present)).all() else values
-    series = pl.Series(variable.name, values).fill_nan(None)
-    return series.cast(pl.Int32).cast(pl.Date) if variable.kind == "date" else series
-
-
 def binned(variable: Variable, most: int = MOST_BINS) -> tuple[Ints, int]:
     """Classes as they are, numbers in bins with about equally many rows; missing cells have a class of their own."""
     values, present = variable.values, ~np.isnan(variable.values)
@@ -113,6 +88,18 @@ def _codes(texts: pl.Series, levels: tuple[str, ...]) -> Floats:
     if not levels:
         return np.full(len(texts), np.nan)
     return texts.cast(pl.Enum(levels), strict=False).to_physical().cast(pl.Float64).fill_null(np.nan).to_numpy().copy()
+
+
+def seen_classes(variable: Variable) -> Variable:
+    """The same with those classes only that some cell has; nothing can be learned about others."""
+    present = np.unique(variable.values[~np.isnan(variable.values)])
+    if not variable.classes or len(present) == variable.classes:
+        return variable
+    codes = np.where(np.isnan(variable.values), np.nan, np.searchsorted(present, variable.values))
+    levels = tuple(variable.levels[int(code)] for code in present)
+    if present.size and variable.pooled and present[-1] == variable.classes - 1:
+        return replace(variable, values=codes, levels=levels)
+    return replace(variable, values=codes, levels=levels, pooled=(), pooled_counts=())
 
 
 def named(variables: list[Variable], names: tuple[str, ...]) -> list[Variable]:
