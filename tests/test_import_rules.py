@@ -41,6 +41,7 @@ NEVER = {
     "secure": {"transport"},
     "align": {"transport"},
     "vertical": {"transport", "align"},
+    "complete": {"transport"},
     "evaluate": {"transport", "session", "vertical"},
     "drawing": {"transport", "session", "wire", "control", "ledger", "secure", "align", "vertical", "pu", "complete"},
     "report": {"transport", "session"},
