@@ -23,7 +23,6 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import lightgbm
@@ -34,7 +33,7 @@ from unpooled.arrays import Floats, Ints
 from unpooled.complete.federated import predict_columns
 from unpooled.complete.screening import by_gain, gains_of
 from unpooled.complete.self_training import Prediction, SelfTrainingSettings
-from unpooled.complete.variables import Variable, seen_classes, variables_of
+from unpooled.complete.variables import Variable, variable_of, variables_of
 from unpooled.data import datasets
 from unpooled.data.table import table_from_frame
 from unpooled.evaluate.metrics import auc
@@ -78,15 +77,7 @@ def hidden(variable: Variable, known: Ints, rows: int) -> Variable:
     """The column with cells in the first rows only."""
     values = np.full(rows, np.nan)
     values[: len(known)] = variable.values[known]
-    return seen_classes(replace(variable, values=values))
-
-
-def as_before(prediction: Prediction, values: Floats, variable: Variable) -> Floats:
-    """Classes by their numbers in the whole column."""
-    if not variable.classes:
-        return values
-    codes = np.array([variable.levels.index(level) for level in prediction.variable.levels], float)
-    return codes[values.astype(np.int64)]
+    return variable_of(variable.column, values)
 
 
 def error_ranks(predictions: Sequence[Prediction], whole: Sequence[Variable], rows: Ints) -> list[float]:
@@ -95,7 +86,7 @@ def error_ranks(predictions: Sequence[Prediction], whole: Sequence[Variable], ro
     for prediction, variable in zip(predictions, whole, strict=True):
         true = variable.values[rows]
         cells = ~prediction.known & ~np.isnan(true)
-        wrong = np.abs(as_before(prediction, prediction.values, variable) - true)[cells]
+        wrong = np.abs(prediction.values - true)[cells]
         errors = (wrong > 0).astype(float) if prediction.variable.classes else wrong
         doubt = 1 - prediction.confidence[cells]
         if np.ptp(errors) > 0:
@@ -132,12 +123,11 @@ def one_seed(name: str, seed: int, base: LearnerParameters) -> dict[str, float]:
         tables[what] = lacking.copy()
         for place, prediction in zip(where, found, strict=True):
             if columns is None or prediction.variable.name in columns:
-                tables[what][:, place] = as_before(prediction, prediction.values, variables[place])
+                tables[what][:, place] = prediction.values
     for number in range(DRAWS):
         tables[f"draw {number}"] = lacking.copy()
         for place, prediction in zip(where, with_label, strict=True):
-            draw = prediction.drawn(np.random.default_rng([seed, number, int(place)]))
-            tables[f"draw {number}"][:, place] = as_before(prediction, draw, variables[place])
+            tables[f"draw {number}"][:, place] = prediction.drawn(np.random.default_rng([seed, number, int(place)]))
     scores = {what: downstream(table, label[train], matrix[test]) for what, table in tables.items()}
     scores["aligned only"] = downstream(matrix[aligned], label[aligned], matrix[test])
     scores["A only"] = downstream(of_a, label[train], matrix[np.ix_(test, own)])

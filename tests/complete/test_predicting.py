@@ -18,9 +18,13 @@ from unpooled.complete.federated import (
     Variable,
     check_groups,
     help_predict_columns,
+    help_predict_new,
     predict_columns,
+    predict_new,
     with_classes,
 )
+from unpooled.complete.variables import variable_of
+from unpooled.data.coding import Column, seen
 from unpooled.errors import InputError, ProtocolError
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.engine import Engine, Rules, open_engine
@@ -49,6 +53,12 @@ def table() -> np.ndarray:
     return np.random.default_rng(3).normal(size=(ROWS, len(NAMES)))
 
 
+def variable(name: str, kind: Any, values: np.ndarray) -> Variable:
+    levels = ("a", "b", "c") if kind == "category" else ()
+    column = Column(name=name, kind=kind, levels=levels, low=None, high=None, whole=False, spread=0.0)
+    return variable_of(seen(column, values), values)
+
+
 def variables() -> list[Variable]:
     """A number, two classes, and three classes, each with a known relation to the other parties' columns."""
     x = table()
@@ -56,12 +66,9 @@ def variables() -> list[Variable]:
     two = (x[:, 2] > 0).astype(float)
     three = np.digitize(x[:, 3], [-0.5, 0.5]).astype(float)
     missing = np.arange(ROWS) >= ALIGNED
-    return [
-        Variable("number", "number", np.where(missing, np.nan, number)),
-        Variable("two", "category", np.where(missing, np.nan, two), ("no", "yes")),
-        Variable("three", "category", np.where(missing, np.nan, three), ("low", "middle", "high")),
-        Variable("another", "number", np.where(missing, np.nan, x[:, 3] ** 2)),
-    ]
+    values = {"number": number, "two": two, "three": three, "another": x[:, 3] ** 2}
+    kinds = {"two": "category", "three": "category"}
+    return [variable(name, kinds.get(name, "number"), np.where(missing, np.nan, each)) for name, each in values.items()]
 
 
 def together(
@@ -210,7 +217,78 @@ def test_a_column_without_a_cell_for_each_row_is_refused() -> None:
             alone(),
             BASES["gbdt"],
             Columns(table(), NAMES),
-            [Variable("short", "number", np.zeros(3))],
+            [variable("short", "number", np.zeros(3))],
             SETTINGS,
             SEED,
         )
+
+
+@pytest.mark.parametrize("name", ["constant", "few"])
+def test_columns_of_which_nothing_can_be_learned_are_refused(name: str) -> None:
+    cells = {"constant": np.where(np.arange(ROWS) < ALIGNED, 1.0, np.nan), "few": np.full(ROWS, np.nan)}
+    cells["few"][:2] = [1.0, 2.0]
+    with pytest.raises(InputError, match=f"'{name}'"):
+        predict_columns(
+            alone(), BASES["gbdt"], Columns(table(), NAMES), [variable(name, "number", cells[name])], SETTINGS, SEED
+        )
+
+
+def test_without_missing_rows_nothing_is_promoted() -> None:
+    whole = [variable("whole", "number", table()[:, 0])]
+    found = predict_columns(alone(), BASES["gbdt"], Columns(table(), NAMES), whole, SETTINGS, SEED).predictions[0]
+    assert (found.rounds == 0).all()
+    assert (found.values == table()[:, 0]).all()
+
+
+def test_self_training_as_in_the_paper_promotes_the_most_confident_fraction() -> None:
+    settings = SelfTrainingSettings(rounds=2, folds=1, confidence="paper", alpha=0.7, fraction=0.2)
+    found = predict_columns(alone(), BASES["gbdt"], Columns(table(), NAMES), variables()[:1], settings, SEED)
+    prediction = found.predictions[0]
+    once = SelfTrainingSettings(rounds=1, folds=1, confidence="paper", alpha=0.7, fraction=0.2)
+    first = predict_columns(alone(), BASES["gbdt"], Columns(table(), NAMES), variables()[:1], once, SEED).predictions[0]
+    trusted = (first.confidence >= 0.7) & (first.rounds != 0)
+    assert (first.rounds == 1).sum() == round(0.2 * trusted.sum())
+    assert first.confidence[first.rounds == 1].min() >= first.confidence[trusted & (first.rounds < 0)].max()
+    assert (prediction.rounds == 1).sum() == (first.rounds == 1).sum()
+    assert (prediction.values[prediction.rounds == 1] == first.values[prediction.rounds == 1]).all()
+    assert set(found.models) == {(0, "values")}
+
+
+def test_new_rows_are_completed_by_the_kept_models() -> None:
+    base, once = BASES["gbdt"], SelfTrainingSettings(rounds=1, folds=2)
+    columns, new = Columns(table(), NAMES), Columns(np.random.default_rng(9).normal(size=(50, 4)), NAMES)
+    found = predict_columns(alone(), base, columns, variables(), once, SEED)
+    learned = [prediction.column for prediction in found.predictions]
+    again = predict_new(alone(), found.models, learned, once.folds, columns)
+    for prediction, cells in zip(found.predictions, again, strict=True):
+        np.testing.assert_array_equal(cells.values[ALIGNED:], prediction.values[ALIGNED:])
+        np.testing.assert_array_equal(cells.confidence[ALIGNED:], prediction.confidence[ALIGNED:])
+    later = predict_new(alone(), found.models, learned, once.folds, new)
+    assert np.corrcoef(later[0].values, new.matrix[:, 0] + 0.5 * new.matrix[:, 1])[0, 1] > 0.7
+
+
+def test_new_rows_together_as_pooled() -> None:
+    base, once = BASES["gbdt"], SelfTrainingSettings(rounds=1, folds=2)
+    found, parts = together(base, once)
+    learned = [prediction.column for prediction in found.predictions]
+    rules = Rules("shares", questions=0)
+
+    def opened(session: Session) -> Engine:
+        return open_engine(session, rules, ("clinic", "registry"), "clinic", "coordinator")
+
+    def clinic(session: Session) -> Any:
+        team = Team("clinic", ("clinic", "registry"), opened(session), "new rows")
+        none = Columns(np.empty((ROWS, 0)), ())
+        cells = predict_new(team, found.models, learned, once.folds, none)
+        finish(team.products)
+        return cells
+
+    def registry(session: Session) -> None:
+        team = Team("clinic", ("clinic", "registry"), opened(session), "new rows")
+        help_predict_new(team, parts["registry"], Columns(table(), NAMES))
+        finish(team.products)
+
+    roles: dict[str, Any] = {"clinic": clinic, "registry": registry}
+    roles["coordinator"] = lambda session: serve(opened(session))
+    for cells, prediction in zip(simulate_roles(roles).results["clinic"], found.predictions, strict=True):
+        np.testing.assert_array_equal(cells.values[ALIGNED:], prediction.values[ALIGNED:])

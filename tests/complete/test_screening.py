@@ -24,7 +24,8 @@ from unpooled.complete.screening import (
     threshold_warning,
 )
 from unpooled.complete.self_training import Prediction
-from unpooled.complete.variables import Variable
+from unpooled.complete.variables import Variable, variable_of
+from unpooled.data.coding import Column
 from unpooled.errors import InputError
 
 NAMES = ("weak", "strong", "mixed")
@@ -82,6 +83,12 @@ def test_counts_choose_categories_that_go_together() -> None:
     assert found.columns[1].strength == 0.0
 
 
+def variable(name: str, values: np.ndarray, levels: tuple[str, ...] = ()) -> Variable:
+    kind = "category" if levels else "number"
+    column = Column(name=name, kind=kind, levels=levels, low=None, high=None, whole=False, spread=0.0)
+    return variable_of(column, values)
+
+
 def predicted(variable: Variable, held_out: np.ndarray) -> Prediction:
     rows = len(variable.values)
     column = column_model(variable, held_out, np.ones(rows, bool), None)
@@ -95,9 +102,9 @@ def test_gains_are_those_over_the_marginal() -> None:
     labels = (truth > 0).astype(float)
     sure = np.where(labels[:, np.newaxis] == [0, 1], 0.9, 0.1)
     variables = [
-        predicted(Variable("near", "number", truth), near),
-        predicted(Variable("far", "number", truth), far),
-        predicted(Variable("class", "category", labels, ("no", "yes")), sure),
+        predicted(variable("near", truth), near),
+        predicted(variable("far", truth), far),
+        predicted(variable("class", labels, ("no", "yes")), sure),
     ]
     gains, errors = gains_of(variables)
     assert gains[0] == pytest.approx(0.75, abs=0.03)

@@ -12,12 +12,11 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
-import polars as pl
 from pydantic import BaseModel, ConfigDict, FiniteFloat, model_validator
 
 from unpooled.arrays import Bools, Floats
 from unpooled.complete.variables import Variable
-from unpooled.data.columns import Kind
+from unpooled.data.coding import Column, seen
 
 DONORS = 20
 MOST_DONORS = 10_000
@@ -46,45 +45,39 @@ class Steps(BaseModel):
 
 
 class ColumnModel(BaseModel):
-    """A column and what was learned about predictions of it.
+    """A column and what was learned about predictions of it; `codes`, `pooled` and `counts` are those of its classes.
 
-    `lowest`, `highest` and `whole` describe numbers, `levels` and the rest classes. `donors` are known values in the
-    order of `predicted`, what models said of them. `trust` gives the confidence of a class by its probability, or the
-    expected error of a number by its expected rank, relative to that of the median; None: by the paper's formulas.
+    `donors` are known values in the order of `predicted`, what models said of them. `trust` gives the confidence of a
+    class by its probability, or the expected error of a number, relative to that of the median, by its expected rank;
+    None: by the paper's formulas.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str
-    kind: Kind
-    levels: tuple[str, ...] = ()
-    pooled: tuple[str, ...] = ()
-    pooled_counts: tuple[int, ...] = ()
-    lowest: FiniteFloat = 0.0
-    highest: FiniteFloat = 0.0
-    whole: bool = False
+    column: Column
+    codes: tuple[int, ...] = ()
+    pooled: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
     predicted: Numbers = ()
     donors: Numbers = ()
     trust: Steps | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if len(self.pooled) != len(self.pooled_counts) or len(self.predicted) != len(self.donors):
+        if len(self.pooled) != len(self.counts) or len(self.predicted) != len(self.donors):
             raise ValueError("lists of different lengths")
         return self
 
     @property
     def classes(self) -> int:
-        return len(self.levels)
+        return len(self.codes)
 
     def values(self, outputs: Floats) -> Floats:
         """The likeliest class, or the number within what was observed."""
         if self.classes:
-            likeliest: Floats = outputs.argmax(axis=1).astype(float)
+            likeliest: Floats = np.array(self.codes, float)[outputs.argmax(axis=1)]
             return likeliest
-        values = np.clip(outputs[:, 0], self.lowest, self.highest)
-        found: Floats = np.rint(values) if self.whole else values
-        return found
+        return np.clip(outputs[:, 0], self.column.low, self.column.high)
 
     def confidence(self, outputs: Floats, errors: Floats | None) -> Floats:
         """How sure each value is, between 0 and 1; `errors` are the expected ranks of the errors of numbers."""
@@ -100,57 +93,36 @@ class ColumnModel(BaseModel):
         if self.classes:
             bounds = np.cumsum(outputs, axis=1)
             chance = rng.random(len(outputs))[:, np.newaxis] * bounds[:, -1:]
-            found: Floats = np.minimum((bounds <= chance).sum(axis=1), outputs.shape[1] - 1).astype(float)
-            return found
+            places = np.minimum((bounds <= chance).sum(axis=1), self.classes - 1)
+            values: Floats = np.array(self.codes, float)[places]
+            if self.pooled:
+                other, chances = places == self.classes - 1, np.array(self.counts) / sum(self.counts)
+                values[other] = rng.choice(self.pooled, int(other.sum()), p=chances)
+            return values
         near = np.searchsorted(self.predicted, outputs[:, 0])
         first = np.clip(near - DONORS // 2, 0, max(len(self.donors) - DONORS, 0))
         chosen: Floats = np.array(self.donors)[first + rng.integers(min(DONORS, len(self.donors)), size=len(first))]
         return chosen
 
-    def cells(self, values: Floats, rng: np.random.Generator | None = None) -> pl.Series:
-        """Values as cells of the column's own type.
-
-        A pooled class becomes one of its levels: the most frequent, or with `rng` one drawn by how frequent they are.
-        """
-        if not self.classes:
-            series = pl.Series(self.name, values).fill_nan(None)
-            return series.cast(pl.Int32).cast(pl.Date) if self.kind == "date" else series
-        levels = (*self.levels[: self.classes - bool(self.pooled)], *self.pooled)
-        codes = np.nan_to_num(values, nan=-1).astype(np.int64)
-        if self.pooled and rng is not None:
-            other = codes == self.classes - 1
-            chances = np.array(self.pooled_counts) / sum(self.pooled_counts)
-            codes[other] += rng.choice(len(chances), int(other.sum()), p=chances)
-        series = pl.Series(self.name, [None if code < 0 else levels[code] for code in codes.tolist()], pl.String)
-        if self.kind == "boolean":
-            return series.replace_strict({"true": True, "false": False}, return_dtype=pl.Boolean)
-        return series.cast(pl.Enum(self.kind)) if isinstance(self.kind, tuple) else series
-
 
 def column_model(variable: Variable, held_out: Floats, judged: Bools, errors: Floats | None) -> ColumnModel:
     """Learn from the `judged` rows, which are known and have predictions that were made without them."""
-    truth, outputs = variable.values[judged], held_out[judged]
+    truth, outputs = variable.labels[judged], held_out[judged]
     if variable.classes:
-        right = (outputs.argmax(axis=1) == truth).astype(float) if len(truth) else truth
+        right = (outputs.argmax(axis=1) == truth).astype(float)
         return ColumnModel(
-            name=variable.name,
-            kind=variable.kind,
-            levels=variable.levels,
+            column=variable.column,
+            codes=variable.codes,
             pooled=variable.pooled,
-            pooled_counts=variable.pooled_counts,
+            counts=variable.counts,
             trust=increasing(outputs.max(axis=1), right) if len(truth) else None,
         )
-    present = variable.values[~np.isnan(variable.values)]
     order = np.argsort(outputs[:, 0], kind="stable")
-    order = order[np.unique(np.linspace(0, len(order) - 1, MOST_DONORS).astype(np.int64))] if len(order) else order
+    order = order[np.unique(np.linspace(0, max(len(order) - 1, 0), MOST_DONORS).astype(np.int64))[: len(order)]]
     usual = float(np.abs(truth - np.median(truth)).mean()) if len(truth) else 0.0
     wrong = np.abs(outputs[:, 0] - truth) / usual if usual > 0 else np.zeros(len(truth))
     return ColumnModel(
-        name=variable.name,
-        kind=variable.kind,
-        lowest=float(present.min()),
-        highest=float(present.max()),
-        whole=bool((present == np.rint(present)).all()),
+        column=seen(variable.column, variable.values),
         predicted=tuple(outputs[order, 0].tolist()),
         donors=tuple(truth[order].tolist()),
         trust=None if errors is None or not len(truth) else increasing(errors[judged], wrong),

@@ -12,11 +12,15 @@ to the last bit. If all parties have checkpoints, an interrupted run goes on fro
 >>> from unpooled.vertical.team import alone
 >>> from unpooled.vertical.trees.parameters import GbdtParameters
 >>> import numpy as np
+>>> import polars as pl
+>>> from unpooled.complete.variables import variables_of
+>>> from unpooled.data.table import table_from_frame
 >>> rng = np.random.default_rng(1)
 >>> matrix = rng.normal(size=(600, 2))
->>> lab = np.where(np.arange(600) < 200, matrix.sum(axis=1), np.nan)
+>>> cells = pl.DataFrame({"id": range(200), "lab": matrix[:200].sum(axis=1)})
+>>> lab, = variables_of(table_from_frame(cells, "id", "clinic"), rows=600)
 >>> base, once = GbdtParameters(trees=20, depth=3), SelfTrainingSettings(rounds=1, folds=2)
->>> done = predict_columns(alone(), base, Columns(matrix, ("a", "b")), [Variable("lab", "number", lab)], once, seed=1)
+>>> done = predict_columns(alone(), base, Columns(matrix, ("a", "b")), [lab], once, seed=1)
 >>> bool(np.corrcoef(done.predictions[0].values[200:], matrix[200:].sum(axis=1))[0, 1] > 0.9)
 True
 """
@@ -27,11 +31,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unpooled.complete.self_training import Prediction, SelfTrainingSettings, What, self_train
+from unpooled.arrays import Floats
+from unpooled.complete.column_model import ColumnModel
+from unpooled.complete.self_training import Prediction, SelfTrainingSettings, What, probabilities, self_train
 from unpooled.complete.variables import Variable
 from unpooled.errors import InputError, ProtocolError
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import LearnerParameters, Model, Part
+from unpooled.vertical.learners import learner_named
+from unpooled.vertical.numbers import mean_of_models
 from unpooled.vertical.resume import Checkpoint, Fits, Loans
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team
@@ -71,6 +79,16 @@ class Predicted:
 
     predictions: tuple[Prediction, ...]
     models: Mapping[tuple[int, What], Model]
+
+
+@dataclass(frozen=True, eq=False)
+class NewCells:
+    """One column of new rows: the models' outputs, the predicted values as `data.coding` has them, how sure each is."""
+
+    column: ColumnModel
+    outputs: Floats
+    values: Floats
+    confidence: Floats
 
 
 def predict_columns(
@@ -135,7 +153,8 @@ def help_predict_columns(
         (with_classes(base, classes), [settings.folds * count] * settings.rounds * len(settings.learned(classes)))
         for classes, count in zip(groups.classes, groups.columns, strict=True)
     ]
-    loans, parts, done = Loans(team, base, columns, (), most_thresholds, checkpoint, series), dict[Any, Part](), 0
+    loans = Loans(team, base, columns, (), most_thresholds, checkpoint, series)
+    parts, lent, done = dict[tuple[int, What], Part](), dict[int, Part](), 0
     with loans.counting():
         for parameters, planned in series:
             while isinstance(told := team.session.recv(team.active, NextRound, NoMoreRounds), NextRound):  # 2
@@ -145,14 +164,41 @@ def help_predict_columns(
                 if not loans.learner.scores_in_fit(parameters):
                     loans.learner.help_score(team, part, columns, True)
                 loans.keep(part, planned[0])
-                parts[loans.group] = part
+                lent[loans.group] = part
             if not done < done + told.rounds <= loans.group:  # 3
                 raise ProtocolError(f"invalid NoMoreRounds from {team.active}: {told.rounds} rounds")
             done += told.rounds
-            for back, what in enumerate(reversed(settings.learned(parameters.classes))):
-                group = done - back  # its rounds may have been over before the run was resumed
-                parts[parameters.classes, what] = parts.get(group) or loans.kept(group - 1)
-    return {which: part for which, part in parts.items() if isinstance(which, tuple)}
+            learned = settings.learned(parameters.classes)
+            for group, what in enumerate(learned, start=done - len(learned) + 1):
+                # Its rounds may have been over before the run was resumed.
+                parts[parameters.classes, what] = lent.get(group) or loans.kept(group - 1)
+    return parts
+
+
+def predict_new(
+    team: Team, models: Mapping[tuple[int, What], Model], learned: Sequence[ColumnModel], folds: int, columns: Columns
+) -> list[NewCells]:
+    """At the active party: what the kept models say of the same columns in new rows."""
+    outputs: dict[str, dict[What, Floats]] = {column.column.name: {} for column in learned}
+    for (classes, what), model in models.items():
+        scores = learner_named(model.learner).score(team, model, columns)
+        group = [column.column.name for column in learned if column.classes == classes]
+        for place, name in enumerate(group):
+            each = [probabilities(one, classes) for one in scores[place * folds : (place + 1) * folds]]
+            outputs[name][what] = mean_of_models(each)
+    found = []
+    for column in learned:
+        of_column = outputs[column.column.name]
+        errors = of_column["errors"][:, 0] if "errors" in of_column else None
+        said = of_column["values"]
+        found.append(NewCells(column, said, column.values(said), column.confidence(said, errors)))
+    return found
+
+
+def help_predict_new(team: Team, parts: Mapping[tuple[int, What], Part], columns: Columns) -> None:
+    """At a passive party: take part in that, with its parts of the same models in the same order."""
+    for part in parts.values():
+        learner_named(part.learner).help_score(team, part, columns, False)
 
 
 def check_groups(told: PredictedColumns, active: str) -> None:

@@ -105,7 +105,7 @@ def gains_of(predictions: Sequence[Prediction]) -> tuple[Floats, Floats]:
     found = []
     for prediction in predictions:
         judged = prediction.known & ~np.isnan(prediction.held_out).any(axis=1)
-        truth, outputs = prediction.variable.values[judged], prediction.held_out[judged]
+        truth, outputs = prediction.variable.labels[judged], prediction.held_out[judged]
         if classes := prediction.variable.classes:
             codes = truth.astype(np.int64)
             chances = np.bincount(codes, minlength=classes) / max(len(codes), 1)

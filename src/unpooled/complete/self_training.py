@@ -57,9 +57,9 @@ class Prediction:
     """What was found about the missing cells of one column, for all rows.
 
     `outputs` are the last models' means: probabilities of the classes, or numbers, rows × outputs. `values` are the
-    known values, and elsewhere the predicted class or number. `rounds` says in which round a prediction became a value:
-    0 for known cells, -1 for those that never did. `held_out` are predictions of known cells by models that had not
-    seen them; not-a-number elsewhere.
+    known values, and elsewhere the predicted ones, as `data.coding` has them. `rounds` says in which round a prediction
+    became a value: 0 for known cells, -1 for those that never did. `held_out` are predictions of known cells by models
+    that had not seen them; not-a-number elsewhere.
     """
 
     variable: Variable
@@ -113,7 +113,7 @@ class _State:
 
     def __init__(self, variable: Variable, settings: SelfTrainingSettings, seed: int, place: int) -> None:
         self._variable, self._settings, self._seeds = variable, settings, (seed, place)
-        self._known = ~np.isnan(variable.values)
+        self._known, self._labels = variable.known, variable.labels.copy()
         self._values, self._rounds = variable.values.copy(), np.where(self._known, 0, -1)
         if variable.constant:
             raise InputError(f"column '{variable.name}': it has a single value, so there is nothing to learn")
@@ -129,7 +129,7 @@ class _State:
     def targets(self, number: int) -> list[Target]:
         """What is learned in a round: values so far, without one fold of the known rows."""
         labelled = self._rounds >= 0
-        return self._without_folds(np.where(labelled, self._values, 0.0), labelled, (number, 1))
+        return self._without_folds(np.where(labelled, self._labels, 0.0), labelled, (number, 1))
 
     def error_targets(self, number: int) -> list[Target]:
         """How large the errors of held-out predictions are, as ranks between 0 and 1, which outliers do not spoil."""
@@ -166,6 +166,7 @@ class _State:
         most = max(round(self._settings.fraction * len(trusted)), 1)
         chosen = trusted[np.lexsort((trusted, -confidence[trusted]))][:most]
         self._values[waiting] = column.values(self._outputs[waiting])
+        self._labels[waiting] = self._outputs[waiting].argmax(axis=1) if column.classes else self._values[waiting]
         self._rounds[chosen] = number
         self.prediction = Prediction(
             variable=self._variable,
@@ -191,7 +192,7 @@ def _folds(variable: Variable, known: Bools, folds: int, rng: np.random.Generato
     fold = np.full(len(known), -1)
     if folds == 1:
         return fold
-    groups = [known] if not variable.classes else [known & (variable.values == k) for k in range(variable.classes)]
+    groups = [known] if not variable.classes else [variable.labels == k for k in range(variable.classes)]
     for group in groups:
         rows = rng.permutation(np.flatnonzero(group))
         if len(rows) >= folds:
