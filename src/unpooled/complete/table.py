@@ -97,17 +97,17 @@ def complete_table(
             confidence[name][mask], origin[name][mask] = generated.trust[mask, place], GENERATED
     keyed = pl.Series(HANDLE, handles)
     return CompletedTable(
-        table=_keyed(keyed, frame.select(known.kinds)),
+        table=_keyed(keyed, frame.select(*known.kinds)),
         provenance=_keyed(keyed, pl.DataFrame({name: list(cells) for name, cells in origin.items()})),
         confidence=_keyed(keyed, pl.DataFrame(confidence)),
-        draws=tuple(_keyed(keyed, table.select(known.kinds)) for table in tables),
-        left_missing=_keyed(keyed, known.frame.select(known.kinds)),
+        draws=tuple(_keyed(keyed, table.select(*known.kinds)) for table in tables),
+        left_missing=_keyed(keyed, known.frame.select(*known.kinds)),
     )
 
 
 def _extended(real: Table, rows: int) -> Table:
     """The table with empty rows behind its own."""
-    frame = real.frame.select(real.kinds)
+    frame = real.frame.select(*real.kinds)
     empty = frame.clear(rows - frame.height)
     return Table(real.party, real.origin, (), real.kinds, pl.concat([frame, empty]))
 
