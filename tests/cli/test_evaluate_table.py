@@ -28,8 +28,8 @@ id,income,a_long_name_for_a_column_of_categories,code,since
 MASK = """\
 id,income,a_long_name_for_a_column_of_categories,code,since
 009,true,predicted,1,filled
-010,True,known,0,missing
-007,false,,0,known
+010,True,real,0,missing
+007,false,,0,real
 """
 
 

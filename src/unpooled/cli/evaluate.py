@@ -93,7 +93,7 @@ def table_command(
             "--provenance",
             metavar="FILE",
             help="Which cells were filled: a file with the same ids and columns, whose cells are empty, false, 0 or "
-            "known where they were not. Default: all cells count.",
+            "real where they were not. Default: all cells count.",
         ),
     ] = None,
     categories: Annotated[

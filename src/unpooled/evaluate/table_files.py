@@ -16,8 +16,7 @@ from unpooled.errors import InputError
 from unpooled.evaluate.table import matching_rows
 from unpooled.settings import faults
 
-KNOWN = "known"
-_NOT_FILLED = ("false", "0", KNOWN)
+_NOT_FILLED = ("false", "0", "real")
 
 
 def read_tables(
@@ -38,7 +37,7 @@ def read_tables(
 
 
 def read_mask(path: Path, completed: Table) -> Bools:
-    """Which cells were filled, from a file with the same ids: all that are not empty, `false`, `0` or `known`.
+    """Which cells were filled, from a file with the same ids: all that are not empty, `false`, `0` or `real`.
 
     A column that the file does not have was not filled.
     """

@@ -20,7 +20,7 @@ variance that is explained (R²), for all other types the probability that the c
 >>> table = table_from_frame(frame, "id", "telco")
 >>> fitted = fit(MedianSettings(), table, np.random.default_rng(1))
 >>> complete(fitted, table, np.random.default_rng(2)).table.frame.rows()
-[('0', 20.0, 'a'), ('1', 30.0, 'b'), ('2', 30.0, 'a'), ('3', 40.0, 'a'), ('4', 50.0, 'a')]
+[('0', 20.0, 'a'), ('1', 30.0, 'b'), ('2', 35.0, 'a'), ('3', 40.0, 'a'), ('4', 50.0, 'a')]
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Fitted:
 class Completed:
     """A completed table: `draws` of it, what they agree on, which cells were filled, and how far each can be trusted.
 
-    `table` has the median of numbers and dates, the lower one where they are whole, and the most frequent of all other
-    values. `trust` is NaN for cells that were not filled.
+    `table` has the median of numbers and dates, rounded where they are whole, and the most frequent of all other values.
+    `trust` is NaN for cells that were not filled.
     """
 
     table: Table
@@ -167,7 +167,7 @@ def _agreement(fitted: Fitted, draws: Floats, wanted: Bools) -> tuple[Floats, Fl
 def _middle(column: Column, cells: Floats) -> Floats:
     """For each cell, draws × cells: the median of numbers, else the most frequent value, the first of several."""
     if column.is_number:
-        middle: Floats = np.quantile(cells, 0.5, axis=0, method="lower" if column.whole else "linear")
+        middle: Floats = np.median(cells, axis=0)
         return middle
     counts = np.array([(cells == one).sum(axis=0) for one in cells])
     first: Floats = np.where(counts == counts.max(axis=0), cells, np.inf).min(axis=0)
