@@ -154,7 +154,8 @@ def _moments(columns: Mapping[str, ColumnEvaluation]) -> Grid:
 
 def _grid(*headings: str) -> Grid:
     """Names give way where a line is too short, figures never."""
-    grid = Grid(headings[0])
+    grid = Grid()
+    grid.add_column(headings[0], overflow="fold")
     for heading in headings[1:]:
         grid.add_column(heading, justify="right", no_wrap=True)
     return grid
