@@ -69,6 +69,9 @@ def test_values_under_the_mask_have_no_influence(
 ) -> None:
     table = mixed(80)
     mask = scattered(table)
+    mask[0] = True
+    only_there = table.frame["tariff"].set(pl.int_range(80, eager=True) == 0, "a level of one row")
+    table = replace(table, frame=table.frame.with_columns(only_there))
     hidden = {
         column: table.frame[column].set(pl.Series(mask[:, place]), None) for place, column in enumerate(table.kinds)
     }

@@ -38,7 +38,7 @@ def test_median_and_mode() -> None:
         }
     )
     done = filled(MedianSettings(), table_from_frame(frame, "id", "telco")).table.frame
-    assert done.row(5) == ("5", 2.0, 3.5, False, "b")
+    assert done.row(5) == ("5", 4.0, 3.5, False, "b")
 
 
 def test_the_marginal_draws_each_column_by_itself(mixed: Mixed) -> None:

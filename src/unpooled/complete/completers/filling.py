@@ -20,13 +20,13 @@ variance that is explained (R²), for all other types the probability that the c
 >>> table = table_from_frame(frame, "id", "telco")
 >>> fitted = fit(MedianSettings(), table, np.random.default_rng(1))
 >>> complete(fitted, table, np.random.default_rng(2)).table.frame.rows()
-[('0', 20.0, 'a'), ('1', 30.0, 'b'), ('2', 30.0, 'a'), ('3', 40.0, 'a'), ('4', 50.0, 'a')]
+[('0', 20.0, 'a'), ('1', 30.0, 'b'), ('2', 35.0, 'a'), ('3', 40.0, 'a'), ('4', 50.0, 'a')]
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, repeat
 from typing import Any
 
@@ -59,8 +59,8 @@ class Fitted:
 class Completed:
     """A completed table: `draws` of it, what they agree on, which cells were filled, and how far each can be trusted.
 
-    `table` has the median of numbers and dates, the lower one where they are whole, and the most frequent of all other
-    values. `trust` is NaN for cells that were not filled.
+    `table` has the median of numbers and dates, rounded where they are whole, and the most frequent of other values.
+    `trust` is NaN for cells that were not filled.
     """
 
     table: Table
@@ -71,10 +71,13 @@ class Completed:
 
 def fit(settings: CompleterSettings, table: Table, rng: np.random.Generator, mask: Bools | None = None) -> Fitted:
     """Learn from the known cells of a table that are not under the mask."""
+    mask = _checked(mask, list(table.kinds), table)
+    hidden = {
+        name: table.frame[name].set(pl.Series(cells), None) for name, cells in zip(table.kinds, mask.T, strict=True)
+    }
+    table = replace(table, frame=table.frame.with_columns(**hidden))
     columns = learn_all(table)
     values = encode_all(columns, table)
-    mask = _checked(mask, columns, table)
-    values[mask] = np.nan
     for_fit, for_quality = rng.spawn(2)
     fitted = _fit(settings, columns, values, for_fit)
     quality = _quality(settings, fitted.columns, values, mask, for_quality) if settings.held_out else {}
@@ -88,7 +91,7 @@ def complete(
     if draws < 1:
         raise InputError(f"completing a table takes at least one draw, not {draws}")
     values = encode_all(fitted.columns, table)
-    mask = _checked(mask, fitted.columns, table)
+    mask = _checked(mask, [column.name for column in fitted.columns], table)
     values[mask] = np.nan
     rows = np.flatnonzero(mask.any(axis=1))
     hidden = mask[rows]
@@ -107,10 +110,10 @@ def complete(
     return Completed(with_cells(agreed), tuple(tables * (draws // different)), filled, trusts)
 
 
-def _checked(mask: Bools | None, columns: Sequence[Column], table: Table) -> Bools:
-    rows, names = table.frame.height, [column.name for column in columns]
+def _checked(mask: Bools | None, names: Sequence[str], table: Table) -> Bools:
+    rows = table.frame.height
     if mask is None:
-        return table.frame.select(pl.col(names).is_null()).to_numpy().reshape(rows, len(names))
+        return table.frame.select(pl.col(list(names)).is_null()).to_numpy().reshape(rows, len(names))
     if mask.shape != (rows, len(names)) or mask.dtype != np.bool_:
         reason = f"the mask must be {rows:,} rows × {len(names):,} columns of true and false"
         raise fault(table.party, table.origin, reason)
@@ -167,7 +170,7 @@ def _agreement(fitted: Fitted, draws: Floats, wanted: Bools) -> tuple[Floats, Fl
 def _middle(column: Column, cells: Floats) -> Floats:
     """For each cell, draws × cells: the median of numbers, else the most frequent value, the first of several."""
     if column.is_number:
-        middle: Floats = np.quantile(cells, 0.5, axis=0, method="lower" if column.whole else "linear")
+        middle: Floats = np.median(cells, axis=0)
         return middle
     counts = np.array([(cells == one).sum(axis=0) for one in cells])
     first: Floats = np.where(counts == counts.max(axis=0), cells, np.inf).min(axis=0)

@@ -39,9 +39,9 @@ def _fit_median(_: MedianSettings, columns: Sequence[Column], values: Floats, __
 
 
 def _middle(column: Column, cells: Floats) -> float:
-    """Of two middle values of a whole column the lower one; of equally frequent values the first."""
+    """Of equally frequent values the first."""
     if column.is_number:
-        return float(np.quantile(cells, 0.5, method="lower" if column.whole else "linear"))
+        return float(np.median(cells))
     distinct, counts = np.unique(cells, return_counts=True)
     return float(distinct[counts.argmax()])
 
