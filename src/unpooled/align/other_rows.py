@@ -97,7 +97,7 @@ def keep_other_rows(
             if {len(seeds.order), len(seeds.handles)} != {_SEED_BYTES}:
                 raise ProtocolError(f"invalid RowSeeds from {first}: wrong length")
         session.send(places.active, OtherRows(len(aligned.rows), len(others), seeds.handles))  # 3
-    keys = keys_of(table.take(others), ignore_case=method.ignore_case)
+    keys = keys_of(table.take(others), method.ids)
     hidden = [hashlib.sha256(_ORDER + seeds.order + key).digest() for key in keys]
     others = others[np.array(sorted(range(len(others)), key=hidden.__getitem__), np.int64)]
     return _extended(np.concatenate([aligned.rows, others]), aligned, len(others), seeds.handles)

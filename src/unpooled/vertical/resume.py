@@ -263,7 +263,7 @@ class Loans:
     def kept(self, group: int) -> Part:
         """This party's part of a group that is whole, from its checkpoint."""
         if self._checkpoint is None or group >= len(self._checkpoint.groups):
-            raise InputError("the checkpoint has no such group of models")
+            raise ResumeError("the checkpoint has no such group of models")
         part: Part = _model_on(self._checkpoint.groups.read(group), self.learner.part)
         return part
 
