@@ -125,6 +125,7 @@ class Parameters(align.Parameters):
 def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     """Every party's part: align, make ready, learn, deliver."""
     plan, places = work.plan, align.places_of(work.plan, work.parameters)
+    session.weights["find"] = groups_of(work.parameters)  # an iteration of ten bags takes twice as long as five models
     if session.party == places.seeker and work.table is not None:
         return _seek(session, work, places, work.table)
     common = align.common_rows(session, work, places)
