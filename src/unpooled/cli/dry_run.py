@@ -10,36 +10,40 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from unpooled.cli import forecast
 from unpooled.jobs.kinds import kind_named, outline_of
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.preflight import Preflight
 from unpooled.jobs.work import CheckedJob
+from unpooled.run.forecast import Forecast
 
 
 def show_dry_run(
-    plan: Plan, preflights: Sequence[Preflight], parties: Sequence[CheckedJob[Any]], *, as_json: bool
+    plan: Plan,
+    preflights: Sequence[Preflight],
+    parties: Sequence[CheckedJob[Any]],
+    expected: Forecast | str,
+    *,
+    as_json: bool,
 ) -> None:
-    """Show what was found at the parties, all messages of the job, and the most that they can tell."""
+    """Show what was found at the parties, all messages of the job, the most that they can tell, and what it takes."""
     exchanges = outline_of(plan)
     found = {job.party: kind_named(plan.kind).answers(job) for job in parties}
     answers = {party: answered for party, answered in found.items() if answered}
     if as_json:
         most = {party: vars(answered) for party, answered in answers.items()}
         content = {"parties": [vars(each) for each in preflights], "exchanges": [_plain(e) for e in exchanges]}
-        typer.echo(json.dumps(content | {"answers": most}))
+        typer.echo(json.dumps(content | {"answers": most, "forecast": forecast.as_json(expected)}))
         return
     console = Console(markup=False, emoji=False, highlight=False)
     console.print(_parties(plan, preflights))
     console.print(_exchanges(exchanges))
     for party, answered in answers.items():
         console.print(f"{party}: {answered}.")
-    frames, size = sum(e.frames or 0 for e in exchanges), sum(e.bytes or 0 for e in exchanges)
-    more = "" if all(e.frames or e.only_if for e in exchanges) else ", and more that grows with the tables"
-    console.print(
-        f"About {frames} messages and {size / 1e6:.1f} MB{more}. Nothing was started, nothing left this machine.",
-        soft_wrap=True,
-    )
+    for part in forecast.in_words(expected):
+        console.print(part)
+    console.print("Nothing was started, nothing left this machine.")
 
 
 def _plain(exchange: Exchange) -> dict[str, object]:

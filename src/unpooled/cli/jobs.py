@@ -20,6 +20,7 @@ from rich.console import Console
 from unpooled import atomic
 from unpooled.cli.bars import ConsoleHandler, bars
 from unpooled.cli.dry_run import show_dry_run
+from unpooled.cli.forecast import Common, NoForecast, expected
 from unpooled.cli.options import Json, Quiet
 from unpooled.data import example
 from unpooled.errors import InputError, JobFailed, UnpooledError
@@ -62,6 +63,8 @@ def run_command(
         Path, typer.Argument(metavar="JOB.toml", help="A plan with a [private.NAME] section for each party.")
     ],
     dry_run: DryRun = False,
+    common: Common = None,
+    no_forecast: NoForecast = False,
     run: RunFolder = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -75,7 +78,8 @@ def run_command(
     parties = [checked(loaded.plan, party, private) for party, private in loaded.privates.items()]
     found = [preflight(party) for party in parties]
     if dry_run:
-        show_dry_run(loaded.plan, found, parties, as_json=as_json)
+        costs = expected(parties, common, skip=no_forecast, quiet=quiet or as_json)
+        show_dry_run(loaded.plan, found, parties, costs, as_json=as_json)
         return
     folder = run or run_folder.new_folder(loaded.plan.kind)
     _watched(loaded.plan, folder, lambda watch: spawn(loaded.plan, loaded.privates, folder, watch), quiet, as_json)
@@ -86,6 +90,8 @@ def join_command(
     party: Annotated[str, typer.Option("--as", metavar="NAME", help="The name of this party in the plan.")],
     private: Annotated[Path, typer.Option(metavar="FILE", help="This party's private file.")],
     dry_run: DryRun = False,
+    common: Common = None,
+    no_forecast: NoForecast = False,
     run: RunFolder = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -99,7 +105,8 @@ def join_command(
     if dry_run:
         found = preflight(job, joins=True)
         addresses_of(job.plan, party, job.private)
-        show_dry_run(job.plan, [found], [job], as_json=as_json)
+        costs = expected([job], common, skip=no_forecast, quiet=quiet or as_json)
+        show_dry_run(job.plan, [found], [job], costs, as_json=as_json)
         return
     folder = run or run_folder.new_folder(f"{job.plan.kind}-{party}")
     run_folder.create(folder)

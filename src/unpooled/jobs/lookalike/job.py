@@ -161,6 +161,11 @@ def groups_of(parameters: Parameters) -> list[int]:
     return search.groups_of(parameters.method, estimate=parameters.estimate)
 
 
+def shorter(_parameters: Parameters) -> dict[str, Any]:
+    """A few bags only, for a rehearsal."""
+    return {"estimate": False, "stop": False, "top": 10, "fraction": None, "method": {"name": "bagging", "bags": 5}}
+
+
 def _known(session: Session, work: Work[Parameters], places: Places, common: align.Common) -> Bools | None:
     """Which of the common rows the seeker knows; told to the active party alone."""
     if session.party != places.active:

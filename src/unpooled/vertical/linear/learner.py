@@ -21,7 +21,7 @@ from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import Audit, Audited, Fitted, Learner
 from unpooled.vertical.linear import fitting, messages, predictor
 from unpooled.vertical.linear.audit import LinearCheck, pages_needed
-from unpooled.vertical.linear.descent import order_of
+from unpooled.vertical.linear.descent import batch_size, order_of
 from unpooled.vertical.linear.model import LinearModel, LinearModels, LinearParts
 from unpooled.vertical.linear.parameters import LinearParameters, check_plan
 from unpooled.vertical.linear.residuals import MOST_COLUMNS
@@ -201,5 +201,8 @@ LINEAR = Learner(
     product_rows=product_rows,
     shown_test=shown_test,
     notes=notes,
+    rounds=lambda _parameters, models: ("epochs", 2 if models > 1 else 5),
+    batch_rows=batch_size,
+    ends_early=lambda parameters: messages.NextEpoch if parameters.reveal == "gradients" else None,
     audit=Audit(pages_needed, _check),
 )

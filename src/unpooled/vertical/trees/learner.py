@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log2
+from math import ceil, log2
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ from unpooled.vertical.trees.parameters import (
     XgbParameters,
     questions_of,
 )
+
+_UNTIL_DEALT_AHEAD = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +179,11 @@ def table_limits(rules: Rules, parameters: AnyTrees, columns: Columns, groups: S
     return _bits(rules, parameters, layout, rows, groups), table_bits
 
 
+def rounds(parameters: AnyTrees, models: int) -> tuple[str, int]:
+    """As many trees as grow together at the most, and as come before random numbers are dealt ahead for a shape."""
+    return "trees", ceil(max(parameters.lockstep, _UNTIL_DEALT_AHEAD) / models)
+
+
 def _bits(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int, groups: Sequence[int]) -> int:
     return sum(bits_needed(rules, parameters, layout, rows, models) for models in groups)
 
@@ -246,6 +253,7 @@ TREES = Learner(
     limits=limits,
     table_limits=table_limits,
     notes=notes,
+    rounds=rounds,
     for_bags=GbdtParameters(depth=3),  # deep trees would learn small bags by heart
     audit=Audit(pages_needed, _check),
 )
