@@ -1,7 +1,7 @@
 """How true forecasts are: jobs on the example tables are forecast, then run with a process for each party.
 
-For each job and figure the largest ratio of forecast and truth, either way, of all parties. Bytes and messages are those
-of the ledgers, CPU seconds and memory those of `status.json`. There CPU seconds lack those of worker processes that are
+For each job and figure the largest ratio of forecast and truth, either way, of all parties. Bytes and messages are from
+the ledgers, CPU seconds and memory from `status.json`. There CPU seconds lack those of worker processes that are
 still there in the end, so the parties compute without any. The tables are far larger than those of a rehearsal.
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ _ROWS, _PAILLIER_ROWS, _TABLE_ROWS = 2_100, 300, 3_000
 """The most common rows of a rehearsal, and rows of a table; a second rehearsal has a third of the common rows."""
 _GUESSED_ROWS, _GUESSED_PEOPLE = 10_000, 10
 _GROWS = 1.5
-"""With three times the rows, counts of messages that grow by less than this do not depend on the rows."""
+"""With three times the rows, counts of messages that grow by less than this do not depend on the rows; nor do those of
+learners that take all rows at once, which grow only while trees are small for want of rows."""
 _LONG = 1_000
 """Rounds after which every fit has ended that can end early."""
 
@@ -139,7 +140,7 @@ class _Scale:
     def frames(self, key: Key, size: float) -> float:
         found = self.high.frames[key]
         if not key[3]:
-            return self.of(lambda one: one.frames[key], times=self.groups, least=_GROWS)
+            return self.of(lambda one: one.frames[key], times=self.groups, least=_GROWS if self.more == 1 else inf)
         chunked = found * self._by_tables(key[0], key[1]) if found > 2 else size / (CHUNK * POINT_BYTES)
         return max(found, chunked) if size > self.high.bytes[key] else found
 
