@@ -19,6 +19,7 @@ from unpooled.data.prepare import fit, transform
 from unpooled.errors import InputError
 from unpooled.jobs.kinds import kind_named, parameters_of
 from unpooled.jobs.labels import features_of
+from unpooled.jobs.private import Private
 from unpooled.jobs.work import CheckedJob, begin
 from unpooled.run.rehearsal import COLUMNS, Cast, Key, Rehearsal, like, rehearse
 from unpooled.vertical.learner import LearnerParameters
@@ -158,6 +159,7 @@ class _Scale:
 
 
 def _rehearsed(cast: Cast) -> _Scale:
+    """Rehearse the job as often as it takes to see how its figures grow."""
     plan = cast.plan
     kind, parameters, raw = kind_named(plan.kind), parameters_of(plan), plan.parameters
     model: LearnerParameters | None = getattr(parameters, "model", None)
@@ -168,13 +170,10 @@ def _rehearsed(cast: Cast) -> _Scale:
         raw = {**raw, **kind.shorter(parameters)}
         fewer = kind.groups(kind.parameters.model_validate(raw))
     times = (sum(groups) / sum(fewer), len(groups) / len(fewer)) if fewer else (1.0, 1.0)
-    most, few, more, wanted, batch, name = _ROWS, 1, 1, 1.0, 0, ""
-    if plan.engine == "paillier":
-        most = _PAILLIER_ROWS
+    most = _PAILLIER_ROWS if plan.engine == "paillier" else _ROWS
+    few, more, wanted, batch, name = 1, 1, 1.0, 0, ""
     if model and (learner := learner_of(model)).rounds:
-        name, unit = learner.rounds(model, max(fewer))
-        if plan.engine == "paillier" and getattr(model, "lockstep", 1) > unit:
-            unit = 1
+        name, unit = learner.rounds(model, max(fewer), plan.engine)
         wanted = getattr(model, name)
         few, more = min(unit, int(wanted)), min(2 * unit, int(wanted))
         if learner.batch_rows:
@@ -218,11 +217,8 @@ def _cast(jobs: Sequence[CheckedJob[Any]], common: int | None) -> tuple[Cast, li
     privates = {job.party: job.private for job in jobs}
     found = {job.party: begin(job, kind.table(job), Path()).table for job in jobs}
     tables = {party: table for party, table in found.items() if table is not None}
-    absent, seekers, guesses = (
-        [party for party in holders if party not in tables],
-        plan.with_role("seeker"),
-        list[str](),
-    )
+    absent, seekers = [party for party in holders if party not in tables], plan.with_role("seeker")
+    guesses: list[str] = []
     rows = {party: table.frame.height for party, table in tables.items()}
     if absent:
         if any("model" in keys for keys in kind.private_needs.values()):
@@ -241,7 +237,7 @@ def _cast(jobs: Sequence[CheckedJob[Any]], common: int | None) -> tuple[Cast, li
         guesses.append(f"{lenders}: {columns}, and {people:,} rows")
         if seekers:
             guesses.append(f"{seekers[0]} knows {known:,} of the common rows")
-        privates |= {party: like(None, party, plan)[1] for party in plan.parties if party not in privates}
+        privates = {party: privates.get(party, Private()) for party in plan.parties}
     else:
         ignore_case = getattr(parameters, "ignore_case", False)
         ids = {party: set(keys_of(table, ignore_case=ignore_case)) for party, table in tables.items()}

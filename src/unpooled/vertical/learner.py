@@ -175,9 +175,9 @@ class Learner:
     """The same before the start: the most bits that are asked about a table, and how many it has."""
     notes: Callable[[Any, float], list[str]] = lambda _, __: []
     """What is worth knowing of a fit with such a fraction of test rows."""
-    rounds: Callable[[Any, int], tuple[str, int]] | None = None
-    """The parameter that says how many rounds a fit has, of which each takes about as much as another; and how many of
-    them, with so many models fitted together, show what a round takes. Known before the start, for a forecast."""
+    rounds: Callable[[Any, int, str], tuple[str, int]] | None = None
+    """For a forecast: the parameter that says how many rounds a fit has, each of which takes about as much as another;
+    and how many of them show what a round takes, with so many models fitted together, and an engine."""
     batch_rows: Callable[[Any, int], int] | None = None
     """How many rows a step of a round has where a party has so many columns; None if a round has no steps."""
     ends_early: Callable[[Any], type | None] = lambda _: None

@@ -201,7 +201,7 @@ LINEAR = Learner(
     product_rows=product_rows,
     shown_test=shown_test,
     notes=notes,
-    rounds=lambda _parameters, models: ("epochs", 2 if models > 1 else 5),
+    rounds=lambda _parameters, models, engine: ("epochs", 5 if models == 1 and engine == "shares" else 1),
     batch_rows=batch_size,
     ends_early=lambda parameters: messages.NextEpoch if parameters.reveal == "gradients" else None,
     audit=Audit(pages_needed, _check),

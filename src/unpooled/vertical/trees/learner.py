@@ -179,9 +179,10 @@ def table_limits(rules: Rules, parameters: AnyTrees, columns: Columns, groups: S
     return _bits(rules, parameters, layout, rows, groups), table_bits
 
 
-def rounds(parameters: AnyTrees, models: int) -> tuple[str, int]:
-    """As many trees as grow together at the most, and as come before random numbers are dealt ahead for a shape."""
-    return "trees", ceil(max(parameters.lockstep, _UNTIL_DEALT_AHEAD) / models)
+def rounds(parameters: AnyTrees, models: int, engine: str) -> tuple[str, int]:
+    """As many trees as a forest grows together, and with shares as many as come before numbers are dealt ahead."""
+    together = parameters.lockstep if isinstance(parameters, ForestParameters) else 1
+    return "trees", ceil(max(together, _UNTIL_DEALT_AHEAD if engine == "shares" else 1) / models)
 
 
 def _bits(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int, groups: Sequence[int]) -> int:
