@@ -197,7 +197,8 @@ def _rehearsed(cast: Cast) -> _Scale:
 
 
 def _least_rounds(model: LearnerParameters) -> int:
-    return int(getattr(model, "patience", 0)) + 1
+    """With so many steps that the first round or two do it, patience decides."""
+    return int(getattr(model, "patience", 0)) + 2
 
 
 def _widths(cast: Cast) -> dict[str, int]:
