@@ -14,6 +14,7 @@ from typing import Any
 
 from unpooled.align.ecdh import CHUNK
 from unpooled.align.ids import keys_of
+from unpooled.align.normalise import IdRules
 from unpooled.align.ristretto import POINT_BYTES
 from unpooled.data.prepare import fit, transform
 from unpooled.errors import InputError
@@ -240,8 +241,8 @@ def _cast(jobs: Sequence[CheckedJob[Any]], common: int | None) -> tuple[Cast, li
             guesses.append(f"{seekers[0]} knows {known:,} of the common rows")
         privates = {party: privates.get(party, Private()) for party in plan.parties}
     else:
-        ignore_case = getattr(parameters, "ignore_case", False)
-        ids = {party: set(keys_of(table, ignore_case=ignore_case)) for party, table in tables.items()}
+        rules = parameters if isinstance(parameters, IdRules) else IdRules()
+        ids = {party: set(keys_of(table, rules)) for party, table in tables.items()}
         shared = set.intersection(*(ids[owner] for owner in plan.owners))
         known = len(shared & ids[seekers[0]]) if seekers else 0
         if common is not None and shared:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from unpooled.align.normalise import IdRules
 from unpooled.control import Goodbye
 from unpooled.data.table import Table
 from unpooled.jobs.checks import checked
@@ -95,7 +96,8 @@ def rehearse(cast: Cast, common: int, parameters: Mapping[str, Any], most_rows: 
 
     The largest table has at most so many rows, or those in common, and the others in proportion.
     """
-    plan = cast.plan.model_copy(update={"parameters": dict(parameters), **settings})
+    as_they_are = {name: value for name, value in parameters.items() if name not in IdRules.model_fields}
+    plan = cast.plan.model_copy(update={"parameters": as_they_are, **settings})  # made-up ids are no phone numbers
     fraction = min(most_rows / max(cast.rows.values(), default=1), 1.0)
     known = min(max(round(cast.known * common / cast.common), 10), common)
     tables = {}
@@ -138,14 +140,13 @@ def _sample(table: Table, rows: int, shared: int, common: int, target: str | Non
     ids += [f"{table.party}{number:08}" for number in range(rows - shared)]
     other_ids = [pl.lit("").alias(name) for name in table.id[1:]]
     frame = table.frame[picked].with_columns(pl.Series(table.id[0], ids), *other_ids)
-    return replace(table, frame=frame)
+    return replace(table, frame=frame, hashed=False)
 
 
 def _lenient(private: Private) -> Private:
     """The same settings for a table in memory, without limits that few rows would run into."""
-    policy = Policy(
-        minimum_rows=1, minimum_peer_rows=1, minimum_overlap=1, maximum_thresholds=private.policy.maximum_thresholds
-    )
+    least = {name: 1 for name in Policy.model_fields if name.startswith("minimum_")}
+    policy = Policy.model_validate(least | {"maximum_thresholds": private.policy.maximum_thresholds})
     agreed = Consent(positives=True, found=True)
     return private.model_copy(update={"table": None, "seed": 1, "policy": policy, "consent": agreed})
 
