@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from typing import Protocol, TypeVar, overload
@@ -55,7 +55,8 @@ class Session:
     """Send, receive, and name the current place in the protocol.
 
     `where` is the current scope, such as ``fit/tree 3/level 2``, and `sent` the number of bytes sent; `guard` may
-    refuse a message type or size before it is sent; `watcher` is told the progress of each scope.
+    refuse a message type or size before it is sent; `watcher` is told the progress of each scope, and `weights` says of
+    some scopes how much work each of their steps is.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Session:
         transport.mailbox.tell_waiting = lambda whom: self._tell(Waiting(whom))
         self.where = ""
         self.sent = 0
+        self.weights: dict[str, Sequence[int]] = {}
 
     def open(self) -> None:
         self._transport.open()

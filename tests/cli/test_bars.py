@@ -5,13 +5,21 @@ from __future__ import annotations
 import io
 import logging
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pytest
 from rich.console import Console
 from rich.progress import Progress as Drawing
 
 from unpooled.cli.bars import ConsoleHandler, _drawn_in, _lines, _Rest, bars
-from unpooled.run.progress import Progress
+from unpooled.run.progress import Progress, nested
+
+
+@dataclass
+class Session:
+    sent: int
+    weights: dict[str, Sequence[int]]
 
 
 def terminal(width: int = 80) -> tuple[Console, io.StringIO]:
@@ -139,6 +147,32 @@ def test_the_time_left_is_that_of_the_outermost_step() -> None:
     assert left(7300, "score", "score", 0.0) == "", "another step"
     assert left(7310, "score", "score", 0.5) == "about 11 s left"
     assert left(7320, "score", "score", 1.0) == ""
+
+
+def test_the_time_left_is_true_if_all_models_take_alike() -> None:
+    """A search as it reports itself: five models for estimates, then three iterations of ten bags, 20 trees each.
+
+    A tree takes as many seconds as its step has models. From when it is first told on, the time left is within a tenth
+    of the truth.
+    """
+    groups, trees, clock, rest = [5, 10, 10, 10], 20, 0.0, _Rest()
+    found: list[tuple[float, float]] = []
+
+    def watch(progress: Progress) -> None:
+        left = rest.seconds(progress, clock)
+        if left is not None:
+            found.append((left, sum(groups) * trees - clock))
+
+    told = Session(sent=0, weights={"find": groups})
+    tell = nested(watch, lambda: told)
+    for step, models in enumerate(groups):
+        tell("find", step, len(groups))
+        for tree in range(trees):
+            tell(f"find/step {step}, trees of {models} bags", tree, trees)
+            clock += models
+    assert len(found) > 70
+    for left, truth in found:
+        assert left == pytest.approx(truth, rel=0.1)
 
 
 @pytest.mark.parametrize("drawn", [True, False])

@@ -157,9 +157,9 @@ def test_a_dry_run_in_words(shared: Path) -> None:
     assert "bank (active)" in said
     assert "10 columns" in said
     assert f"bank learns from shop: {disclosure_of(RaisedIds).what}" in said
-    plan = load_job(shared / "example" / "job.toml").plan
-    frames = sum(exchange.frames or 0 for exchange in outline_of(plan))
-    assert f" {frames} messages" in said
+    assert re.search(r"bank: [\d,]+ messages, sends [\d.]+ kB, receives [\d.]+ kB, CPU \d+ s, memory [\d.]+ MB", said)
+    common = json.loads((shared / "said.json").read_text())["results"]["bank"]["common"]
+    assert f"with {common} common rows" in said
     assert "Nothing was started" in said
     assert "RaisedIds" not in said
     everything = say("run", shared / "example" / "job.toml", "--dry-run", "--all").stdout
@@ -172,13 +172,16 @@ def test_a_dry_run_prints_names_as_they_are(tmp_path: Path, job: Path) -> None:
     strange.write_text("id,[red]basket,:bank:\n1,2,3\n")
     job.write_text(re.sub(r'path = ".*/shop.csv"', f'path = "{strange}"', job.read_text()))
     said = say("run", spoil(job, 'last_purchase = "date"', ""), "--dry-run", "--all").stdout
+    assert "No forecast: shop takes part with at least 30 rows" in said
     assert "[bold]shop.csv" in said
     assert "[red]basket (number), :bank: (number)" in said
 
 
 def test_a_dry_run_as_json(shared: Path) -> None:
     path = shared / "example" / "job.toml"
-    said = json.loads(say("run", path, "--dry-run", "--json").stdout)
+    said = json.loads(say("run", path, "--dry-run", "--json", "--common", "100").stdout)
+    assert said["forecast"]["common"] == 100
+    assert said["forecast"]["parties"]["bank"]["sent_bytes"] > 0
     assert [party["party"] for party in said["parties"]] == list(ROLES)
     bank = next(party for party in said["parties"] if party["party"] == "bank")
     assert bank["columns"]["risk"] == "ordered category"
@@ -228,7 +231,7 @@ def test_a_policy_that_forbids_the_job_is_found_before_anything_starts(job: Path
 def test_a_dry_run_of_join_looks_at_one_party(shared: Path, tmp_path: Path) -> None:
     private = load_private(shared / "example" / "bank.toml")
     write_toml(tmp_path / "bank.toml", private.model_copy(update={"certificates": tmp_path / "certs" / "bank"}))
-    words = ("--as", "bank", "--private", tmp_path / "bank.toml", "--dry-run", "--json")
+    words = ("--as", "bank", "--private", tmp_path / "bank.toml", "--dry-run", "--json", "--no-forecast")
     code, text = refusal("join", shared / "example" / "plan.toml", *words)
     assert (code, str(tmp_path / "certs" / "bank") in text) == (1, True)
     say("certs", "trial", *ROLES, "--dir", tmp_path / "certs")

@@ -146,6 +146,8 @@ GREET = Kind(
     check_columns=any_columns,
     answers=no_answers,
     audit=None,
+    groups=lambda _: [],
+    shorter=lambda _: {},
     example=Example(parameters={}, paillier_parameters={}, private={"active": {"target": "of-{party}"}}, seeded=False),
     headline=lambda result: [Figure("greetings", len(result["greetings"]), f"{len(result['greetings'])} greetings")],
     section=section,

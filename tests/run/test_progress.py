@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -129,10 +130,16 @@ def test_the_progress_of_real_processes_is_handed_over(tmp_path: Path, monkeypat
 # Scopes within scopes
 
 
+@dataclass
+class Telling:
+    sent: int = 11
+    weights: dict[str, Sequence[int]] = field(default_factory=dict)
+
+
 def told(*scopes: tuple[str, int, int]) -> Progress:
     """What is handed on after a session has told these."""
     seen: list[Progress] = []
-    tell = nested(seen.append, lambda: 11)
+    tell = nested(seen.append, Telling)
     for scope in scopes:
         tell(*scope)
     return seen[-1]
@@ -161,3 +168,8 @@ def test_scopes_that_are_left_are_forgotten() -> None:
 @pytest.mark.parametrize(("done", "total", "fraction"), [(0, 0, 0.0), (3, 2, 1.0), (5, 0, 1.0)])
 def test_a_share_is_never_more_than_all(done: int, total: int, fraction: float) -> None:
     assert told(("fit", done, total)).fraction == fraction
+
+
+def test_a_fraction_never_falls_within_a_step() -> None:
+    """Scoring, which begins anew in the scope of the fit, does not put the bar back."""
+    assert told(("find", 1, 2), ("find/step 2", 50, 50), ("find/step 2", 0, 900)).fraction == 1.0

@@ -102,12 +102,17 @@ class _Rest:
     fraction: float = 0.0
 
     def after(self, progress: Progress, now: float) -> str:
+        """In words; nothing while it is too early to tell."""
+        seconds = self.seconds(progress, now)
+        return "" if seconds is None else f"about {_duration(seconds)} left"
+
+    def seconds(self, progress: Progress, now: float) -> float | None:
         if progress.step != self.step or progress.fraction < self.fraction:
             self.step, self.began, self.fraction = progress.step, now, progress.fraction
         passed, done = now - self.began, progress.fraction - self.fraction
         if passed < _SURE_SECONDS or done < _SURE_FRACTION or progress.fraction >= 1:
-            return ""
-        return f"about {_duration(passed * (1 - progress.fraction) / done)} left"
+            return None
+        return passed * (1 - progress.fraction) / done
 
 
 def _duration(seconds: float) -> str:

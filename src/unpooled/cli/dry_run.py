@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from unpooled.cli import forecast
 from unpooled.cli.messages import details, learners, of_outline, wrapped
 from unpooled.drawing.words import listed, many
 from unpooled.jobs.kinds import kind_named, outline_of
@@ -19,6 +20,7 @@ from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.preflight import Preflight
 from unpooled.jobs.work import CheckedJob
+from unpooled.run.forecast import Forecast
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,18 @@ class Block:
 
 
 def show_dry_run(
-    plan: Plan, preflights: Sequence[Preflight], parties: Sequence[CheckedJob[Any]], *, everything: bool, as_json: bool
+    plan: Plan,
+    preflights: Sequence[Preflight],
+    parties: Sequence[CheckedJob[Any]],
+    expected: Forecast | str,
+    *,
+    everything: bool,
+    as_json: bool,
 ) -> None:
-    """Show what was found at the parties, the messages of the job, and the most that they can tell."""
+    """Show what was found at the parties, the messages of the job, the most that they can tell, and what it takes."""
     exchanges = outline_of(plan)
     blocks = [_parties(plan, preflights), _messages(plan, exchanges), _answers(plan, parties)]
+    blocks.append(Block("forecast", forecast.as_json(expected), forecast.in_words(expected)))
     if as_json:
         typer.echo(json.dumps({block.name: block.content for block in blocks}))
         return
@@ -67,11 +76,8 @@ def _parties(plan: Plan, preflights: Sequence[Preflight]) -> Block:
 
 def _messages(plan: Plan, exchanges: Sequence[Exchange]) -> Block:
     messages = of_outline(exchanges)
-    frames, size = sum(e.frames or 0 for e in exchanges), sum(e.bytes or 0 for e in exchanges)
-    growing = "" if all(e.frames or e.only_if for e in exchanges) else ", and more that grows with the tables"
     lines = [
         *_senders(plan, exchanges),
-        f"In all about {many(frames, 'message')} and {size / 1e6:.1f} MB{growing}.",
         "",
         *learners(messages, "learn"),
         "Everybody learns whether the plans agree, and when a party fails.",

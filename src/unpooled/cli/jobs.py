@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from unpooled.cli.dry_run import show_dry_run
+from unpooled.cli.forecast import Common, NoForecast, expected
 from unpooled.cli.options import Json, Quiet
 from unpooled.cli.running import run_all, take_part
 from unpooled.data import example
@@ -57,6 +58,8 @@ def run_command(
     ],
     dry_run: DryRun = False,
     everything: All = False,
+    common: Common = None,
+    no_forecast: NoForecast = False,
     run: RunFolder = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -70,7 +73,8 @@ def run_command(
     parties = [checked(loaded.plan, party, private) for party, private in loaded.privates.items()]
     found = [preflight(party) for party in parties]
     if dry_run:
-        show_dry_run(loaded.plan, found, parties, everything=everything, as_json=as_json)
+        costs = expected(parties, common, skip=no_forecast, quiet=quiet or as_json)
+        show_dry_run(loaded.plan, found, parties, costs, everything=everything, as_json=as_json)
         return
     folder = run or run_folder.new_folder(loaded.plan.kind)
     run_all(loaded.plan, folder, lambda watch: spawn(loaded.plan, loaded.privates, folder, watch), quiet, as_json)
@@ -82,6 +86,8 @@ def join_command(
     private: Annotated[Path, typer.Option(metavar="FILE", help="This party's private file.")],
     dry_run: DryRun = False,
     everything: All = False,
+    common: Common = None,
+    no_forecast: NoForecast = False,
     run: JoinFolder = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -95,7 +101,8 @@ def join_command(
     if dry_run:
         found = preflight(job, joins=True)
         addresses_of(job.plan, party, job.private)
-        show_dry_run(job.plan, [found], [job], everything=everything, as_json=as_json)
+        costs = expected([job], common, skip=no_forecast, quiet=quiet or as_json)
+        show_dry_run(job.plan, [found], [job], costs, everything=everything, as_json=as_json)
         return
     folder = run or run_folder.new_folder(f"{job.plan.kind}-{party}")
     run_folder.create(folder)

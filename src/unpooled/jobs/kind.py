@@ -92,6 +92,10 @@ class Kind(Generic[P]):
     answers: Callable[[CheckedJob[P]], Answers | None]
     """The most that a party answers about its rows; None if it answers nothing."""
     audit: Audit[P] | None
+    groups: Callable[[P], list[int]]
+    """How many models are learned together, step by step, at the most; empty if none is learned."""
+    shorter: Callable[[P], Mapping[str, Any]]
+    """Parameters of the plan with which fewer models are learned, for a rehearsal of a slow engine."""
 
     example: Example
     headline: Callable[[Result], list[Figure]]

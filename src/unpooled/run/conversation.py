@@ -47,7 +47,7 @@ def take_part(
         with Ledger(path, party, digest_of(fields), resume=resumed) as ledger:
             guard = guard_of(party, private.policy, sent)
             seed = run_folder.kept_seed(folder, seed_of(private), resume=resume)
-            told = nested(watcher, lambda: session.sent) if watcher else None
+            told = nested(watcher, lambda: session) if watcher else None
             session = Session(linked(ledger), ledger, seed=seed, timeout=plan.timeout, guard=guard, watcher=told)
             result = converse(session, fields, role_of(job, folder, resume=resume))
         run_folder.write_result(folder, result)

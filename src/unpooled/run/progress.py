@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from pydantic import TypeAdapter
 
@@ -34,6 +35,13 @@ class Progress:
     fraction: float = 0.0
 
 
+class Told(Protocol):
+    """What is asked of a session besides the progress that it reports."""
+
+    sent: int
+    weights: dict[str, Sequence[int]]
+
+
 Watcher = Callable[[Progress], None]
 """Called with a party's own progress."""
 
@@ -43,28 +51,47 @@ Watch = Callable[[Mapping[str, Progress]], None]
 _AS_JSON = TypeAdapter(Progress)
 
 
-def nested(watcher: Watcher, sent: Callable[[], int]) -> Callable[[str, int, int], None]:
+def nested(watcher: Watcher, session: Callable[[], Told]) -> Callable[[str, int, int], None]:
     """Turns the progress of scopes, as a session reports it, into progress within the outer scopes.
 
-    >>> told = nested(print, lambda: 7)
-    >>> told("find", 1, 4)
-    Progress(where='find', done=1, total=4, sent=7, step='find', fraction=0.25)
+    The steps of a scope count alike, or by the session's weights. Within a step the fraction never falls.
+
+    >>> from types import SimpleNamespace
+    >>> told = nested(print, lambda: SimpleNamespace(sent=7, weights={"find": (5, 10, 10)}))
+    >>> told("find", 1, 3)
+    Progress(where='find', done=1, total=3, sent=7, step='find', fraction=0.2)
     >>> told("find/second step", 5, 10)
-    Progress(where='find/second step', done=5, total=10, sent=7, step='find', fraction=0.375)
+    Progress(where='find/second step', done=5, total=10, sent=7, step='find', fraction=0.4)
     """
     scopes: dict[str, tuple[int, int]] = {}
+    step, reached = "", 0.0
 
     def tell(where: str, done: int, total: int) -> None:
+        nonlocal step, reached
         for other in [scope for scope in scopes if not where.startswith(f"{scope}/")]:
             del scopes[other]
         scopes[where] = done, total
         fraction = 0.0
-        for inner_done, inner_total in reversed(scopes.values()):
-            fraction = min((inner_done + fraction) / max(inner_total, 1), 1.0)
+        for scope, (steps_done, steps) in reversed(scopes.items()):
+            fraction = _done(steps_done, steps, fraction, session().weights.get(scope, ()))
+        outermost = next(iter(scopes))
+        reached = max(fraction, reached) if outermost == step else fraction
+        step = outermost
         named = [scope for scope in scopes if _WITHIN not in scope] or [where]
-        watcher(Progress(named[-1], *scopes[named[-1]], sent(), next(iter(scopes)), fraction))
+        watcher(Progress(named[-1], *scopes[named[-1]], session().sent, step, reached))
 
     return tell
+
+
+def _done(done: int, total: int, of_next: float, weights: Sequence[int]) -> float:
+    """How much of a scope is done, with a fraction of the next step.
+
+    >>> _done(1, 2, 0.5, ()), _done(1, 2, 0.5, (1, 3))
+    (0.75, 0.625)
+    """
+    if len(weights) != total or not weights:
+        return min((done + of_next) / max(total, 1), 1.0)
+    return min((sum(weights[:done]) + sum(weights[done : done + 1]) * of_next) / sum(weights), 1.0)
 
 
 def keep_progress(folder: Path) -> Watcher:

@@ -171,6 +171,13 @@ class Learner:
     """The same before the start: the most bits that are asked about a table, and how many it has."""
     notes: Callable[[Any, float], list[str]] = lambda _, __: []
     """What is worth knowing of a fit with such a fraction of test rows."""
+    rounds: Callable[[Any, int, str], tuple[str, int]] | None = None
+    """For a forecast: the parameter that says how many rounds a fit has, each of which takes about as much as another;
+    and how many of them show what a round takes, with so many models fitted together, and an engine."""
+    batch_rows: Callable[[Any, int], int] | None = None
+    """How many rows a step of a round has where a party has so many columns; None if a round has no steps."""
+    ends_early: Callable[[Any], type | None] = lambda _: None
+    """The message that the active party sends once a round, if fits may end before the last one."""
     for_bags: LearnerParameters | None = None
     """What suits the small bags of a look-alike search better than the defaults."""
     audit: Audit | None = None

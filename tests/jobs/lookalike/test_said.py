@@ -205,13 +205,13 @@ def test_the_dry_run_shows_what_will_be_disclosed(tmp_path: Path) -> None:
     run = CliRunner()
     assert run.invoke(app, ["example", str(tmp_path), "--rows", "1000", "--kind", "lookalike", "-q"]).exit_code == 0
     job = str(tmp_path / "job.toml")
-    shown = run.invoke(app, ["run", job, "--dry-run"])
+    shown = run.invoke(app, ["run", job, "--dry-run", "--no-forecast"])
     assert shown.exit_code == 0, shown.output
-    exchanges = json.loads(run.invoke(app, ["run", job, "--dry-run", "--json"]).stdout)["exchanges"]
+    exchanges = json.loads(run.invoke(app, ["run", job, "--dry-run", "--json", "--no-forecast"]).stdout)["exchanges"]
     (told,) = [one for one in exchanges if one["kind"] == "Lookalikes"]
     assert (told["sender"], told["receiver"]) == ("bank", "shop")
     assert told["discloses"] == disclosure_of(Lookalikes).what
     (tmp_path / "job.toml").write_text((tmp_path / "job.toml").read_text().replace("found = true", "found = false", 1))
-    refused = run.invoke(app, ["run", job, "--dry-run"])
+    refused = run.invoke(app, ["run", job, "--dry-run", "--no-forecast"])
     assert refused.exit_code != 0
     assert "consent.found" in str(refused.exception) + refused.output

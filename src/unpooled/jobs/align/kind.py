@@ -25,6 +25,8 @@ ALIGN = Kind(
     check_columns=any_columns,
     answers=no_answers,
     audit=None,
+    groups=lambda _: [],
+    shorter=lambda _: {},
     example=Example(parameters={}, paillier_parameters={}, private={}, seeded=False),
     headline=headline,
     section=section,

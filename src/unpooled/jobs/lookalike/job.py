@@ -125,6 +125,7 @@ class Parameters(align.Parameters):
 def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     """Every party's part: align, make ready, learn, deliver."""
     plan, places = work.plan, align.places_of(work.plan, work.parameters)
+    session.weights["find"] = groups_of(work.parameters)  # an iteration of ten bags takes twice as long as five models
     if session.party == places.seeker and work.table is not None:
         return _seek(session, work, places, work.table)
     common = align.common_rows(session, work, places)
@@ -158,6 +159,11 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
 def groups_of(parameters: Parameters) -> list[int]:
     """How many models are learned together, step by step, at the most."""
     return search.groups_of(parameters.method, estimate=parameters.estimate)
+
+
+def shorter(_parameters: Parameters) -> dict[str, Any]:
+    """A few bags only, for a rehearsal."""
+    return {"estimate": False, "stop": False, "top": 10, "fraction": None, "method": {"name": "bagging", "bags": 5}}
 
 
 def _known(session: Session, work: Work[Parameters], places: Places, common: align.Common) -> Bools | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from unpooled.jobs.align.job import ALIGNED
 from unpooled.jobs.kind import Agreement, Audit, Example, Kind, any_columns, own_table
 from unpooled.jobs.learning import check_prepared
-from unpooled.jobs.lookalike.job import Parameters, groups_of, outline, role
+from unpooled.jobs.lookalike.job import Parameters, groups_of, outline, role, shorter
 from unpooled.jobs.lookalike.list_files import RANKING, RELIABLE, as_sent
 from unpooled.jobs.lookalike.section import headline, section
 from unpooled.jobs.query_bounds import Answers, answers_of
@@ -60,6 +60,8 @@ LOOKALIKE = Kind(
     check_columns=any_columns,
     answers=_answers,
     audit=Audit(model=lambda parameters: parameters.model, problem=_problem),
+    groups=groups_of,
+    shorter=shorter,
     example=Example(parameters={}, paillier_parameters=_LITTLE, private={}, seeded=True),
     headline=headline,
     section=section,

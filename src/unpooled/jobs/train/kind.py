@@ -55,6 +55,8 @@ TRAIN = Kind(
     check_columns=_check_columns,
     answers=_answers,
     audit=Audit(model=lambda parameters: parameters.model, problem=_any_targets),
+    groups=lambda _: [1],
+    shorter=lambda _: {},
     example=Example(
         parameters={"model": {"classes": 0}},
         paillier_parameters={"model": {"classes": 0}},

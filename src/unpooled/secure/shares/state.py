@@ -24,7 +24,9 @@ from unpooled.arrays import Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure.calls import Call
 
-_MOST_AHEAD, _MOST_BYTES_AHEAD = 8, 2**19
+_MOST_AHEAD = 8
+most_bytes_ahead = 2**19
+"""A rehearsal, which has fewer rows, makes it less (`run.rehearsal`)."""
 
 
 class Matrix(NamedTuple):
@@ -71,7 +73,7 @@ class Shape(NamedTuple):
     @property
     def most_ahead(self) -> int:
         """How many are asked for ahead; few where each is large, since some may stay unused."""
-        return min(_MOST_AHEAD, _MOST_BYTES_AHEAD // max(8 * self.rows * self.width * self.words, 1))
+        return min(_MOST_AHEAD, most_bytes_ahead // max(8 * self.rows * self.width * self.words, 1))
 
 
 @dataclass

@@ -49,10 +49,14 @@ def order_of(rows: int) -> Ints:
     return next(shuffles(bytes(SEED_BYTES), b"batches of a linear model", [(1, rows)])).reshape(rows)
 
 
+def batch_size(parameters: LinearParameters, columns: int) -> int:
+    """How many rows a batch has, if the party with most columns has so many."""
+    return parameters.batch_rows or max(SAFE_ROWS, SAFE_ROWS_PER_COLUMN * columns)
+
+
 def batches(parameters: LinearParameters, rows: int, widths: dict[str, int]) -> list[slice]:
     """The batches, cut once: as many as there are whole ones, of about the same size."""
-    size = parameters.batch_rows or max(SAFE_ROWS, SAFE_ROWS_PER_COLUMN * max(widths.values()))
-    count = max(rows // size, 1)
+    count = max(rows // batch_size(parameters, max(widths.values())), 1)
     edges = [rows * place // count for place in range(count + 1)]
     return [slice(begin, end) for begin, end in pairwise(edges)]
 

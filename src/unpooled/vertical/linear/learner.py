@@ -21,7 +21,7 @@ from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import Audit, Fitted, Learner
 from unpooled.vertical.linear import fitting, messages, predictor
 from unpooled.vertical.linear.audit import LinearCheck, pages_needed
-from unpooled.vertical.linear.descent import order_of
+from unpooled.vertical.linear.descent import batch_size, order_of
 from unpooled.vertical.linear.model import LinearModel, LinearModels, LinearParts
 from unpooled.vertical.linear.parameters import LinearParameters, check_plan
 from unpooled.vertical.linear.residuals import MOST_COLUMNS
@@ -193,5 +193,8 @@ LINEAR = Learner(
     product_rows=product_rows,
     shown_test=shown_test,
     notes=notes,
+    rounds=lambda _parameters, models, engine: ("epochs", 5 if models == 1 and engine == "shares" else 1),
+    batch_rows=batch_size,
+    ends_early=lambda parameters: messages.NextEpoch if parameters.reveal == "gradients" else None,
     audit=Audit(pages_needed, LinearCheck),
 )

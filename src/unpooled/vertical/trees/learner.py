@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log2
+from math import ceil, log2
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ from unpooled.vertical.trees.parameters import (
     XgbParameters,
     questions_of,
 )
+
+_UNTIL_DEALT_AHEAD = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +170,12 @@ def table_limits(rules: Rules, parameters: AnyTrees, columns: Columns, groups: S
     return _bits(rules, parameters, layout, rows, groups), table_bits
 
 
+def rounds(parameters: AnyTrees, models: int, engine: str) -> tuple[str, int]:
+    """As many trees as a forest grows together, and with shares as many as come before numbers are dealt ahead."""
+    together = parameters.lockstep if isinstance(parameters, ForestParameters) else 1
+    return "trees", ceil(max(together, _UNTIL_DEALT_AHEAD if engine == "shares" else 1) / models)
+
+
 def _bits(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int, groups: Sequence[int]) -> int:
     return sum(bits_needed(rules, parameters, layout, rows, models) for models in groups)
 
@@ -228,6 +236,7 @@ TREES = Learner(
     limits=limits,
     table_limits=table_limits,
     notes=notes,
+    rounds=rounds,
     for_bags=GbdtParameters(depth=3),  # deep trees would learn small bags by heart
     audit=Audit(pages_needed, _check),
 )
