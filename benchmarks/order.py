@@ -15,7 +15,7 @@ with 50 bags beside them. All orders of a draw come from the same models and the
 - `first`: the mean over the models of the first iteration, which is bagging with 10 bags.
 
 On the reporting draws `VfpuClassifier` is compared with itself on LightGBM's trees of 8 leaves: precision, and CPU
-seconds on one thread each. `--draws` is how many draws of either kind are taken (5), `--sets` selects data sets.
+seconds on one thread each. `--draws` is how many draws of either kind are taken (5); `--sets` and `--stages` select.
 """
 
 from __future__ import annotations
@@ -174,13 +174,13 @@ def means_of(each: Sequence[dict[str, list[float]]]) -> dict[str, list[float]]:
 
 def bars_of(table: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     bars = []
-    for name, by_order in table["reported"].items():
+    for name, by_order in table.get("reported", {}).items():
         ours = by_order["score"]
         for count in BARS_AT:
             place = FIRST.index(count)
             for other, bar in (("promotion", 0.0), ("bagging", BELOW_BAGGING)):
                 bars.append(at_least(f"{name}_{count}_over_{other}", ours[place] - by_order[other][place], bar))
-    for name, bases in table["compared"].items():
+    for name, bases in table.get("compared", {}).items():
         for count in BARS_AT:
             gap = bases["default"][FIRST.index(count)] - bases["lightgbm"][FIRST.index(count)]
             bars.append(at_least(f"{name}_{count}_default_over_lightgbm", gap, BELOW_LIGHTGBM))
@@ -198,8 +198,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=len(REPORTING), choices=range(1, len(REPORTING) + 1))
     parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--stages", default=",".join(STAGES))
     options = parser.parse_args()
-    draws = {"chosen": CHOOSING, "reported": REPORTING, "compared": REPORTING}
+    draws = {stage: CHOOSING if stage == "chosen" else REPORTING for stage in options.stages.split(",")}
     runs = [
         Run(stage, name, seeds[draw])
         for draw in range(options.draws)
