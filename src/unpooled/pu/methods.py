@@ -69,9 +69,9 @@ def two_step(known: Bools, settings: TwoStepSettings, learn: Learn, seed: int) -
 def vfpu(known: Bools, settings: VfpuSettings, learn: Learn, seed: int, keep_going: KeepGoing | None = None) -> Ranking:
     """Algorithm 3-1: in each iteration a bagging, after which the likeliest rows count as positive.
 
-    Who is promoted depends on the models of that iteration alone that had not seen the row. With `order = "score"` a
-    row's place depends on all models but those that learned it as a negative. A promoted row was learned as a positive
-    since: that lifts all promoted rows alike, and later models, which know more positives, tell these apart better.
+    Who is promoted depends on that iteration's models that had not seen the row. With `order = "score"` a row's place
+    depends on all models but those that learned it as a negative. Models that learned a promoted row as a positive
+    count: without them the top of the list is worse (`unseen` in `make bench-order`).
     """
     positive, scores, iterations = known.copy(), np.full(len(known), np.nan), np.zeros(len(known), np.int64)
     candidates, means, ranking = ~known, Means(len(known)), Ranking(known, scores, iterations)
