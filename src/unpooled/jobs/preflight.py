@@ -1,13 +1,17 @@
-"""Check everything that a party needs before a job starts, without a connection and without reading its whole table."""
+"""Check everything that a party needs before a job starts, without a connection.
+
+Ids are checked in every row, other columns in the first rows only.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+from unpooled.align.normalise import IdRules, comparable
 from unpooled.data.columns import Kind, kind_name
 from unpooled.data.prepare import check_limits
-from unpooled.data.sources import schema
+from unpooled.data.sources import load, schema
 from unpooled.errors import PlanError
 from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.learning import rules_of
@@ -49,6 +53,8 @@ def preflight(job: CheckedJob[Any], *, joins: bool = False) -> Preflight:
         origin, columns = settings.origin, schema(settings, party)
         check_limits(private.prepare, columns, party, origin)
         kind.check_columns(job, columns, origin)
+        if isinstance(job.parameters, IdRules):
+            comparable(load(settings.model_copy(update={"columns": (), "types": {}}), party), job.parameters)
     certificates = "made for the run"
     if joins or private.certificates is not None:
         identity_of(party, private)

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
+from unpooled.align.normalise import IdRules, comparable
 from unpooled.data.prepare import Cleaning, clean
 from unpooled.data.sources import TableSettings, load
 from unpooled.data.table import Table
@@ -74,9 +75,12 @@ def begin(job: CheckedJob[P], settings: TableSettings | None, folder: Path, *, r
         table = load(settings, party)
     if table is not None:
         check_weights(table, private.weight)
-        table, cleaning = clean(table, private.prepare)
+        ids = comparable(table, job.parameters) if isinstance(job.parameters, IdRules) else None
+        table, cleaning = clean(table, private.prepare, ids)
         rows, minimum = table.frame.height, private.policy.minimum_rows
         if rows < minimum:
             raise RefusedError(f"{party} takes part with at least {minimum} rows (policy.minimum_rows) and has fewer")
+        if cleaning.duplicates_removed:
+            log.info("%s: %d rows repeat another row and were removed", party, cleaning.duplicates_removed)
         log.info("%s has %d rows ready", party, rows)
     return Work(job.plan, job.parameters, party, private, table, cleaning, folder, resume)

@@ -167,7 +167,7 @@ def _known(session: Session, work: Work[Parameters], places: Places, common: ali
     aligned = Aligned(np.arange(common.table.frame.height), common.digest)
     method = align.method_of(work.plan, work.parameters)
     with session.scope("align"):
-        labels = rows.label(session, places, common.table, aligned, method, align.limits_of(work))
+        labels = rows.label(session, places, common.table, aligned, method, align.label_limits_of(work))
     known: Bools = labels == rows.POSITIVE
     return known
 
@@ -176,7 +176,7 @@ def _seek(session: Session, work: Work[Parameters], places: Places, table: Table
     """At the seeker: let the active party compare ids, then wait for the list."""
     method = align.method_of(work.plan, work.parameters)
     with session.scope("align"):
-        asked = rows.help_label(session, places, table, method, align.limits_of(work))
+        asked = rows.help_label(session, places, table, method, align.label_limits_of(work))
     with session.scope("deliver"):
         while isinstance(
             told := session.recv(places.active, Lookalikes, HowFar, at_most=asked * _LISTED_BYTES), HowFar
@@ -230,7 +230,7 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
     listed = ranking.order[: list_size(parameters, ranking, estimated)]
     seeker = work.plan.with_role("seeker")[0]
     with session.scope("deliver"):
-        session.send(seeker, list_files.message_of(table, ranking, listed))
+        session.send(seeker, list_files.message_of(table, parameters, ranking, listed))
     model_files.save(found.model, preparation, work.folder)
     list_files.write_ranking(work.folder, table, ranking)
     return {

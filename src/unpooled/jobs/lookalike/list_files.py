@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from unpooled.align.normalise import IdRules, comparable
 from unpooled.arrays import Floats, Ints, Ints32
 from unpooled.data.columns import rows_named, unfit_ids
 from unpooled.data.table import Table
@@ -47,9 +48,10 @@ class Listed:
     iterations: Ints
 
 
-def message_of(table: Table, ranking: Ranking, chosen: Ints) -> Lookalikes:
-    """The rows chosen, with the active party's ids."""
-    ids = table.take(chosen).ids
+def message_of(table: Table, rules: IdRules, ranking: Ranking, chosen: Ints) -> Lookalikes:
+    """The rows chosen, with ids as the active party writes them, or as hashes if the plan compares hashes."""
+    rows = table.take(chosen)
+    ids = comparable(rows, rules) if rules.hash else rows.ids
     texts = tuple(text for row in ids.iter_rows() for text in row)
     return Lookalikes(texts, ranking.scores[chosen], ranking.iterations[chosen].astype(np.int32))
 
