@@ -10,15 +10,16 @@ from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeInt, Positi
 
 from unpooled.drawing.chart import Chart, histogram_chart, precision_recall_chart
 from unpooled.drawing.html import render
-from unpooled.drawing.words import listed, many
+from unpooled.drawing.words import listed, many, percent
 from unpooled.evaluate.lookalike import Evaluation
-from unpooled.jobs.align.section import alignment_html
+from unpooled.jobs.align.section import alignment_html, common_figures
 from unpooled.jobs.lookalike.evaluation import EVALUATION
 from unpooled.jobs.lookalike.job import Parameters
 from unpooled.jobs.lookalike.list_files import RELIABLE, read_list
-from unpooled.jobs.run_files import Histogram, RunFiles, Section, result_of
+from unpooled.jobs.run_files import Figure, Histogram, RunFiles, Section, result_of
 from unpooled.jobs.train.columns import OwnerResult, columns_html
 from unpooled.jobs.train.section import Curve, Fraction
+from unpooled.jobs.work import Result
 from unpooled.pu.settings import VfpuSettings
 
 TOP_SHOWN = 20
@@ -102,6 +103,19 @@ class FoundResult:
     promotions: tuple[Promotion, ...] = ()
     estimates: Estimates = Estimates()
     judged: Judged | None = None
+
+
+def headline(result: Result) -> list[Figure]:
+    """How many people are in common and known, how long the list is, and how good, where that is known."""
+    said = common_figures(result)
+    if "positives" in result:
+        said.append(Figure("positives", result["positives"], f"{result['positives']:,} of them known to the seeker"))
+    if "listed" in result:
+        said.append(Figure("listed", result["listed"], f"{many(result['listed'], 'look-alike')} listed"))
+    for judge in ("judged", "evaluation"):
+        if (precision := result.get(judge, {}).get("listed", {}).get("precision")) is not None:
+            said.append(Figure("precision", precision, f"{percent(precision)} of the list positive, by the truth"))
+    return said
 
 
 def section(run: RunFiles, parameters: Parameters) -> Section:
