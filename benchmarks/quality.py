@@ -9,7 +9,7 @@ known positives.
 
 Trees see only the rows of a bag (`hide_bags = false`), which is faster. By default rows outside a bag take part with
 weight zero, and `min_rows` counts them: `--hidden` measures that. `--quick` takes one draw, `--sets` and `--methods`
-select some, and `--beside` adds variants of VFPU, in the draws of negatives or in the base.
+select some, and `--beside` adds variants of VFPU: in the draws of negatives, in the order, or in the base.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ METHODS: dict[str, AnyMethod | None] = {
 BESIDE: dict[str, AnyMethod | None] = {
     "vfpu, reliable negatives": VfpuSettings(negatives="reliable"),
     "vfpu, gamma 2": VfpuSettings(gamma=2.0),
+    "vfpu, by promotion": VfpuSettings(order="promotion"),
     "vfpu, depth 6": VfpuSettings(),
     "vfpu, lgb with 8 leaves": VfpuSettings(),
     "vfpu, lgb as it is": VfpuSettings(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ def made_up(rows: int = 60, positives: int = 6, seed: int = 0) -> tuple[Floats, 
 def means(column: Floats, remembered: Remembered | None = None) -> Callable[[Sequence[Bag]], list[Floats]]:
     """How near a row's value is to the weighted mean of positives, and how far from that of negatives.
 
-    What it says of rows inside the bag is absurd, and must not be used.
+    What it says of a bag's negatives is absurd, and must not be used.
     """
 
     def learn(bags: Sequence[Bag]) -> list[Floats]:
@@ -41,7 +42,7 @@ def means(column: Floats, remembered: Remembered | None = None) -> Callable[[Seq
             ours = np.average(column, weights=bag.weights * bag.positive)
             theirs = np.average(column, weights=bag.weights * ~bag.positive)
             scores = 1 / (1 + np.exp((column - ours) ** 2 - (column - theirs) ** 2))
-            found.append(np.where(bag.outside, scores, 7.0))
+            found.append(np.where(bag.negative, 7.0, scores))
         return found
 
     return learn
@@ -94,10 +95,30 @@ def by_the_book(
 def test_vfpu_is_algorithm_3_1(iterations: int, bags: int, fraction: float, rows: int, positives: int) -> None:
     column, known = made_up(rows, positives)
     remembered: Remembered = []
-    settings = VfpuSettings(iterations=iterations, bags=bags, fraction=fraction)
+    settings = VfpuSettings(iterations=iterations, bags=bags, fraction=fraction, order="promotion")
     found = rank(known, settings, means(column, remembered), SEED)
     expected = by_the_book(known, means(column), remembered, iterations, bags, fraction)
     assert found.order.tolist() == expected
+    by_score = rank(known, settings.model_copy(update={"order": "score"}), means(column), SEED)
+    assert (by_score.iterations == found.iterations).all(), "the order does not change who is promoted"
+
+
+@pytest.mark.parametrize("settings", [VfpuSettings(), VfpuSettings(iterations=6, bags=2, fraction=0.3, gamma=1.0)])
+def test_by_default_scores_order_rows_and_are_means_over_all_models_but_those_with_the_row_as_a_negative(
+    settings: VfpuSettings,
+) -> None:
+    column, known = made_up(300, 10)
+    remembered: Remembered = []
+    found = rank(known, settings, means(column, remembered), SEED)
+    bags = [bag for group in remembered for bag in group]
+    counts = np.array([(bag.weights == 0) | bag.positive for bag in bags])
+    said = np.array(means(column)(bags))
+    assert counts[:, found.promoted].mean() > counts[:, found.order].mean(), "promoted rows are no negatives any more"
+    expected = np.where(counts, said, 0).sum(axis=0) / counts.sum(axis=0)
+    np.testing.assert_allclose(found.scores[~known], expected[~known], rtol=1e-12)
+    assert np.isnan(found.scores[known]).all()
+    assert (np.diff(found.scores[found.order]) <= 0).all()
+    assert sorted(found.promoted.tolist()) == np.flatnonzero(found.iterations > 0).tolist()
 
 
 def test_the_share_is_of_the_rows_that_are_still_unlabelled() -> None:
@@ -108,11 +129,11 @@ def test_the_share_is_of_the_rows_that_are_still_unlabelled() -> None:
     assert np.isnan(found.scores[known]).all()
 
 
-def test_promoted_rows_count_as_positive_from_then_on_and_keep_their_score() -> None:
+def test_promoted_rows_count_as_positive_and_in_the_order_of_promotion_keep_their_score() -> None:
     column, known = made_up(100, 5)
     remembered: Remembered = []
     so_far: list[Ranking] = []
-    settings = VfpuSettings(iterations=3, bags=4, fraction=0.1)
+    settings = VfpuSettings(iterations=3, bags=4, fraction=0.1, order="promotion")
     found = rank(known, settings, means(column, remembered), SEED, lambda ranking: not so_far.append(ranking))
     for place, bags in enumerate(remembered):
         earlier = known | ((found.iterations > 0) & (found.iterations <= place))
@@ -152,12 +173,15 @@ def test_equal_scores_go_by_row() -> None:
     assert found.promoted.tolist() == [1, 2]
 
 
-def test_order_is_by_iteration_then_score_then_row() -> None:
+def test_order_is_by_score_then_row_or_by_iteration_first() -> None:
     known = np.array([False, True, False, False, False, False, False])
     scores = np.array([0.3, np.nan, 0.9, 0.5, np.nan, 0.6, 0.3])
-    found = Ranking(known, scores, np.array([2, 0, 0, 1, 0, 1, 0]))
+    found = Ranking(known, scores, np.array([2, 0, 0, 1, 0, 1, 0]), by="promotion")
     assert found.order.tolist() == [5, 3, 0, 2, 6, 4]
     assert found.promoted.tolist() == [5, 3, 0]
+    by_score = replace(found, by="score")
+    assert by_score.order.tolist() == [2, 5, 3, 0, 6, 4]
+    assert by_score.promoted.tolist() == [5, 3, 0]
     assert likeliest(scores, np.array([6, 4, 0, 2])).tolist() == [2, 0, 6, 4]
 
 

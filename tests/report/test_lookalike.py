@@ -234,6 +234,13 @@ def test_an_id_of_several_columns_and_a_row_without_a_score(write_job: WriteJob)
     assert table(tree, "The top of the list")[-1] == ["3", "p3", "pp3", "none", "third", "1"]
 
 
+@pytest.mark.parametrize(("order", "shown"), [("score", "higher the score"), ("promotion", "promoted earlier")])
+def test_the_seeker_is_told_what_orders_the_list(write_job: WriteJob, order: str, shown: str) -> None:
+    run = write_job("lookalike", ROLES, RESULTS, parameters={"method": {"order": order}})
+    told = re.findall("higher the score|promoted earlier", words(parsed(write_report(write_list(run / "shop")))))
+    assert told == [shown]
+
+
 def test_nobody_else_reads_the_list(write_job: WriteJob) -> None:
     run = write_job("lookalike", ROLES, RESULTS)
     write_list(run / "shop")

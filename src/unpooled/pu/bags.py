@@ -44,6 +44,12 @@ class Bag:
         return outside
 
     @property
+    def negative(self) -> Bools:
+        """The rows that were drawn as negatives."""
+        negative: Bools = ~self.positive & ~self.outside
+        return negative
+
+    @property
     def labels(self) -> Floats:
         return self.positive.astype(float)
 
@@ -55,7 +61,7 @@ class Bag:
 Learn = Callable[[Sequence[Bag]], Sequence[Floats]]
 """Learns from several bags together; for each gives every row's probability of being positive.
 
-Only what it says of rows outside the bag is used; the others' may be not-a-number.
+What it says of a row that the bag has as a negative is never used, and may be not-a-number.
 """
 
 
@@ -128,14 +134,30 @@ def is_bag(labels: Floats, weights: Floats) -> bool:
     return one_weight and drawn and len(positive) + len(other) == int(inside.sum())
 
 
+class Means:
+    """Each row's mean score over the models that count for it, added up in their order; not-a-number if none does."""
+
+    def __init__(self, rows: int) -> None:
+        self._total, self._times = np.zeros(rows), np.zeros(rows)
+
+    def add(self, scores: Floats, counts: Bools) -> None:
+        self._total[counts] += scores[counts]
+        self._times += counts
+
+    @property
+    def values(self) -> Floats:
+        values: Floats = np.divide(
+            self._total, self._times, out=np.full(len(self._total), np.nan), where=self._times > 0
+        )
+        return values
+
+
 def outside_means(bags: Sequence[Bag], found: Sequence[Floats]) -> Floats:
     """Each row's mean score over the bags that it is outside of; not-a-number if it is in all of them."""
-    total, times = np.zeros(len(bags[0].weights)), np.zeros(len(bags[0].weights))
+    means = Means(len(bags[0].weights))
     for bag, scores in zip(bags, found, strict=True):
-        total[bag.outside] += scores[bag.outside]
-        times += bag.outside
-    means: Floats = np.divide(total, times, out=np.full(len(total), np.nan), where=times > 0)
-    return means
+        means.add(scores, bag.outside)
+    return means.values
 
 
 def _chances(likely: Floats, gamma: float) -> Ints:

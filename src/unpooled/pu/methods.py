@@ -12,7 +12,7 @@ import numpy as np
 
 from unpooled.arrays import Bools, Floats, Ints
 from unpooled.errors import InputError
-from unpooled.pu.bags import Learn, drawn_bags, folded_bags, outside_means
+from unpooled.pu.bags import Learn, Means, drawn_bags, folded_bags, outside_means
 from unpooled.pu.ranking import Ranking, likeliest
 from unpooled.pu.settings import AnyMethod, BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
 
@@ -67,9 +67,14 @@ def two_step(known: Bools, settings: TwoStepSettings, learn: Learn, seed: int) -
 
 
 def vfpu(known: Bools, settings: VfpuSettings, learn: Learn, seed: int, keep_going: KeepGoing | None = None) -> Ranking:
-    """Algorithm 3-1: in each iteration a bagging, after which the likeliest rows count as positive."""
+    """Algorithm 3-1: in each iteration a bagging, after which the likeliest rows count as positive.
+
+    Who is promoted depends on that iteration's models that had not seen the row. With `order = "score"` a row's place
+    depends on all models but those that learned it as a negative. Models that learned a promoted row as a positive
+    count: without them the top of the list is worse (`unseen` in `make bench-order`).
+    """
     positive, scores, iterations = known.copy(), np.full(len(known), np.nan), np.zeros(len(known), np.int64)
-    candidates, ranking = ~known, Ranking(known, scores, iterations)
+    candidates, means, ranking = ~known, Means(len(known)), Ranking(known, scores, iterations)
     if settings.negatives == "reliable":
         first = _against_all(known, NaiveSettings(), learn, (seed, _RELIABLE))
         candidates = np.zeros(len(known), bool)
@@ -81,12 +86,16 @@ def vfpu(known: Bools, settings: VfpuSettings, learn: Learn, seed: int, keep_goi
             break
         likely = scores if iteration > 1 else None
         bags = drawn_bags(positive, drawn_from, settings.bags, (seed, iteration), likely, settings.gamma)
-        found = outside_means(bags, learn(bags))
+        learned = learn(bags)
+        found = outside_means(bags, learned)
+        for bag, each in zip(bags, learned, strict=True):
+            means.add(each, ~bag.negative & ~known)
         scores[unlabelled] = found[unlabelled]
         chosen = likeliest(found, unlabelled)[: _part(settings.fraction, len(unlabelled))]
         iterations[chosen] = iteration
         positive = positive | (iterations == iteration)  # a new one: bags keep theirs
-        ranking = Ranking(known, scores.copy(), iterations.copy())
+        by_score = settings.order == "score"
+        ranking = Ranking(known, means.values if by_score else scores.copy(), iterations.copy(), settings.order)
         if keep_going is not None and not keep_going(ranking):
             break
     return ranking

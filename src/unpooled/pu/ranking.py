@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from unpooled.arrays import Bools, Floats, Ints
+
+Order = Literal["score", "promotion"]
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
     """For every row its score, and the iteration in which it was promoted, 0 if in none; known rows have neither.
 
-    A promoted row keeps the score of its iteration. A row that was in all bags has not-a-number for a score, and ranks
-    last.
+    A row without a score has not-a-number, and ranks last. By promotion, rows go by iteration first, then by score.
     """
 
     known: Bools
     scores: Floats
     iterations: Ints
+    by: Order = "score"
 
     @property
     def order(self) -> Ints:
-        """The unlabelled rows, the likeliest first: by iteration, then by score, then by row."""
-        rows = np.flatnonzero(~self.known)
+        """The unlabelled rows, the likeliest first; equal ones by row."""
+        ranked = likeliest(self.scores, np.flatnonzero(~self.known))
+        if self.by == "score":
+            return ranked
         never = self.iterations.max(initial=0) + 1
-        iteration = np.where(self.iterations > 0, self.iterations, never)[rows]
-        return rows[np.lexsort((rows, -_comparable(self.scores[rows]), iteration))]
+        iteration = np.where(self.iterations > 0, self.iterations, never)[ranked]
+        return ranked[np.argsort(iteration, kind="stable")]
 
     @property
     def promoted(self) -> Ints:
         """The rows that were promoted, the likeliest first."""
-        return self.order[: int((self.iterations[~self.known] > 0).sum())]
+        order = self.order
+        return order[self.iterations[order] > 0]
 
 
 def likeliest(scores: Floats, rows: Ints) -> Ints:

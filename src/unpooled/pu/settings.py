@@ -1,4 +1,4 @@
-"""What each method can be told. Defaults are those of the source document, where it names any."""
+"""What each method can be told. Defaults are those of the VFPU paper, where it names any, but for the order."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from unpooled.pu.ranking import Order
 from unpooled.settings import Section
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
@@ -64,6 +65,11 @@ class VfpuSettings(Section):
         0.9, description="the fraction of the unlabelled rows that are reliable negatives"
     )
     gamma: float = Field(0.0, description="negatives are drawn by (1 - last score)^gamma; 0: all alike", ge=0)
+    order: Order = Field(
+        "score",
+        description="'score': by the mean over the models of all iterations, but for those that learned a row as a "
+        "negative; 'promotion', as in the VFPU paper: by iteration, then by the score in it",
+    )
 
 
 AnyMethod = NaiveSettings | TwoStepSettings | BaggingSettings | VfpuSettings

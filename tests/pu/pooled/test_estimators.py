@@ -24,7 +24,7 @@ from unpooled.errors import InputError
 from unpooled.pu.bags import Bag, drawn_bags
 from unpooled.pu.estimates.elkan_noto import HeldOut, folds_of, held_out
 from unpooled.pu.methods import rank
-from unpooled.pu.pooled.classifiers import PooledClassifiers
+from unpooled.pu.pooled.classifiers import PooledClassifiers, small_trees
 from unpooled.pu.pooled.estimators import (
     BaggingPuClassifier,
     ElkanNotoClassifier,
@@ -114,11 +114,13 @@ def test_it_is_the_method_with_that_learner() -> None:
     assert (fitted.ranking_.order == expected.order).all()
 
 
-def test_without_an_estimator_it_is_our_trees_and_takes_missing_values() -> None:
+def test_without_an_estimator_it_is_small_trees_and_takes_missing_values() -> None:
     matrix, known, positive = made_up()
     matrix[::7, 0] = np.nan
-    fitted = BaggingPuClassifier(bags=3, random_state=1).fit(matrix, known)
+    fitted = VfpuClassifier(bags=3, random_state=1).fit(matrix, known)
     assert positive[fitted.ranking_.order[:20]].mean() >= 0.7
+    again = VfpuClassifier(small_trees(), bags=3, random_state=1).fit(np.nan_to_num(matrix), known)
+    assert not np.array_equal(again.scores_, fitted.scores_, equal_nan=True)
     with pytest.raises(ValueError, match="NaN"):
         BaggingPuClassifier(GaussianNB(), bags=3).fit(matrix, known)
 
@@ -151,11 +153,12 @@ def test_parameters_can_be_searched() -> None:
 
 
 def test_weights_count_as_repetitions() -> None:
-    """A classifier without weights gets rows repeated, one with them the weights, and both agree on an exact model."""
+    """A row that was drawn twice is there twice, which for an exact model is the same as a weight of two."""
     matrix, known, _ = made_up(80)
     (bag,) = drawn_bags(known, np.flatnonzero(~known)[:10], 1, (1,))
     assert bag.weights.max() > 1
-    (weighed,) = PooledClassifiers(matrix, GaussianNB())([bag])
+    halves = Bag(bag.positive, bag.weights / 2, bag.seed)
+    (weighed,) = PooledClassifiers(matrix, GaussianNB())([halves])
     (repeated,) = PooledClassifiers(matrix, make_pipeline(GaussianNB()))([bag])
     np.testing.assert_allclose(weighed, repeated, rtol=1e-6)
 

@@ -84,8 +84,8 @@ class Parameters(align.Parameters):
     top: int | None = Field(None, description="how many look-alikes the seeker receives", ge=1)
     fraction: float | None = Field(
         None,
-        description="the same as a fraction of the rows that the seeker does not know; with neither, those that were "
-        "promoted, or without promotions as many as the estimated fraction of positives suggests",
+        description="the same as a fraction of the rows that the seeker does not know; with neither, as many as "
+        "were promoted, or without promotions as many as the estimated fraction of positives suggests",
         gt=0,
         le=1,
     )

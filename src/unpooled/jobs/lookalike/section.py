@@ -20,6 +20,7 @@ from unpooled.jobs.run_files import Figure, Histogram, RunFiles, Section, result
 from unpooled.jobs.train.columns import OwnerResult, columns_html
 from unpooled.jobs.train.section import Curve, Fraction
 from unpooled.jobs.work import Result
+from unpooled.pu.settings import VfpuSettings
 
 TOP_SHOWN = 20
 
@@ -134,6 +135,7 @@ def section(run: RunFiles, parameters: Parameters) -> Section:
         headline=headline,
         found=found,
         sought=sought,
+        by_promotion=isinstance(parameters.method, VfpuSettings) and parameters.method.order == "promotion",
         top=read_list(party.folder / RELIABLE, TOP_SHOWN) if sought else None,
         evaluation=result_of(party, Evaluation, EVALUATION) if sought else None,
         charts=_charts(found, sought),

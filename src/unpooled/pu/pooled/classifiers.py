@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import has_fit_parameter
 
 from unpooled.arrays import Floats
@@ -17,11 +18,19 @@ from unpooled.vertical.numbers import mean_of_models
 _SEEDS = 2**32
 
 
+def small_trees() -> HistGradientBoostingClassifier:
+    """The default classifier: few and small trees, because bags are small; missing values are allowed."""
+    return HistGradientBoostingClassifier(
+        max_iter=25, learning_rate=0.2, max_leaf_nodes=8, min_samples_leaf=10, early_stopping=False
+    )
+
+
 class PooledClassifiers:
     """Clones of a classifier, one for each bag.
 
-    A row's weight is its `sample_weight`; for a classifier that knows none it is repeated, as often as the weight
-    rounded, once at least. Whatever is called `random_state` is set from the bag's seed.
+    A row that was drawn twice is there twice. Weights that are not whole numbers are the classifier's `sample_weight`;
+    if it knows none, rows are repeated as often as their weight rounded, at least once. Whatever is called
+    `random_state` is set from the bag's seed.
     """
 
     def __init__(self, matrix: Any, classifier: Any) -> None:
@@ -46,9 +55,10 @@ class PooledClassifiers:
         made.set_params(**dict.fromkeys(names, bag.seed % _SEEDS))
         rows = np.flatnonzero(~bag.outside)
         weights = bag.weights[rows]
-        if has_fit_parameter(made, "sample_weight"):
+        times = np.maximum(np.rint(weights), 1).astype(np.int64)
+        if (times != weights).any() and has_fit_parameter(made, "sample_weight"):
             return made.fit(self._matrix[rows], bag.labels[rows], sample_weight=weights)
-        rows = np.repeat(rows, np.maximum(np.rint(weights), 1).astype(np.int64))
+        rows = np.repeat(rows, times)
         return made.fit(self._matrix[rows], bag.labels[rows])
 
 

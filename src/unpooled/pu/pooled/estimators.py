@@ -4,10 +4,11 @@
 negative. So 1 with 0 or -1, or True with False. There is no value for negatives, as none is known.
 
 `predict_proba(X)` scores new rows by the models that were made last: for `VfpuClassifier` those of the last iteration.
-Of rows that these models were made from, it says more than it knows. For the rows that were fitted, the unlabelled
-ones above all, use `scores_` and `ranking_`, which come from models that had not seen the row.
+Of rows that these models were made from, it says more than it knows. For the unlabelled rows that were fitted use
+`scores_` and `ranking_`, to which no model contributes that learned the row as a negative.
 
-`estimator` is any classifier with `predict_proba`; None stands for our own trees (`gbdt`), which take missing values.
+`estimator` is any classifier with `predict_proba`; None stands for scikit-learn's histogram boosting with small trees,
+which takes missing values.
 
 >>> rng = np.random.default_rng(1)
 >>> X = rng.normal(size=(300, 2))
@@ -33,8 +34,8 @@ from unpooled.arrays import Bools, Floats
 from unpooled.pu.bags import fold_bags, outside_means
 from unpooled.pu.estimates.elkan_noto import HeldOut, folds_of, held_out
 from unpooled.pu.methods import rank
-from unpooled.pu.pooled.classifiers import PooledClassifiers
-from unpooled.pu.pooled.trees import Learner, PooledTrees
+from unpooled.pu.pooled.classifiers import PooledClassifiers, small_trees
+from unpooled.pu.pooled.trees import Learner
 from unpooled.pu.ranking import Ranking
 from unpooled.pu.settings import AnyMethod, BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
 
@@ -91,7 +92,7 @@ class _PuClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _new_learner(self, matrix: Any) -> Learner:
         if self.estimator is not None:
             return PooledClassifiers(matrix, self.estimator)
-        return PooledTrees(np.asarray(matrix, float))
+        return PooledClassifiers(np.asfortranarray(matrix), small_trees())  # trees read few columns of many rows
 
     @property
     def _finite(self) -> Any:
@@ -119,6 +120,7 @@ class VfpuClassifier(_PuClassifier):
         negatives: Literal["unlabelled", "reliable"] = _VFPU.negatives,
         negative_fraction: float = _VFPU.negative_fraction,
         gamma: float = _VFPU.gamma,
+        order: Literal["score", "promotion"] = _VFPU.order,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
@@ -128,6 +130,7 @@ class VfpuClassifier(_PuClassifier):
         self.negatives = negatives
         self.negative_fraction = negative_fraction
         self.gamma = gamma
+        self.order = order
         self.random_state = random_state
 
 
