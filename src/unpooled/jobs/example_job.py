@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,11 +35,11 @@ def example_job(kind: str, trained: Path | None = None, engine: Engine = "shares
     parties = {name: Party(role=role) for name, role in roles.items()}
     parameters = dict(of.example.paillier_parameters if engine == "paillier" else of.example.parameters)
     plan = Plan(kind=kind, engine=engine, parties=parties, parameters=parameters)
-    return Job(plan, {name: _private(of, name, trained) for name in roles})
+    return Job(plan, {name: _private(of, name, parameters, trained) for name in roles})
 
 
-def _private(kind: Kind[Any], name: str, trained: Path | None) -> Private:
-    table, given = _table(name), example_settings(kind, name)
+def _private(kind: Kind[Any], name: str, parameters: Mapping[str, Any], trained: Path | None) -> Private:
+    table, given = _table(name), example_settings(kind, name, parameters)
     if "model" in given and trained:
         given["model"] = trained.resolve() / name
     seed = example.SEED if kind.example.seeded and table else None

@@ -72,6 +72,11 @@ class Consent(Section):
         False,
         description="for the others: the seeker may learn the ids of look-alikes, who are this party's customers",
     )
+    advice: bool = Field(
+        False,
+        description="for the active party: the seeker may learn how many positives are expected among its look-alikes, "
+        "by the length of the list",
+    )
 
 
 class Private(Section):

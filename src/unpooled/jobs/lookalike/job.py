@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -26,8 +26,9 @@ from unpooled.jobs.learning import (
     team_of,
 )
 from unpooled.jobs.lookalike import list_files
+from unpooled.jobs.lookalike.advice import Advice, at_length, checked_advice
 from unpooled.jobs.lookalike.figures import estimates_of, histogram, judged, promotions_of
-from unpooled.jobs.lookalike.list_files import Lookalikes
+from unpooled.jobs.lookalike.list_files import Listed, Lookalikes
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.work import Work
@@ -45,8 +46,9 @@ from unpooled.vertical.targets import SEEDS
 from unpooled.vertical.team import Team
 
 _SPIES = 0.2
-_LISTED_BYTES = 2**10
+LISTED_BYTES = 2**10
 """More than a row of the list takes, on average."""
+_ADVICE_BYTES = 800
 
 
 def _named(method: Any) -> Any:
@@ -92,6 +94,11 @@ class Parameters(align.Parameters):
     estimate: bool = Field(
         True, description="learn five models more, to estimate how many there are and whether the seeker's are typical"
     )
+    advice: bool = Field(
+        False,
+        description="the active party also tells the seeker what to expect of lists of several lengths, if it agrees "
+        "to that; needs estimate",
+    )
     stop: bool = Field(
         False,
         description="with vfpu: hide a fifth of the seeker's people among the others, and stop when promotions hold "
@@ -112,6 +119,8 @@ class Parameters(align.Parameters):
     def _possible(self) -> Self:
         if self.top is not None and self.fraction is not None:
             raise ValueError("top and fraction: give one of them")
+        if self.advice and not self.estimate:
+            raise ValueError("advice: it comes from estimates, so estimate must be true")
         promotes = isinstance(self.method, VfpuSettings)
         if self.stop and not promotes:
             raise ValueError("stop: only vfpu has promotions to stop after")
@@ -152,6 +161,7 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
         *(Exchange(active, party, NoMoreBags, 1, 50) for party in passive),
         *end,
         Exchange(active, places.seeker or "", Lookalikes, 1),
+        *([Exchange(active, places.seeker or "", Advice, 1, _ADVICE_BYTES)] if parameters.advice else []),
     ]
 
 
@@ -178,23 +188,27 @@ def _seek(session: Session, work: Work[Parameters], places: Places, table: Table
     with session.scope("align"):
         asked = rows.help_label(session, places, table, method, align.limits_of(work))
     with session.scope("deliver"):
-        while isinstance(
-            told := session.recv(places.active, Lookalikes, HowFar, at_most=asked * _LISTED_BYTES), HowFar
-        ):
+        while isinstance(told := session.recv(places.active, Lookalikes, HowFar, at_most=asked * LISTED_BYTES), HowFar):
             follow(session, places.active, told)
         parameters = work.parameters
         last = parameters.method.iterations if isinstance(parameters.method, VfpuSettings) else 0
         most = min(asked, parameters.top or asked)
         found = list_files.listed(told, table, places.active, most, last)
-    list_files.write_reliable(work.folder, found)
+        advice = (
+            checked_advice(session.recv(places.active, Advice), places.active, asked) if parameters.advice else None
+        )
     read = work.cleaning.rows_read if work.cleaning else 0
+    return {"rows_read": read, "rows": table.frame.height, "asked_about": asked} | received(work, found, advice)
+
+
+def received(work: Work[Any], found: Listed, advice: Advice | None) -> dict[str, Any]:
+    """Write the seeker's list; what its result says of it."""
+    list_files.write_reliable(work.folder, found)
     return {
-        "rows_read": read,
-        "rows": table.frame.height,
-        "asked_about": asked,
         "listed": len(found.scores),
         "iterations": np.bincount(found.iterations).tolist(),
-        "scores": histogram(found.scores),
+        "scores": histogram(found.scores, whole=False),
+        **({"advice": asdict(advice), "expected": asdict(at_length(advice, len(found.scores)))} if advice else {}),
         "file": list_files.RELIABLE,
     }
 
@@ -226,11 +240,13 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
         )
         finish(team.products)
     ranking = replace(found.ranking, known=known)
-    estimated = estimates_of(found.held_out, ranking, hidden)
-    listed = ranking.order[: list_size(parameters, ranking, estimated)]
+    estimated, advice = estimates_of(found.held_out, ranking, hidden)
+    listed = ranking.order[: list_size(parameters, ranking, advice)]
     seeker = work.plan.with_role("seeker")[0]
     with session.scope("deliver"):
         session.send(seeker, list_files.message_of(table, ranking, listed))
+        if parameters.advice and advice:
+            session.send(seeker, advice)
     model_files.save(found.model, preparation, work.folder)
     list_files.write_ranking(work.folder, table, ranking)
     return {
@@ -242,6 +258,7 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
         "scores": histogram(ranking.scores[~known]),
         "promotions": promotions_of(ranking),
         "estimates": estimated,
+        **({"advice": asdict(advice)} if advice else {}),
         **learner.importance(found.model.part),
         **judged(table, work.private, ranking, listed, rankings[0] if rankings else None),  # the first: bagging alone
         "file": list_files.RANKING,
@@ -268,11 +285,11 @@ def _help(team: Team, work: Work[Parameters], table: Table) -> dict[str, Any]:
     return learner.importance(part)
 
 
-def list_size(parameters: Parameters, ranking: Ranking, estimated: Mapping[str, Any]) -> int:
+def list_size(parameters: Parameters, ranking: Ranking, advice: Advice | None) -> int:
     """How many the seeker receives."""
     unlabelled = len(ranking.order)
     if parameters.top is not None:
         return min(parameters.top, unlabelled)
     if parameters.fraction is not None:
         return max(round(parameters.fraction * unlabelled), 1)
-    return len(ranking.promoted) or int(estimated.get("suggested", 1))
+    return len(ranking.promoted) or (advice.suggested if advice else 1)

@@ -11,7 +11,8 @@ from unpooled.jobs.work import CheckedJob
 from unpooled.pu.bags import is_bag
 from unpooled.secure.evidence import Arrays
 
-_FOUND = Agreement("found", "{seeker} learns the ids of the look-alikes, who are customers of {party}")
+FOUND = Agreement("found", "{seeker} learns the ids of the look-alikes, who are customers of {party}")
+ADVICE = Agreement("advice", "{seeker} learns how many positives {party} expects on lists of any length", "advice")
 _LITTLE = {"method": {"iterations": 2, "bags": 3}, "model": {"trees": 5, "hide_bags": False}, "estimate": False}
 """The whole protocol, with so few models that it ends soon under encryption."""
 
@@ -43,15 +44,15 @@ LOOKALIKE = Kind(
     role=role,
     private_needs={},
     consents={
-        "seeker": Agreement("positives", "{active} learns which of its rows are people of {party}"),
-        "active": _FOUND,
-        "passive": _FOUND,
+        "seeker": (Agreement("positives", "{active} learns which of its rows are people of {party}"),),
+        "active": (FOUND, ADVICE),
+        "passive": (FOUND,),
     },
     table=own_table,
     check_files=_check_files,
     check_columns=any_columns,
     answers=_answers,
     audit=Audit(model=lambda parameters: parameters.model, problem=_problem),
-    example=Example(parameters={}, paillier_parameters=_LITTLE, private={}, seeded=True),
+    example=Example(parameters={"advice": True}, paillier_parameters=_LITTLE, private={}, seeded=True),
     section=section,
 )

@@ -11,16 +11,13 @@ from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeInt, Positi
 from unpooled.drawing.chart import Chart, histogram_chart, precision_recall_chart
 from unpooled.drawing.html import render
 from unpooled.drawing.words import listed, many
-from unpooled.evaluate.lookalike import Evaluation
 from unpooled.jobs.align.section import alignment_html
-from unpooled.jobs.lookalike.evaluation import EVALUATION
+from unpooled.jobs.lookalike.advice import KeptAdvice, at_length
 from unpooled.jobs.lookalike.job import Parameters
-from unpooled.jobs.lookalike.list_files import RELIABLE, read_list
+from unpooled.jobs.lookalike.list_section import advice_chart, list_html
 from unpooled.jobs.run_files import Histogram, RunFiles, Section, result_of
 from unpooled.jobs.train.columns import OwnerResult, columns_html
 from unpooled.jobs.train.section import Curve, Fraction
-
-TOP_SHOWN = 20
 
 _TEMPLATE = Path(__file__).with_name("section.html")
 
@@ -39,12 +36,8 @@ class Promotion:
 
 @dataclass(frozen=True)
 class Estimates:
-    """What can be said without the truth; the shares are those of positives among the unlabelled rows."""
+    """What can be said without the truth, besides advice."""
 
-    fraction: Fraction | None = None
-    fraction_by_elkan_noto: Fraction | None = None
-    fraction_at_most: Fraction | None = None
-    suggested: NonNegativeInt | None = None
     warning: str = ""
     spies: NonNegativeInt = 0
     spies_promoted: Fraction | None = None
@@ -86,6 +79,8 @@ class SeekerResult:
     asked_about: NonNegativeInt
     iterations: tuple[NonNegativeInt, ...]
     scores: Histogram
+    excluded: NonNegativeInt = 0
+    advice: KeptAdvice | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +95,7 @@ class FoundResult:
     scores: Histogram
     promotions: tuple[Promotion, ...] = ()
     estimates: Estimates = Estimates()
+    advice: KeptAdvice | None = None
     judged: Judged | None = None
 
 
@@ -120,13 +116,16 @@ def section(run: RunFiles, parameters: Parameters) -> Section:
         headline=headline,
         found=found,
         sought=sought,
-        top=read_list(party.folder / RELIABLE, TOP_SHOWN) if sought else None,
-        evaluation=result_of(party, Evaluation, EVALUATION) if sought else None,
+        told=parameters.advice,
+        at_length=at_length,
         charts=_charts(found, sought),
         columns=columns_html(run, {run.owner: owned} if owned else {}),
         alignment=alignment_html(run, parameters),
     )
-    return Section(headline, html)
+    if sought is None:
+        return Section(headline, html)
+    first = list_html(run, party, sought.listed, sought.excluded, sought.advice)
+    return Section(headline, html, first, f"{many(sought.listed, 'look-alike')} for {run.owner}")
 
 
 def _headline(run: RunFiles, found: FoundResult | None, sought: SeekerResult | None, owned: OwnerResult | None) -> str:
@@ -145,7 +144,7 @@ def _headline(run: RunFiles, found: FoundResult | None, sought: SeekerResult | N
 def _found_words(run: RunFiles, found: FoundResult) -> str:
     (seeker,) = run.plan.with_role("seeker")
     among = f"{many(found.unlabelled, 'person')} whom {seeker} does not know".replace("persons", "people")
-    made = f"{run.plan.active} found {many(found.listed, 'look-alike')} among {among}, by {found.method}."
+    made = f"{run.plan.active} found {many(found.listed, 'look-alike')} among {among}."
     if found.judged is None or run.owner is None:
         return made
     precision, fraction = found.judged.listed.precision, found.judged.fraction
@@ -154,6 +153,8 @@ def _found_words(run: RunFiles, found: FoundResult) -> str:
 
 def _charts(found: FoundResult | None, sought: SeekerResult | None) -> dict[str, Chart]:
     charts = {}
+    if found and found.advice:
+        charts["expected"] = advice_chart(found.advice, found.listed)
     if result := found or sought:
         charts["scores"] = histogram_chart(result.scores.edges, result.scores.counts, "score")
     if found and found.judged and found.judged.curve:
