@@ -17,13 +17,18 @@ _NONE, _SOME, _ALL = 0, 1, 2
 _LONGEST = 10**6
 
 
-def keys_of(table: Table, *, ignore_case: bool = False) -> list[bytes]:
-    """One key per row, equal exactly if the ids are equal. Two rows with the same key are an error that names them."""
+def row_keys(table: Table, *, ignore_case: bool = False) -> list[bytes]:
+    """One key per row, equal exactly if the ids are equal."""
     columns = [table.frame[name].to_list() for name in table.id]
     if ignore_case:
         columns = [[unicodedata.normalize("NFC", cell.casefold()) for cell in column] for column in columns]
     encoded = [[_prefixed(cell.encode()) for cell in column] for column in columns]
-    keys = encoded[0] if len(encoded) == 1 else [b"".join(parts) for parts in zip(*encoded, strict=True)]
+    return encoded[0] if len(encoded) == 1 else [b"".join(parts) for parts in zip(*encoded, strict=True)]
+
+
+def keys_of(table: Table, *, ignore_case: bool = False) -> list[bytes]:
+    """The key of each row. Two rows with the same key are an error that names them."""
+    keys = row_keys(table, ignore_case=ignore_case)
     if len(set(keys)) < len(keys):
         reason = "rows have the same id if case is ignored (rows are counted after cleaning)"
         raise fault(table.party, table.origin, reason, ", ".join(table.id), _repeated(keys))

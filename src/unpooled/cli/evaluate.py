@@ -14,6 +14,7 @@ from rich.table import Table as Grid
 from unpooled.cli.options import Json
 from unpooled.errors import InputError
 from unpooled.evaluate.lookalike import Evaluation, Part
+from unpooled.jobs.deliver.job import Parameters as DeliverParameters
 from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.lookalike.evaluation import evaluate_list
 from unpooled.jobs.lookalike.job import Parameters
@@ -70,11 +71,11 @@ def lookalike_command(
     typer.echo(f"report: {report}")
 
 
-def _seeker(run: Path) -> tuple[Parameters, str, Path]:
-    """The settings of a search, who its seeker is, and where its files are."""
+def _seeker(run: Path) -> tuple[Parameters | DeliverParameters, str, Path]:
+    """The settings of the job that left a list, who its seeker is, and where its files are."""
     plan = plan_in(run)
     parameters, seekers = parameters_of(plan), plan.with_role("seeker")
-    if not isinstance(parameters, Parameters) or not seekers:
+    if not isinstance(parameters, (Parameters, DeliverParameters)) or not seekers:
         raise InputError(f"{run} is a run of kind {plan.kind}, which leaves no list of look-alikes")
     if not (run / STATUS).exists():
         return parameters, seekers[0], run / seekers[0]

@@ -28,8 +28,8 @@ def check_fits(plan: Plan, party: str, private: Private, *, table_given: bool = 
         raise PlanError(f"{party} is not in the plan; its parties are {', '.join(plan.parties)}")
     role = plan.parties[party].role
     has_table = table_given or private.table is not None
-    if role == "coordinator" and has_table:
-        raise PlanError(f"{party} is the coordinator, which must see no data: remove its table")
+    if role == "coordinator" and (has_table or private.exclude):
+        raise PlanError(f"{party} is the coordinator, which must see no data: remove its table and exclude")
     if role != "coordinator" and not has_table:
         raise PlanError(f"{party} needs a table section in its private file: path and id at least")
     if role != "active" and (private.target is not None or private.weight is not None):

@@ -9,6 +9,7 @@ from unpooled.data.columns import Kind, kind_name
 from unpooled.data.prepare import check_limits
 from unpooled.data.sources import schema
 from unpooled.errors import PlanError
+from unpooled.jobs.exclusion import check_excluded
 from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.learning import rules_of
 from unpooled.jobs.private import Private
@@ -49,6 +50,8 @@ def preflight(job: CheckedJob[Any], *, joins: bool = False) -> Preflight:
         origin, columns = settings.origin, schema(settings, party)
         check_limits(private.prepare, columns, party, origin)
         kind.check_columns(job, columns, origin)
+        if private.exclude:
+            check_excluded(private.exclude, settings.id, party)
     certificates = "made for the run"
     if joins or private.certificates is not None:
         identity_of(party, private)

@@ -21,11 +21,12 @@ TITLES = {
     "coordinator": "What the coordinator receives",
 }
 OPEN_BAGS = "only with `hide_bags = false`"
+ADVICE = "only with `advice = true`"
 
 
-def outline(**model: Any) -> list[Exchange]:
+def outline(advice: bool = False, **model: Any) -> list[Exchange]:
     plan = example_job("lookalike").plan
-    return outline_of(plan.model_copy(update={"parameters": {"model": model}}))
+    return outline_of(plan.model_copy(update={"parameters": {"model": model, "advice": advice}}))
 
 
 def received(role: str, exchanges: list[Exchange]) -> set[tuple[str, str, str]]:
@@ -51,9 +52,12 @@ def rows(role: str) -> dict[tuple[str, str, str], str]:
 
 @pytest.mark.parametrize("role", TITLES)
 def test_a_roles_table_is_what_it_receives(role: str) -> None:
-    hidden = {row for row, condition in rows(role).items() if condition != OPEN_BAGS}
+    hidden = {row for row, condition in rows(role).items() if condition not in (OPEN_BAGS, ADVICE)}
     assert hidden == received(role, outline())
-    assert set(rows(role)) == received(role, outline(hide_bags=False)) | hidden
+    more = received(role, outline(hide_bags=False)) | received(role, outline(advice=True))
+    assert set(rows(role)) == more | hidden
+    advised = {row for row, condition in rows(role).items() if condition == ADVICE}
+    assert advised == received(role, outline(advice=True)) - received(role, outline())
 
 
 @pytest.mark.parametrize("role", TITLES)

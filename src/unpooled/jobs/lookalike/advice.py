@@ -13,6 +13,8 @@ from unpooled.errors import ProtocolError
 from unpooled.pu.estimates.expectation import Expected
 from unpooled.wire import message
 
+ADVICE_BYTES = 800
+
 
 @message(
     discloses="how many of the people whom the seeker does not know are expected to be positive, and what fraction of "

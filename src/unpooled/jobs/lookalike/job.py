@@ -26,9 +26,10 @@ from unpooled.jobs.learning import (
     team_of,
 )
 from unpooled.jobs.lookalike import list_files
-from unpooled.jobs.lookalike.advice import Advice, at_length, checked_advice
+from unpooled.jobs.lookalike.advice import ADVICE_BYTES, Advice, checked_advice
 from unpooled.jobs.lookalike.figures import estimates_of, histogram, judged, promotions_of
-from unpooled.jobs.lookalike.list_files import Listed, Lookalikes
+from unpooled.jobs.lookalike.list_files import Lookalikes
+from unpooled.jobs.lookalike.receiving import LISTED_BYTES, received
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.work import Work
@@ -46,9 +47,6 @@ from unpooled.vertical.targets import SEEDS
 from unpooled.vertical.team import Team
 
 _SPIES = 0.2
-LISTED_BYTES = 2**10
-"""More than a row of the list takes, on average."""
-_ADVICE_BYTES = 800
 
 
 def _named(method: Any) -> Any:
@@ -161,7 +159,7 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
         *(Exchange(active, party, NoMoreBags, 1, 50) for party in passive),
         *end,
         Exchange(active, places.seeker or "", Lookalikes, 1),
-        *([Exchange(active, places.seeker or "", Advice, 1, _ADVICE_BYTES)] if parameters.advice else []),
+        *([Exchange(active, places.seeker or "", Advice, 1, ADVICE_BYTES)] if parameters.advice else []),
     ]
 
 
@@ -199,18 +197,6 @@ def _seek(session: Session, work: Work[Parameters], places: Places, table: Table
         )
     read = work.cleaning.rows_read if work.cleaning else 0
     return {"rows_read": read, "rows": table.frame.height, "asked_about": asked} | received(work, found, advice)
-
-
-def received(work: Work[Any], found: Listed, advice: Advice | None) -> dict[str, Any]:
-    """Write the seeker's list; what its result says of it."""
-    list_files.write_reliable(work.folder, found)
-    return {
-        "listed": len(found.scores),
-        "iterations": np.bincount(found.iterations).tolist(),
-        "scores": histogram(found.scores, whole=False),
-        **({"advice": asdict(advice), "expected": asdict(at_length(advice, len(found.scores)))} if advice else {}),
-        "file": list_files.RELIABLE,
-    }
 
 
 def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dict[str, Any]:

@@ -2,35 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from unpooled.drawing.chart import Chart, expected_chart
+from pydantic import NonNegativeInt
+
+from unpooled.drawing.chart import Chart, expected_chart, histogram_chart
 from unpooled.drawing.html import render
+from unpooled.drawing.words import many
 from unpooled.evaluate.lookalike import Evaluation
-from unpooled.jobs.lookalike.advice import Advice, at_length
+from unpooled.jobs.lookalike.advice import Advice, KeptAdvice, at_length
 from unpooled.jobs.lookalike.evaluation import EVALUATION
 from unpooled.jobs.lookalike.list_files import RELIABLE, read_list
-from unpooled.jobs.run_files import PartyFiles, RunFiles, result_of
+from unpooled.jobs.run_files import Histogram, RunFiles, Section, result_of
 
 TOP_SHOWN = 10
 
-_TEMPLATE = Path(__file__).with_name("list.html")
+_LIST, _SCORES = (Path(__file__).with_name(name) for name in ("list.html", "list_scores.html"))
 _BEYOND = 2.5
 
 
-def list_html(run: RunFiles, seeker: PartyFiles, listed: int, excluded: int, advice: Advice | None) -> str:
-    """The top of the list, what is expected of it or came of it, and what to do with it."""
-    return render(
-        _TEMPLATE,
+@dataclass(frozen=True, kw_only=True)
+class ListResult:
+    """What a list leaves in `result.json` of the seeker; `iterations` counts rows, those never promoted first."""
+
+    listed: NonNegativeInt
+    iterations: tuple[NonNegativeInt, ...]
+    scores: Histogram
+    excluded: NonNegativeInt = 0
+    advice: KeptAdvice | None = None
+
+
+def list_section(run: RunFiles, result: ListResult, whence: str, more: str = "") -> Section:
+    """The seeker's page: the list, what is expected of it or came of it, and what to do with it; `more` follows."""
+    seeker, advice = run.parties[run.owner or ""], result.advice
+    first = render(
+        _LIST,
         run=run,
-        listed=listed,
-        excluded=excluded,
+        result=result,
         top=read_list(seeker.folder / RELIABLE, TOP_SHOWN),
         evaluation=result_of(seeker, Evaluation, EVALUATION),
-        advice=advice,
         at_length=at_length,
-        chart=advice_chart(advice, listed) if advice else None,
+        chart=advice_chart(advice, result.listed) if advice else None,
     )
+    scores = histogram_chart(result.scores.edges, result.scores.counts, "score")
+    html = render(_SCORES, run=run, result=result, scores=scores) + more
+    count = many(result.listed, "look-alike")
+    return Section(f"{run.owner} has {count}. {whence}", html, first, f"{count} for {run.owner}")
 
 
 def advice_chart(advice: Advice, listed: int) -> Chart:

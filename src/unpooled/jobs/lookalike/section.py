@@ -14,7 +14,7 @@ from unpooled.drawing.words import listed, many
 from unpooled.jobs.align.section import alignment_html
 from unpooled.jobs.lookalike.advice import KeptAdvice, at_length
 from unpooled.jobs.lookalike.job import Parameters
-from unpooled.jobs.lookalike.list_section import advice_chart, list_html
+from unpooled.jobs.lookalike.list_section import ListResult, advice_chart, list_section
 from unpooled.jobs.run_files import Histogram, RunFiles, Section, result_of
 from unpooled.jobs.train.columns import OwnerResult, columns_html
 from unpooled.jobs.train.section import Curve, Fraction
@@ -72,18 +72,6 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class SeekerResult:
-    """What a search leaves in `result.json` of the seeker; `iterations` counts rows, those never promoted first."""
-
-    listed: NonNegativeInt
-    asked_about: NonNegativeInt
-    iterations: tuple[NonNegativeInt, ...]
-    scores: Histogram
-    excluded: NonNegativeInt = 0
-    advice: KeptAdvice | None = None
-
-
-@dataclass(frozen=True)
 class FoundResult:
     """What it leaves at the active party, besides what every owner of columns has."""
 
@@ -106,36 +94,31 @@ def section(run: RunFiles, parameters: Parameters) -> Section:
         found = result_of(run.parties[active], FoundResult)
         return Section(_found_words(run, found) if found else "", "")
     party, role = run.parties[run.owner], run.plan.parties[run.owner].role
+    alignment = alignment_html(run, parameters)
+    if role == "seeker" and (sought := result_of(party, ListResult)):
+        owners = listed([*run.plan.with_role("passive"), active])
+        return list_section(run, sought, f"They were found among the people that {owners} have in common.", alignment)
     found = result_of(party, FoundResult) if role == "active" else None
-    sought = result_of(party, SeekerResult) if role == "seeker" else None
     owned = result_of(party, OwnerResult) if role in ("active", "passive") else None
-    headline = _headline(run, found, sought, owned)
+    headline = _headline(run, found, owned)
     html = render(
         _TEMPLATE,
         run=run,
         headline=headline,
         found=found,
-        sought=sought,
         told=parameters.advice,
         at_length=at_length,
-        charts=_charts(found, sought),
+        charts=_charts(found) if found else {},
         columns=columns_html(run, {run.owner: owned} if owned else {}),
-        alignment=alignment_html(run, parameters),
+        alignment=alignment,
     )
-    if sought is None:
-        return Section(headline, html)
-    first = list_html(run, party, sought.listed, sought.excluded, sought.advice)
-    return Section(headline, html, first, f"{many(sought.listed, 'look-alike')} for {run.owner}")
+    return Section(headline, html)
 
 
-def _headline(run: RunFiles, found: FoundResult | None, sought: SeekerResult | None, owned: OwnerResult | None) -> str:
+def _headline(run: RunFiles, found: FoundResult | None, owned: OwnerResult | None) -> str:
     """What came out, in a sentence or two."""
     if found:
         return _found_words(run, found)
-    if sought:
-        owners = listed([*run.plan.with_role("passive"), run.plan.active])
-        count = many(sought.listed, "look-alike")
-        return f"{run.owner} has {count}, found among the people that {owners} have in common."
     if owned:
         return f"{run.owner} lent {many(owned.columns, 'column')} of {many(owned.common, 'row')} to the search."
     return ""
@@ -151,13 +134,11 @@ def _found_words(run: RunFiles, found: FoundResult) -> str:
     return f"{made} {precision:.1%} of them are positive, against {fraction:.1%} of all.".replace("%", " %")
 
 
-def _charts(found: FoundResult | None, sought: SeekerResult | None) -> dict[str, Chart]:
-    charts = {}
-    if found and found.advice:
+def _charts(found: FoundResult) -> dict[str, Chart]:
+    charts = {"scores": histogram_chart(found.scores.edges, found.scores.counts, "score")}
+    if found.advice:
         charts["expected"] = advice_chart(found.advice, found.listed)
-    if result := found or sought:
-        charts["scores"] = histogram_chart(result.scores.edges, result.scores.counts, "score")
-    if found and found.judged and found.judged.curve:
+    if found.judged and found.judged.curve:
         beside = found.judged.bagging_curve if found.method != "bagging" else None
         charts["precision_recall"] = precision_recall_chart(*found.judged.curve, beside)
     return charts

@@ -26,7 +26,6 @@ import numpy as np
 
 from unpooled.arrays import Floats, Ints
 from unpooled.pu.estimates import prior
-from unpooled.pu.estimates.calibration import chances
 
 TOP_LOW, TOP_USUAL = 0.45, 2 / 3
 _SPREAD = 1.28
@@ -65,20 +64,21 @@ def expected_of(known: Floats, unlabelled: Floats, lengths: Collection[int] = ()
     fewest, usual, most = (prior.suggested(fraction, rows) for fraction in fractions)
     at = lengths_of(rows, {*lengths, usual})
     reached = 1.0 - np.searchsorted(np.sort(known), np.sort(unlabelled)[::-1]) / len(known)
-    counted = np.minimum(np.maximum(at, np.searchsorted(reached, min(_FEWEST / len(known), 0.5)) + 1), rows)
-    part = np.maximum(reached[counted - 1], 1.0 / len(known))
+    judged = np.minimum(np.maximum(at, np.searchsorted(reached, min(_FEWEST / len(known), 0.5)) + 1), rows)
+    part = np.maximum(reached[judged - 1], 1.0 / len(known))
+    lowest = np.sort(unlabelled)[rows - judged]
+    length = rows - np.searchsorted(np.sort(unlabelled), lowest)  # with all others of the same score
     spread = _SPREAD * np.sqrt((1.0 - part) / (part * len(known)))
-    low, precision = (_precisions(known, unlabelled, fraction, counted) for fraction in fractions[:2])
-    high = fractions[2] * part * rows / counted
+    low, precision, high = (np.minimum.accumulate(fraction * part * rows / length) for fraction in fractions)
     return Expected(
         rows=rows,
         fewest=fewest,
         positives=usual,
         most=most,
         lengths=at,
-        precision=precision,
-        low=np.clip(low * (1.0 - spread), 0.0, 1.0),
-        high=np.clip(high * (1.0 + spread), precision, 1.0),
+        precision=np.minimum(precision, 1.0),
+        low=np.minimum(low, 1.0) * np.maximum(1.0 - spread, 0.0),
+        high=np.minimum(high * (1.0 + spread), 1.0),
     )
 
 
@@ -91,10 +91,3 @@ def lengths_of(rows: int, more: Collection[int] = ()) -> Ints:
     steps = np.geomspace(min(_SHORTEST, rows), rows, _STEPS)
     rounded = {round(step, 1 - int(np.log10(step))) for step in steps.tolist()} | {rows}
     return np.array(sorted({min(max(int(length), 1), rows) for length in (*rounded, *more)}), np.int64)
-
-
-def _precisions(known: Floats, unlabelled: Floats, fraction: float, lengths: Ints) -> Floats:
-    """The mean chance of being positive of the first rows, if this fraction of all rows is."""
-    ranked = np.sort(chances(known, unlabelled, fraction))[::-1]
-    means: Floats = (np.cumsum(ranked) / np.arange(1, len(ranked) + 1))[lengths - 1]
-    return means
