@@ -212,7 +212,7 @@ def many(tmp_path: Path) -> Learning:
 
 SEEKING = ("shop", "telco", "bank", "coordinator")
 AGREED = {"shop": {"consent": {"positives": True}}} | {
-    party: {"consent": {"found": True, "advice": True}} for party in OWNERS
+    party: {"consent": {"found": True, "advice": True, "describe": ["income"]}} for party in OWNERS
 }
 
 

@@ -29,12 +29,13 @@ class Agreement:
     """A key of the private file's `consent`, and what a party agrees to with it.
 
     The text may name `{party}`, the `{active}` party and the `{seeker}`. With `only_with` it is asked for only if the
-    plan sets the parameter of this name.
+    plan sets the parameter of this name. `example` is what an example file says.
     """
 
     key: str
     text: str
     only_with: str = ""
+    example: Any = True
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,12 @@ class Consent(Section):
         description="for the active party: the seeker may learn how many positives are expected among its look-alikes, "
         "by the length of the list",
     )
+    describe: tuple[str, ...] = Field(
+        (),
+        description="for the active party: columns of its table of which the seeker may learn what look-alikes have in "
+        "common, never of fewer people than policy.minimum_rows",
+        strict=False,
+    )
 
 
 class Private(Section):

@@ -75,7 +75,7 @@ def example_settings(kind: Kind[Any], party: str, parameters: Mapping[str, Any] 
         key: value.format(party=party) for key, value in kind.example.private.get(ROLES[party], {}).items()
     }
     agreed = agreements_of(kind, ROLES[party], kind.parameters.model_validate(parameters or {}))
-    return given | ({"consent": {agreement.key: True for agreement in agreed}} if agreed else {})
+    return given | ({"consent": {agreement.key: agreement.example for agreement in agreed}} if agreed else {})
 
 
 def _plan_lines(kind: Kind[Any], parties: Mapping[str, Mapping[str, str]]) -> Iterator[str]:

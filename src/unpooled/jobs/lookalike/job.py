@@ -25,9 +25,10 @@ from unpooled.jobs.learning import (
     served,
     team_of,
 )
-from unpooled.jobs.lookalike import list_files
+from unpooled.jobs.lookalike import in_common, list_files
 from unpooled.jobs.lookalike.advice import ADVICE_BYTES, Advice, checked_advice
 from unpooled.jobs.lookalike.figures import estimates_of, histogram, judged, promotions_of
+from unpooled.jobs.lookalike.in_common import InCommon, checked_lines
 from unpooled.jobs.lookalike.list_files import Lookalikes
 from unpooled.jobs.lookalike.receiving import LISTED_BYTES, received
 from unpooled.jobs.outline import Exchange
@@ -97,6 +98,11 @@ class Parameters(align.Parameters):
         description="the active party also tells the seeker what to expect of lists of several lengths, if it agrees "
         "to that; needs estimate",
     )
+    describe: bool = Field(
+        False,
+        description="the active party also tells the seeker what look-alikes have in common, in those of its columns "
+        "that it agrees to describe",
+    )
     stop: bool = Field(
         False,
         description="with vfpu: hide a fifth of the seeker's people among the others, and stop when promotions hold "
@@ -160,6 +166,7 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
         *end,
         Exchange(active, places.seeker or "", Lookalikes, 1),
         *([Exchange(active, places.seeker or "", Advice, 1, ADVICE_BYTES)] if parameters.advice else []),
+        *([Exchange(active, places.seeker or "", InCommon, 1)] if parameters.describe else []),
     ]
 
 
@@ -195,8 +202,10 @@ def _seek(session: Session, work: Work[Parameters], places: Places, table: Table
         advice = (
             checked_advice(session.recv(places.active, Advice), places.active, asked) if parameters.advice else None
         )
+        described = checked_lines(session.recv(places.active, InCommon), places.active) if parameters.describe else []
     read = work.cleaning.rows_read if work.cleaning else 0
-    return {"rows_read": read, "rows": table.frame.height, "asked_about": asked} | received(work, found, advice)
+    counts = {"rows_read": read, "rows": table.frame.height, "asked_about": asked}
+    return counts | received(work, found, advice, described)
 
 
 def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dict[str, Any]:
@@ -228,11 +237,15 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
     ranking = replace(found.ranking, known=known)
     estimated, advice = estimates_of(found.held_out, ranking, hidden)
     listed = ranking.order[: list_size(parameters, ranking, advice)]
-    seeker = work.plan.with_role("seeker")[0]
+    seeker, fewest = work.plan.with_role("seeker")[0], work.private.policy.minimum_rows
+    wanted = work.private.consent.describe if parameters.describe else ()
+    lines = in_common.described(table, wanted, listed, ranking.order[len(listed) :], fewest)
     with session.scope("deliver"):
         session.send(seeker, list_files.message_of(table, ranking, listed))
         if parameters.advice and advice:
             session.send(seeker, advice)
+        if parameters.describe:
+            session.send(seeker, in_common.message_of(lines))
     model_files.save(found.model, preparation, work.folder)
     list_files.write_ranking(work.folder, table, ranking)
     return {
@@ -245,6 +258,7 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
         "promotions": promotions_of(ranking),
         "estimates": estimated,
         **({"advice": asdict(advice)} if advice else {}),
+        **({"in_common": [asdict(line) for line in lines]} if parameters.describe else {}),
         **learner.importance(found.model.part),
         **judged(table, work.private, ranking, listed, rankings[0] if rankings else None),  # the first: bagging alone
         "file": list_files.RANKING,

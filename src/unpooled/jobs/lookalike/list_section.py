@@ -13,6 +13,7 @@ from unpooled.drawing.words import many
 from unpooled.evaluate.lookalike import Evaluation
 from unpooled.jobs.lookalike.advice import Advice, KeptAdvice, at_length
 from unpooled.jobs.lookalike.evaluation import EVALUATION
+from unpooled.jobs.lookalike.in_common import KeptLine
 from unpooled.jobs.lookalike.list_files import RELIABLE, read_list
 from unpooled.jobs.run_files import Histogram, RunFiles, Section, result_of
 
@@ -31,6 +32,7 @@ class ListResult:
     scores: Histogram
     excluded: NonNegativeInt = 0
     advice: KeptAdvice | None = None
+    in_common: tuple[KeptLine, ...] = ()
 
 
 def list_section(run: RunFiles, result: ListResult, whence: str, more: str = "") -> Section:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from unpooled.jobs.lookalike import list_files
 from unpooled.jobs.lookalike.advice import Advice, at_length
 from unpooled.jobs.lookalike.figures import histogram
+from unpooled.jobs.lookalike.in_common import Line
 from unpooled.jobs.lookalike.list_files import Listed
 from unpooled.jobs.work import Work, ignores_case
 
@@ -17,7 +19,7 @@ LISTED_BYTES = 2**10
 """More than a row of the list takes, on average."""
 
 
-def received(work: Work[Any], found: Listed, advice: Advice | None) -> dict[str, Any]:
+def received(work: Work[Any], found: Listed, advice: Advice | None, in_common: Sequence[Line] = ()) -> dict[str, Any]:
     """Write the seeker's list, without those whom its own file excludes; what its result says of it."""
     sent = len(found.scores)
     found = list_files.without(found, work.private.exclude, work.party, ignore_case=ignores_case(work))
@@ -28,5 +30,6 @@ def received(work: Work[Any], found: Listed, advice: Advice | None) -> dict[str,
         "iterations": np.bincount(found.iterations).tolist(),
         "scores": histogram(found.scores, whole=False),
         **({"advice": asdict(advice), "expected": asdict(at_length(advice, len(found.scores)))} if advice else {}),
+        **({"in_common": [asdict(line) for line in in_common]} if in_common else {}),
         "file": list_files.RELIABLE,
     }
