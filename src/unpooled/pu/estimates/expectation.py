@@ -63,11 +63,11 @@ def expected_of(known: Floats, unlabelled: Floats, lengths: Collection[int] = ()
     fractions = TOP_LOW * bound, TOP_USUAL * bound, max(prior.most(known, unlabelled), bound)
     fewest, usual, most = (prior.suggested(fraction, rows) for fraction in fractions)
     at = lengths_of(rows, {*lengths, usual})
-    reached = 1.0 - np.searchsorted(np.sort(known), np.sort(unlabelled)[::-1]) / len(known)
+    rising = np.sort(unlabelled)
+    reached = 1.0 - np.searchsorted(np.sort(known), rising[::-1]) / len(known)
     judged = np.minimum(np.maximum(at, np.searchsorted(reached, min(_FEWEST / len(known), 0.5)) + 1), rows)
     part = np.maximum(reached[judged - 1], 1.0 / len(known))
-    lowest = np.sort(unlabelled)[rows - judged]
-    length = rows - np.searchsorted(np.sort(unlabelled), lowest)  # with all others of the same score
+    length = rows - np.searchsorted(rising, rising[rows - judged])  # with all others of the same score
     spread = _SPREAD * np.sqrt((1.0 - part) / (part * len(known)))
     low, precision, high = (np.minimum.accumulate(fraction * part * rows / length) for fraction in fractions)
     return Expected(
