@@ -77,7 +77,7 @@ def plan_of(job: Job) -> Plan:
 
 def privates_of(job: Job, tables: Path, models: Path | None) -> dict[str, Private]:
     """Every party's settings; `models` is the run of the train job that made a model to predict with."""
-    few = {"minimum_rows": 3, "minimum_peer_rows": 3, "minimum_overlap": 3}
+    few = {"minimum_rows": 3, "minimum_peer_rows": 3, "minimum_overlap": 3, "minimum_positives": 3}
     made: dict[str, Private] = {}
     for number, party in enumerate(job.parties):
         own: dict[str, Any] = {"seed": number + 1, "policy": few, "consent": {"positives": True, "found": True}}

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from unpooled import control
+from unpooled.align.normalise import IdRules
 from unpooled.align.opening import Limits
 from unpooled.align.rows import Aligned, Method, Places, find_common, help_find_common, help_label, label
 from unpooled.data.table import Table, table_from_frame
@@ -64,7 +65,7 @@ def run_alignment(
     coordinator: bool = False,
     psi: Any = "ecdh",
     bits: int = KEY_BITS,
-    ignore_case: bool = False,
+    normalise: Any = "exact",
     limits: Mapping[str, Limits] | None = None,
     meddle: Mapping[str, Callable[[Session], None]] | None = None,
 ) -> Ran:
@@ -73,7 +74,7 @@ def run_alignment(
     tables = {party: ids if isinstance(ids, Table) else as_table(party, ids) for party, ids in given.items()}
     active, *passive = owners
     places = Places(active, tuple(passive), None if seeker is None else SEEKER, COORDINATOR if coordinator else None)
-    method = Method(psi, bits, ignore_case)
+    method = Method(psi, bits, IdRules(normalise=normalise))
     ran = Ran()
 
     def part(session: Session) -> None:

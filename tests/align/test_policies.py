@@ -12,6 +12,7 @@ import pytest
 from unpooled.align import rows
 from unpooled.align.ecdh import HiddenIds
 from unpooled.align.ids import IdLooks, keys_of
+from unpooled.align.normalise import IdRules
 from unpooled.align.opening import Limits, Opening, TooFew, wait_for_the_end
 from unpooled.align.ring import CommonRows, Tags
 from unpooled.align.rows import CommonCount
@@ -107,10 +108,10 @@ def test_a_seeker_is_asked_about_as_many_ids_as_are_in_common(
     """Five are in common. The active party asks about others instead, as if the seeker could not know how many."""
     honest = keys_of
 
-    def keys(table: Table, *, ignore_case: bool) -> list[bytes]:
+    def keys(table: Table, rules: IdRules) -> list[bytes]:
         instead = table_from_frame(pl.DataFrame({"id": asked}), "id", "bank")
         common = table.party == "bank" and table.frame.height == 5
-        return honest(instead if common else table, ignore_case=ignore_case)
+        return honest(instead if common else table, rules)
 
     monkeypatch.setattr(rows, "keys_of", keys)
     ran = fail({"bank": BANK, "telco": TELCO}, seeker=SHOP, **way)
@@ -140,7 +141,7 @@ def test_with_too_small_an_overlap_nobody_has_rows_and_all_hear_why(
     ran = fail(owners, limits={strict: Limits(1, 6)}, **way)
     assert isinstance(ran.error, RefusedError)
     text = str(ran.error)
-    assert re.search(r" 6 .*bank and telco.*policy\.minimum_overlap.*ignore_case = true", text)
+    assert re.search(r" 6 .*bank and telco.*policy\.minimum_overlap.*normalise = 'case'", text)
     assert ran.ids == {}
     for party in ran.errors.keys() - {"bank"}:
         assert isinstance(ran.errors[party], PeerFailed)
@@ -172,7 +173,7 @@ def test_with_too_few_positives_there_are_no_labels(fail: Run, psi: str, strict:
         ([f"{n}" for n in range(100, 140)], [f"{n:06}" for n in range(100, 140)], "zeros"),
         ([f"{n}" for n in range(100, 140)], [f"{n:06}" for n in range(100, 140)], r"bank\b.* 3 .*telco\b.* 6"),
         ([f"{n}" for n in range(100, 140)], [f"k{n}" for n in range(100, 140)], "bank.*whole numbers"),
-        ([f"ab{n}" for n in range(9)], [f"AB{n}" for n in range(9)], "ignore_case = true"),
+        ([f"ab{n}" for n in range(9)], [f"AB{n}" for n in range(9)], "normalise = 'case'"),
         ([f"ab{n}" for n in range(9)], [f"xy{n}" for n in range(9)], "alike"),
     ],
 )
@@ -185,6 +186,17 @@ def test_a_hint_says_why_ids_may_not_match_and_shows_none(
         assert not any(id in say(ran, party) for id in (*bank, *telco))
     assert [type(message) for _, message in ran.received["bank"]][-1] is IdLooks
     assert kind_of(IdLooks) not in ran.kinds("coordinator", "received") | ran.kinds("telco", "received")
+
+
+def test_what_a_party_sees_in_its_own_ids_stays_in_its_log(fail: Run, caplog: pytest.LogCaptureFixture) -> None:
+    bank, telco = [f"{n}" for n in range(5, 40)], [f"person{n}@x.org" for n in range(40)]
+    with caplog.at_level("WARNING", "unpooled.align"):
+        ran = fail({"bank": bank, "telco": telco}, coordinator=True, limits={"bank": Limits(1, 1)})
+    logged = sorted(record.getMessage() for record in caplog.records)
+    assert [text.split(":")[0] for text in logged] == ["bank", "telco"]
+    assert "length = 2" in logged[0]
+    assert "normalise = 'email'" in logged[1]
+    assert not any("email" in say(ran, party) for party in ran.errors)
 
 
 def test_several_passive_parties_are_each_compared_in_the_hint(fail: Run) -> None:

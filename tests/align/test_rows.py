@@ -100,7 +100,7 @@ def test_whole_numbers_and_texts_meet(align: Run, way: dict[str, Any]) -> None:
 def test_case_may_be_ignored(align: Run, way: dict[str, Any]) -> None:
     owners, shop = {"bank": ["Anna", "BERT", "straße"], "telco": ["ANNA", "Strasse", "carl"]}, ["STRASSE", "bert"]
     assert align(owners, seeker=shop, **way).labels == {}
-    ran = align(owners, seeker=shop, ignore_case=True, **way)
+    ran = align(owners, seeker=shop, normalise="case", **way)
     assert ran.labels == {("Anna",): -1, ("straße",): 1}
     assert sorted(ran.ids["telco"]) == [("ANNA",), ("Strasse",)]
     assert len(set(ran.digests.values())) == 1

@@ -139,7 +139,7 @@ def test_without_case_what_casefolds_alike_is_the_same(
         return unicodedata.normalize("NFC", unicodedata.normalize("NFC", id).casefold())
 
     one_each = [list({folded(id): id for id in ids}.values()) for ids in (mine, theirs)]
-    ran = align(dict(zip(("bank", "telco"), one_each, strict=True)), ignore_case=True)
+    ran = align(dict(zip(("bank", "telco"), one_each, strict=True)), normalise="case")
     found = [sorted(folded(id) for (id,) in ran.ids[party]) for party in ("bank", "telco")]
     assert found == [sorted(set(map(folded, mine)) & set(map(folded, theirs)))] * 2
 

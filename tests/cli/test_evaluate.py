@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -164,11 +165,20 @@ def test_ids_may_be_called_otherwise_and_have_several_columns(run: Path, tmp_pat
     assert re.match(r"--id: .*\b2 columns", refusal(run, "--outcomes", sales, "--id", "who"))
 
 
-@pytest.mark.parametrize(("ignore_case", "positive"), [(True, 1), (False, 0)])
-def test_case_counts_as_in_the_plan(ignore_case: bool, positive: int, tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", ignore_case=ignore_case)
+@pytest.mark.parametrize(("rule", "positive"), [("case", 1), ("exact", 0)])
+def test_case_counts_as_in_the_plan(rule: str, positive: int, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", normalise=rule)
     said = json.loads(say(run, "--outcomes", outcomes(tmp_path, "id\nÉMILE\n"), "--json"))
     assert said["whole"]["positive"] == positive
+
+
+def test_a_list_of_hashes_is_compared_with_ids_or_with_hashes(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", normalise="email", hash="sha256")
+    hashed = hashlib.sha256(b"ann@x.org").hexdigest()
+    (run / "shop" / "reliable.csv").write_text(f"id,rank,score,tier,iteration\n{hashed},1,0.9,first,1\n")
+    for text, words in (("Ann@X.org", ()), (hashed.upper(), ("--hashed",))):
+        said = json.loads(say(run, "--outcomes", outcomes(tmp_path, f"id\n{text}\n"), *words, "--json"))
+        assert said["whole"]["positive"] == 1
 
 
 @pytest.mark.parametrize(

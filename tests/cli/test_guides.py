@@ -44,13 +44,18 @@ def say(*words: str) -> str:
     return result.output
 
 
+def write_tables(folder: Path, rows: int) -> None:
+    """Three files as the guides have them."""
+    example.write(folder, rows)
+    for party in ("shop", "telco", "bank"):
+        path = folder / f"{party}.csv"
+        pl.read_csv(path, infer_schema=False).rename({"id": "customer"}).write_csv(path)
+
+
 @pytest.fixture
 def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with three files as the tutorial has them."""
-    example.write(tmp_path, rows=1000)
-    for party in ("shop", "telco", "bank"):
-        path = tmp_path / f"{party}.csv"
-        pl.read_csv(path, infer_schema=False).rename({"id": "customer"}).write_csv(path)
+    """A folder with the three files."""
+    write_tables(tmp_path, rows=1000)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -89,12 +94,17 @@ def test_the_tutorial_works_as_written(tables: Path, monkeypatch: pytest.MonkeyP
     assert (tables / "runs" / "first" / "shop" / "reliable.csv").exists()
 
 
+def write_files(folder: Path) -> None:
+    """The files of the guide for several machines, as written."""
+    for name, text in zip(("plan", "bank", "shop"), fences("two_machines.md", "toml"), strict=True):
+        (folder / f"{name}.toml").write_text(text)
+
+
 def test_the_guide_for_several_machines_has_a_plan_and_a_private_file_that_fit(tables: Path) -> None:
-    plan_text, private_text = fences("two_machines.md", "toml")
-    (tables / "plan.toml").write_text(plan_text)
-    (tables / "bank.toml").write_text(private_text)
+    write_files(tables)
     plan, private = load_plan(tables / "plan.toml"), load_private(tables / "bank.toml")
     check_fits(plan, "bank", private)
+    check_fits(plan, "shop", load_private(tables / "shop.toml"))
     assert outline_of(plan)
     assert addresses_of(plan, "bank", private).listen == "0.0.0.0:7433"
     dialled = addresses_of(plan, "shop", private.model_copy(update={"listen": None})).dial
@@ -114,3 +124,20 @@ def test_the_guide_for_several_machines_has_a_plan_and_a_private_file_that_fit(t
     assert "Nothing was started" in say(*dry_run)
     write_toml(tables / "plan.toml", plan)
     assert load_plan(tables / "plan.toml") == plan
+
+
+def test_the_guide_for_several_machines_leads_to_a_list(tables: Path) -> None:
+    """With its private files as written; of its plan, only the models are fewer and smaller."""
+    write_tables(tables, rows=2000)
+    write_files(tables)
+    small = {"estimate": False, "method": {"iterations": 1, "bags": 2}, "model": {"trees": 2, "hide_bags": False}}
+    plan = load_plan(tables / "plan.toml")
+    plan = plan.model_copy(update={"parameters": plan.parameters | small})
+    privates = {party: load_private(tables / f"{party}.toml") for party in ("bank", "shop")}
+    privates["telco"] = Private.model_validate(
+        {"consent": {"found": True}, "table": {"path": str(tables / "telco.csv"), "id": "customer"}}
+    )
+    results = simulate_job(plan, privates, folder=run_folder.create(tables / "run")).results
+    assert results["bank"]["common"] >= privates["bank"].policy.minimum_overlap > results["bank"]["positives"]
+    assert results["bank"]["positives"] >= privates["bank"].policy.minimum_positives
+    assert len(pl.read_csv(tables / "run" / "shop" / "reliable.csv")) == plan.parameters["top"]

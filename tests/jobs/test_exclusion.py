@@ -8,13 +8,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from unpooled.data.table import table_from_frame
+from unpooled.align.normalise import IdRules, comparable
+from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import InputError, PlanError
 from unpooled.jobs.checks import check_fits
 from unpooled.jobs.exclusion import check_excluded, rows_left
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 
+EXACT = IdRules()
 PLAIN = {"engine": "plain"}
 
 
@@ -26,17 +28,27 @@ def written(path: Path, **columns: list[Any]) -> Path:
 def test_rows_left_keep_their_order(tmp_path: Path) -> None:
     table = table_from_frame(pl.DataFrame({"id": ["b", "a", "É", "d"], "x": range(4)}), "id", "bank")
     path = written(tmp_path / "out.csv", more=[1, 2, 3], id=["a", " a ", "É"])
-    assert rows_left(table, path).tolist() == [0, 3]
-    assert rows_left(table, None).tolist() == [0, 1, 2, 3]
+    assert rows_left(table, path, EXACT, hashed=False).tolist() == [0, 3]
+    assert rows_left(table, None, EXACT, hashed=False).tolist() == [0, 1, 2, 3]
     path = written(tmp_path / "out.csv", id=["A", "é", "B"])
-    assert rows_left(table, path).tolist() == [0, 1, 2, 3]
-    assert rows_left(table, path, ignore_case=True).tolist() == [3]
+    assert rows_left(table, path, EXACT, hashed=False).tolist() == [0, 1, 2, 3]
+    rules = IdRules.model_validate({"normalise": "case"})
+    assert rows_left(table, path, rules, hashed=False).tolist() == [3]
+
+
+def test_a_list_of_hashes_is_compared_with_ids_and_with_hashes(tmp_path: Path) -> None:
+    rules = IdRules.model_validate({"normalise": "case", "hash": "sha256", "salt": "s"})
+    plain = table_from_frame(pl.DataFrame({"id": ["ann", "bob", "cid"]}), "id", "shop")
+    hashes = comparable(plain, rules)["id"].to_list()
+    table = Table("shop", "the list", ("id",), {}, pl.DataFrame({"id": hashes}), hashed=True)
+    assert rows_left(table, written(tmp_path / "out.csv", id=["Bob"]), rules, hashed=False).tolist() == [0, 2]
+    assert rows_left(table, written(tmp_path / "out.csv", id=hashes[:1]), rules, hashed=True).tolist() == [1, 2]
 
 
 def test_ids_of_several_columns_are_compared_as_a_whole(tmp_path: Path) -> None:
     table = table_from_frame(pl.DataFrame({"a": ["1", "1"], "b": ["2", "3"]}), ("a", "b"), "bank")
     path = written(tmp_path / "out.csv", b=["3", "1"], a=["1", "2"])
-    assert rows_left(table, path).tolist() == [0]
+    assert rows_left(table, path, EXACT, hashed=False).tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +64,7 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: str, fault
     path.write_text(content)
     table = table_from_frame(pl.DataFrame({"id": ["1"]}), "id", "bank")
     with pytest.raises(InputError, match=f"bank: .*out.csv: {fault}"):
-        rows_left(table, path)
+        rows_left(table, path, EXACT, hashed=False)
 
 
 def test_the_dry_run_looks_at_it(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.jobs.run_files import RunFiles
 from unpooled.jobs.run_files import Section as Drawn
+from unpooled.jobs.scores import RowFile, write_rows
 from unpooled.jobs.templates import job_template
 from unpooled.jobs.work import Work
 from unpooled.report.page import write_report
@@ -92,7 +93,9 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     if session.party != work.plan.active:
         session.send(work.plan.active, Greeting(work.parameters.text))
         return {"greetings": {}}
-    return {"greetings": {peer: session.recv(peer, Greeting).text for peer in session.peers}}
+    greetings = {peer: session.recv(peer, Greeting).text for peer in session.peers}
+    write_rows(work.folder / "greeters.csv", pl.DataFrame({"id": list(greetings)}), {"number": pl.Series([7])})
+    return {"greetings": greetings}
 
 
 def section(run: RunFiles, parameters: Parameters) -> Drawn:
@@ -112,6 +115,7 @@ GREET = Kind(
     products=False,
     outline=outline,
     role=role,
+    tables={"greeters": RowFile("greeters.csv")},
     private_needs={"active": ("target",)},
     consents={"passive": (Agreement("found", "{active} hears from {party}"),)},
     table=own_table,
@@ -165,6 +169,8 @@ def test_a_new_kind_runs_and_has_a_section(greet: str, tmp_path: Path) -> None:
     tables = {name: table_from_frame(frame, "id", name) for name in ROLES}
     outcome = simulate_job(plan_of(greet), privates, tables, tmp_path / "run")
     assert outcome.results["bank"] == {"greetings": {"telco": greet}}
+    assert outcome.tables["bank"]["greeters"].rows() == [("telco", 7)]
+    assert outcome.tables["telco"] == {}
     page = write_report(tmp_path / "run").read_text(encoding="utf-8")
     assert f'<p class="lead">bank heard “{greet}” 1 times.</p>' in page
     assert f"<p>telco: <b>{greet}</b></p>" in page

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from unpooled.data.sources import TableSettings
 from unpooled.errors import CertificateError, InputError, PlanError, RefusedError
 from unpooled.jobs.checks import checked
 from unpooled.jobs.plan import Plan
@@ -95,3 +96,25 @@ def test_what_does_not_fit_the_plan_or_the_policy_is_refused(bank: dict[str, Any
         preflight(checked(PLAN, "helper", Private.model_validate(bank)))
     with pytest.raises(RefusedError, match=r"telco .*RowCount"):
         preflight(checked(PLAN, "telco", Private.model_validate(bank | {"policy": {"never_send": ["RowCount"]}})))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "table", "reason"),
+    [
+        ({"normalise": "email"}, {}, r"^bank: .*bank\.csv: column 'id': row 1500: not an e-mail address"),
+        ({"normalise": "email", "hash": "sha256"}, {"hashed": True}, r"column 'id': rows 1, 2, .*table\.hashed"),
+        ({}, {"hashed": True}, r"^bank: table\.hashed"),
+        ({"normalise": ["email", "email"]}, {}, r"parameters\.normalise: .*bank"),
+    ],
+)
+def test_ids_are_checked_in_every_row(tmp_path: Path, parameters: Any, table: Any, reason: str) -> None:
+    path = tmp_path / "bank.csv"
+    path.write_text("id,age\n" + "".join(f"p{n}@x.org,{n}\n" for n in range(1499)) + "p1499 at x.org,40\n")
+    parties = {"bank": {"role": "active"}, "telco": {"role": "passive"}}
+    plan = Plan.model_validate({"kind": "align", "parties": parties, "parameters": parameters})
+    private = Private.model_validate({"table": {"path": str(path), "id": "id", "types": {"age": "number"}, **table}})
+    with pytest.raises((InputError, PlanError), match=reason):
+        preflight(checked(plan, "bank", private))
+    plain = plan.model_copy(update={"parameters": {"normalise": "case"}})
+    good = private.model_copy(update={"table": TableSettings(path=path, id="id")})
+    assert preflight(checked(plain, "bank", good)).columns == {"age": "number"}

@@ -7,15 +7,19 @@ part of every later message, so that nothing from another exchange or another ru
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from unpooled.align.ids import IdLooks, hint, looks_of
+from unpooled.align.ids import IdLooks, advice, hint, looks_of
+from unpooled.align.normalise import IdRules, comparable
 from unpooled.data.table import Table
 from unpooled.errors import ProtocolError, RefusedError
 from unpooled.session import Session
 from unpooled.wire import message
+
+log = logging.getLogger("unpooled.align")
 
 MOST_PEER_IDS = 10_000_000
 _NONCE_BYTES = 32
@@ -24,11 +28,12 @@ _MOST = 2**40
 
 @dataclass(frozen=True)
 class Limits:
-    """A party's limits: the fewest and most ids of others, and the fewest ids in common."""
+    """A party's limits: the fewest and most ids of others, and the fewest ids in common, which `setting` has set."""
 
     peer_ids: int = 1
     overlap: int = 1
     most_peer_ids: int = MOST_PEER_IDS
+    setting: str = "minimum_overlap"
 
 
 @message(
@@ -111,21 +116,25 @@ def tell_too_few(session: Session, owners: Collection[str]) -> None:
             session.send(party, TooFew())
 
 
-def end_with_hint(session: Session, owners: Sequence[str], table: Table, least: int, *, ignore_case: bool) -> NoReturn:
+def end_with_hint(
+    session: Session, owners: Sequence[str], table: Table, rules: IdRules, least: int, setting: str
+) -> NoReturn:
     """End an alignment in which too few ids are in common: the active party is told what the others' ids look like.
 
-    It comes first among the owners. It fails with a hint in its error, and all others end with that error.
+    It comes first among the owners. It fails with a hint in its error, and all others end with that error. What a party
+    alone sees in its own ids stays in its log.
     """
-    active, looks = owners[0], looks_of(table)
+    for text in advice(table, rules):
+        log.warning("%s: too few ids are in common: %s", session.party, text)
+    active, looks = owners[0], looks_of(comparable(table, rules))
     with session.scope("why so few"):
         if session.party != active:
             session.send(active, looks)
             wait_for_the_end(session, active)
         answers = {party: session.recv(party, IdLooks) for party in owners[1:]}
-    hints = [hint(looks, theirs, active, party, ignore_case=ignore_case) for party, theirs in answers.items()]
+    hints = [hint(looks, theirs, active, party, len(table.id)) for party, theirs in answers.items()]
     raise RefusedError(
-        f"fewer than {least} ids are in common between {' and '.join(owners)} (policy.minimum_overlap); "
-        + "; ".join(hints)
+        f"fewer than {least} ids are in common between {' and '.join(owners)} (policy.{setting}); " + "; ".join(hints)
     )
 
 

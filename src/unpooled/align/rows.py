@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Literal
 
@@ -19,6 +19,7 @@ from unpooled.align import blind_rsa, ecdh, ring
 from unpooled.align.ecdh import Matches
 from unpooled.align.ids import keys_of
 from unpooled.align.lists import secret_order
+from unpooled.align.normalise import IdRules
 from unpooled.align.opening import (
     Intersection,
     Limits,
@@ -48,7 +49,7 @@ class Method:
 
     psi: Psi
     key_bits: int
-    ignore_case: bool = False
+    ids: IdRules = field(default_factory=IdRules)
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Enough:
 
 def find_common(session: Session, places: Places, table: Table, method: Method, limits: Limits) -> Aligned:
     """Step 1 at an owner: its rows that all owners have."""
-    keys = keys_of(table, ignore_case=method.ignore_case)
+    keys = keys_of(table, method.ids)
     with session.scope("common"):
         if not places.passive:
             common = Common(secret_order(len(keys)), session.secret.randbytes(SALT_BYTES))
@@ -93,7 +94,7 @@ def find_common(session: Session, places: Places, table: Table, method: Method, 
             exchange = _ring_opening(session, places, len(keys), len(table.id), limits)
             found = ring.member(session, places.owners, places.coordinator, keys, exchange)
             if found is None:
-                end_with_hint(session, places.owners, table, exchange.overlap, ignore_case=method.ignore_case)
+                end_with_hint(session, places.owners, table, method.ids, exchange.overlap, limits.setting)
             common = found
         else:
             common = _by_pairs(session, places, table, keys, method, limits)
@@ -123,14 +124,14 @@ def label(
     if places.seeker is None:
         raise ValueError("labels need a seeker")
     chosen = table.take(aligned.rows)
-    keys = keys_of(chosen, ignore_case=method.ignore_case)
+    keys = keys_of(chosen, method.ids)
     parties = (places.active, places.seeker)
     with session.scope("label"):
         exchange = open_intersection(session, "label", parties, len(keys), len(table.id), limits)
         found = _ask(session, places.seeker, keys, exchange, method).mine
         if len(found) < exchange.overlap:
             tell_too_few(session, parties)
-            end_with_hint(session, parties, chosen, exchange.overlap, ignore_case=method.ignore_case)
+            end_with_hint(session, parties, chosen, method.ids, exchange.overlap, limits.setting)
         session.send(places.seeker, Enough())
     labels = np.full(len(keys), UNLABELLED, np.int8)
     labels[found] = POSITIVE
@@ -139,7 +140,7 @@ def label(
 
 def help_label(session: Session, places: Places, table: Table, method: Method, limits: Limits) -> int:
     """Step 2 at the seeker, which answers without seeing ids; returns how many rows the active party asked about."""
-    keys = keys_of(table, ignore_case=method.ignore_case)
+    keys = keys_of(table, method.ids)
     parties = (places.active, session.party)
     with session.scope("common"):
         counts = {party: session.recv(party, CommonCount).count for party in places.passive}
@@ -154,7 +155,7 @@ def help_label(session: Session, places: Places, table: Table, method: Method, l
                 )
         _answer(session, places.active, keys, exchange, method)
         if isinstance(session.recv(places.active, Enough, TooFew), TooFew):
-            end_with_hint(session, parties, table, exchange.overlap, ignore_case=method.ignore_case)
+            end_with_hint(session, parties, table, method.ids, exchange.overlap, limits.setting)
     return exchange.ids[places.active]
 
 
@@ -174,7 +175,7 @@ def _by_pairs(
         order = _answer(session, places.active, keys, exchange, method)
         told = told_common(session, places.active, exchange, order)
         if told is None:
-            end_with_hint(session, places.owners, table, exchange.overlap, ignore_case=method.ignore_case)
+            end_with_hint(session, places.owners, table, method.ids, exchange.overlap, limits.setting)
         return told
     exchanges: dict[str, Intersection] = {}
     matches: dict[str, Matches] = {}
@@ -186,7 +187,7 @@ def _by_pairs(
     rows, positions = _in_all(matches)
     if len(rows) < least:
         tell_too_few(session, places.passive)
-        end_with_hint(session, places.owners, table, least, ignore_case=method.ignore_case)
+        end_with_hint(session, places.owners, table, method.ids, least, limits.setting)
     common = Common(rows, session.secret.randbytes(SALT_BYTES))
     for peer in places.passive:
         session.send(peer, CommonRows(exchanges[peer].name, common.salt, positions[peer]))

@@ -50,6 +50,9 @@ def lookalike_command(
         list[str] | None,
         typer.Option("--id", metavar="COLUMN", help="The id column of the file, if its name differs from the list's."),
     ] = None,
+    hashed: Annotated[
+        bool, typer.Option("--hashed", help="The ids of the file are SHA-256 hashes already, as the plan has them.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Evaluate the seeker's list of look-alikes: precision, recall and lift for every tier.
@@ -62,7 +65,7 @@ def lookalike_command(
     evaluation.json in the seeker's folder, and shown in its report.
     """
     parameters, seeker, folder = _seeker(run)
-    found = evaluate_list(folder, seeker, outcomes, outcome, id_columns, ignore_case=parameters.ignore_case)
+    found = evaluate_list(folder, seeker, outcomes, outcome, id_columns, parameters, hashed=hashed)
     report = write_report(folder)
     if as_json:
         typer.echo(json.dumps({"run": str(report.parent), "report": str(report), **asdict(found)}))

@@ -20,7 +20,7 @@ value in the training rows is left out and reported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -48,7 +48,7 @@ from unpooled.settings import faults
 
 OTHER = "(other)"
 LARGEST = 1e100  # beyond that, sums of squares may become infinite
-_ROW = "\0row"
+_ROW, _COMPARED = "\0row", "\0id "
 
 
 def _ordered(limits: tuple[float, float]) -> tuple[float, float]:
@@ -173,13 +173,18 @@ class Prepared:
     unseen: dict[str, int]
 
 
-def clean(table: Table, settings: PrepareSettings) -> tuple[Table, Cleaning]:
-    """Check ids and values, remove repeated rows and, if set, rows with missing values."""
+def clean(table: Table, settings: PrepareSettings, ids: pl.DataFrame | None = None) -> tuple[Table, Cleaning]:
+    """Check ids and values, remove repeated rows and, if set, rows with missing values.
+
+    `ids` has for each row its id as it is compared, if that is not how it is written: rows with the same one have the
+    same id, and the first of repeated rows stays as it is written.
+    """
     check_limits(settings, table.kinds, table.party, table.origin)
     _check_ids_present(table)
-    rows = table.frame.with_row_index(_ROW, offset=1)
-    unique = rows.unique(subset=table.frame.columns, keep="first", maintain_order=True)
-    _check_ids_unique(table, unique)
+    compared = (table.ids if ids is None else ids).rename(lambda name: f"{_COMPARED}{name}")
+    rows = table.frame.hstack(compared).with_row_index(_ROW, offset=1)
+    unique = rows.unique(subset=[*compared.columns, *table.kinds], keep="first", maintain_order=True)
+    _check_ids_unique(table, unique, compared.columns)
     possible, impossible = _without_impossible(table, unique, settings)
     missing = {name: possible[name].null_count() for name in table.kinds if possible[name].has_nulls()}
     kept = possible.drop_nulls() if settings.missing == "drop" else possible
@@ -193,7 +198,7 @@ def clean(table: Table, settings: PrepareSettings) -> tuple[Table, Cleaning]:
         missing=missing,
         impossible=impossible,
     )
-    return replace(table, frame=kept.drop(_ROW)), cleaning
+    return replace(table, frame=kept.drop(_ROW, *compared.columns)), cleaning
 
 
 def check_limits(settings: PrepareSettings, kinds: Mapping[str, Kind], party: str, origin: str) -> None:
@@ -214,12 +219,13 @@ def _check_ids_present(table: Table) -> None:
             raise fault(table.party, table.origin, reason, name, absent.to_list())
 
 
-def _check_ids_unique(table: Table, rows: pl.DataFrame) -> None:
-    groups = rows.group_by(table.id, maintain_order=True).agg(_ROW)[_ROW]
+def _check_ids_unique(table: Table, rows: pl.DataFrame, ids: Sequence[str]) -> None:
+    groups = rows.group_by(ids, maintain_order=True).agg(_ROW)[_ROW]
     repeated = groups.filter(groups.list.len() > 1)
     if len(repeated):
         others = f" (and so for {len(repeated) - 1} more ids)" if len(repeated) > 1 else ""
-        reason = f"the same id with different values{others}"
+        as_compared = "" if rows.select(table.id).rows() == rows.select(ids).rows() else ", as the plan normalises ids,"
+        reason = f"the same id{as_compared} with different values{others}"
         raise fault(table.party, table.origin, reason, ", ".join(table.id), repeated[0].to_list())
 
 

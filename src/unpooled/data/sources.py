@@ -12,11 +12,12 @@ import gzip
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, LiteralString, Self
 
 import polars as pl
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, field_validator, model_validator
 
 from unpooled.data.columns import MISSING_TEXTS, Kind, fault
 from unpooled.data.table import Table, table_from_raw
@@ -59,6 +60,9 @@ class TableSettings(BaseModel):
     query: str | None = Field(None, description="with postgres, instead of table: a select statement")
     id: Annotated[tuple[str, ...], BeforeValidator(_one_or_more), Field(min_length=1)] = Field(
         description="the column that identifies a row, or a list of columns that do so together"
+    )
+    hashed: StrictBool = Field(
+        False, description="the ids are SHA-256 hashes in hexadecimal already; the plan must say hash = 'sha256'"
     )
     columns: tuple[str, ...] | None = Field(None, description="the columns to use; without it all besides the id")
     types: dict[str, Kind] = Field(
@@ -108,7 +112,7 @@ class TableSettings(BaseModel):
 
 def load(settings: TableSettings, party: str) -> Table:
     """Read the whole table."""
-    return _table(read(settings, party), settings, party)
+    return replace(_table(read(settings, party), settings, party), hashed=settings.hashed)
 
 
 def schema(settings: TableSettings, party: str) -> dict[str, Kind]:

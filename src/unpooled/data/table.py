@@ -20,13 +20,17 @@ from unpooled.data.columns import MISSING_TEXTS, Kind, fault, infer, typed, unfi
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of one party; `origin` is the table's name in errors, `kinds` the types of the columns besides the ids."""
+    """Rows of one party; `origin` is the table's name in errors, `kinds` the types of the columns besides the ids.
+
+    `hashed`: its ids are hashes already.
+    """
 
     party: str
     origin: str
     id: tuple[str, ...]
     kinds: dict[str, Kind]
     frame: pl.DataFrame
+    hashed: bool = False
 
     @property
     def ids(self) -> pl.DataFrame:

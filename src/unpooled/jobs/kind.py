@@ -15,6 +15,7 @@ from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan, Role
 from unpooled.jobs.query_bounds import Answers
 from unpooled.jobs.run_files import RunFiles, Section
+from unpooled.jobs.scores import RowFile
 from unpooled.jobs.work import CheckedJob, Result, Work
 from unpooled.secure.evidence import Arrays
 from unpooled.session import Session
@@ -78,6 +79,9 @@ class Kind(Generic[P]):
     """Whether it computes products, which the plan's engine protects."""
     outline: Callable[[Plan, P], list[Exchange]]
     role: Callable[[Session, Work[P]], Result]
+
+    tables: Mapping[str, RowFile]
+    """The files with a line for each person that parties may have at the end, by what they are called in Python."""
 
     private_needs: Mapping[Role, tuple[str, ...]]
     """The keys that the private file of a party must have, besides its table."""

@@ -1,13 +1,17 @@
-"""Check everything that a party needs before a job starts, without a connection and without reading its whole table."""
+"""Check everything that a party needs before a job starts, without a connection.
+
+Ids are checked in every row, other columns in the first rows only.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+from unpooled.align.normalise import IdRules, comparable
 from unpooled.data.columns import Kind, kind_name
 from unpooled.data.prepare import check_limits
-from unpooled.data.sources import schema
+from unpooled.data.sources import load, schema
 from unpooled.errors import PlanError
 from unpooled.jobs.exclusion import check_excluded
 from unpooled.jobs.kinds import kind_named
@@ -52,6 +56,8 @@ def preflight(job: CheckedJob[Any], *, joins: bool = False) -> Preflight:
         kind.check_columns(job, columns, origin)
         if private.exclude:
             check_excluded(private.exclude, settings.id, party)
+        if isinstance(job.parameters, IdRules):
+            comparable(load(settings.model_copy(update={"columns": (), "types": {}}), party), job.parameters)
     certificates = "made for the run"
     if joins or private.certificates is not None:
         identity_of(party, private)

@@ -32,7 +32,15 @@ class Policy(Section):
         MOST_PEER_IDS, description="the most ids another party may compare with this one's", ge=1
     )
     minimum_overlap: int = Field(
-        30, description="the fewest ids in common; with fewer the job ends and nobody learns which", ge=1
+        30,
+        description="the fewest ids that the owners have in common; with fewer the job ends and nobody learns which",
+        ge=1,
+    )
+    minimum_positives: int = Field(
+        30,
+        description="for the seeker and the active party: the fewest of the common ids that the seeker has; with fewer "
+        "the job ends and nobody learns which",
+        ge=1,
     )
     maximum_sent_megabytes: float | None = Field(None, description="the most that this party sends in one run", gt=0)
     maximum_questions: int | None = Field(

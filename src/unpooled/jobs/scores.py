@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import polars as pl
 
 from unpooled import atomic
 from unpooled.arrays import Bools, Floats
+from unpooled.data.columns import typed
 from unpooled.evaluate import metrics
 from unpooled.jobs.labels import Labels
 
 PREDICTIONS = "predictions.csv"
+_CODE = "^[+-]?0[0-9]"
 _GROUPS = 10
 _BINS = 20
 
@@ -43,6 +46,33 @@ def write_rows(path: Path, ids: pl.DataFrame, columns: Mapping[str, pl.Series]) 
         ids = ids.with_columns(cells.alias(free_name(name, ids.columns)))
     with atomic.replacing(path) as temporary:
         ids.write_csv(temporary)
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """A file of `write_rows`; `ids` gives the ids back that were changed to be written."""
+
+    name: str
+    ids: Callable[[pl.DataFrame], pl.DataFrame] = lambda written: written
+
+    def read(self, folder: Path, id_columns: int) -> pl.DataFrame:
+        """The rows in a party's folder: ids as texts, other columns of the type that all their cells have."""
+        cells = pl.read_csv(folder / self.name, infer_schema=False, glob=False)
+        ids, others = cells.columns[:id_columns], cells.columns[id_columns:]
+        return self.ids(cells.select(ids)).with_columns(_inferred(cells[name]) for name in others)
+
+
+def _inferred(cells: pl.Series) -> pl.Series:
+    """Texts as cells of their type; numbers are whole if all were written without a decimal point.
+
+    >>> [_inferred(pl.Series(cells)).to_list() for cells in (["1", None], ["0.5", "2"], ["007", "1"], ["true", "no"])]
+    [[1, None], [0.5, 2.0], ['007', '1'], ['true', 'no']]
+    """
+    if cells.str.contains(_CODE).any():
+        return cells
+    whole = [cells.cast(pl.Int64, strict=False)] if cells.count() else []
+    typed_cells = (*whole, typed(cells, "number"), typed(cells, "boolean"))
+    return next((column for column in typed_cells if column.count() == cells.count()), cells)
 
 
 def free_name(name: str, taken: Collection[str]) -> str:

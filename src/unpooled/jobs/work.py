@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
+from unpooled.align.normalise import IdRules, comparable
 from unpooled.data.prepare import Cleaning, clean
 from unpooled.data.sources import TableSettings, load
 from unpooled.data.table import Table
@@ -77,17 +78,20 @@ def begin(job: CheckedJob[P], settings: TableSettings | None, folder: Path, *, r
         table = load(settings, party)
     if table is not None:
         check_weights(table, private.weight)
-        table, cleaning = clean(table, private.prepare)
+        ids = comparable(table, job.parameters) if isinstance(job.parameters, IdRules) else None
+        table, cleaning = clean(table, private.prepare, ids)
         if party in job.plan.owners:
-            left = rows_left(table, private.exclude, ignore_case=ignores_case(job))
+            left = rows_left(table, private.exclude, id_rules(job), hashed=table.hashed)
             table, excluded = table.take(left), table.frame.height - len(left)
         rows, minimum = table.frame.height, private.policy.minimum_rows
         if rows < minimum:
             raise RefusedError(f"{party} takes part with at least {minimum} rows (policy.minimum_rows) and has fewer")
+        if cleaning.duplicates_removed:
+            log.info("%s: %d rows repeat another row and were removed", party, cleaning.duplicates_removed)
         log.info("%s has %d rows ready", party, rows)
     return Work(job.plan, job.parameters, party, private, table, cleaning, folder, resume, excluded)
 
 
-def ignores_case(job: CheckedJob[P]) -> bool:
-    """Whether ids that differ only in case are the same; a kind of job that compares no ids has no such parameter."""
-    return bool(getattr(job.parameters, "ignore_case", False))
+def id_rules(job: CheckedJob[P]) -> IdRules:
+    """How ids are compared; a kind of job that compares none has no rules, and takes ids as they are."""
+    return job.parameters if isinstance(job.parameters, IdRules) else IdRules()

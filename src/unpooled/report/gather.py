@@ -114,7 +114,8 @@ def _settings(section: BaseModel, without: Iterable[str] = (), prefix: str = "")
         if isinstance(value, BaseModel):
             settings += _settings(value, prefix=f"{prefix}{name}.")
         elif name not in without:
-            settings.append(Setting(f"{prefix}{name}", _in_words(value), field.description or ""))
+            written = section.model_dump(mode="json", include={name})[name]
+            settings.append(Setting(f"{prefix}{name}", _in_words(written), field.description or ""))
     return settings
 
 

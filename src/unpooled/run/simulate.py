@@ -6,11 +6,12 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import polars as pl
 from pydantic import ValidationError
 
 from unpooled import atomic
@@ -19,9 +20,10 @@ from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import CAUSES, PeerLost, PlanError, cause_of
 from unpooled.jobs.checks import checked
 from unpooled.jobs.files import write_toml
+from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.plan import Plan, Role, digest_of
 from unpooled.jobs.private import Private
-from unpooled.jobs.work import Result
+from unpooled.jobs.work import CheckedJob, Result
 from unpooled.ledger import Ledger, Record, read_ledger
 from unpooled.run import folder as run_folder
 from unpooled.run.conversation import converse, take_part
@@ -37,21 +39,26 @@ _GLANCE_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Member:
-    """A party of a simulation: its role, and its table as a polars or pandas data frame with the id column's name."""
+    """A party of a simulation: its role, and its table as a polars or pandas data frame with the id column's name.
+
+    `types` and `hashed` are as in the `[table]` of a private file.
+    """
 
     role: Role
     frame: Any = None
     id: str | Sequence[str] = "id"
     types: Mapping[str, Kind] | None = None
+    hashed: bool = False
     private: Private = field(default_factory=Private)
 
 
 @dataclass(frozen=True)
 class Outcome(Generic[T]):
-    """What every party has at the end, and its ledger."""
+    """What every party has at the end: its result, its ledger, and by name its tables with a row for each person."""
 
     results: dict[str, T]
     ledgers: dict[str, Record]
+    tables: dict[str, dict[str, pl.DataFrame]] = field(default_factory=dict)
 
 
 def simulate(kind: str, members: Mapping[str, Member], **parameters: Any) -> Outcome[Result]:
@@ -62,6 +69,8 @@ def simulate(kind: str, members: Mapping[str, Member], **parameters: Any) -> Out
     >>> members = {"telco": Member("passive", people), "bank": Member("active", people.head(60))}
     >>> simulate("check", members, round_trips=1).results["bank"]["rows"]
     {'telco': 100}
+    >>> simulate("align", members).tables["telco"]["aligned"].height
+    60
     """
     roles = {name: {"role": member.role} for name, member in members.items()}
     try:
@@ -69,7 +78,7 @@ def simulate(kind: str, members: Mapping[str, Member], **parameters: Any) -> Out
     except ValidationError as error:
         raise PlanError("; ".join(faults(error))) from None
     tables = {
-        name: table_from_frame(member.frame, member.id, name, member.types)
+        name: replace(table_from_frame(member.frame, member.id, name, member.types), hashed=member.hashed)
         for name, member in members.items()
         if member.frame is not None
     }
@@ -93,7 +102,8 @@ def simulate_job(
         def part(party: str) -> Result:
             return take_part(jobs[party], root / party, lambda: partial(meeting.linked, party))
 
-        return _all_together(part, meeting, root)
+        outcome = _all_together(part, meeting, root)
+        return replace(outcome, tables={party: _tables(job, root / party) for party, job in jobs.items()})
 
 
 def simulate_roles(
@@ -118,6 +128,15 @@ def simulate_roles(
                 return converse(session, fields or {}, roles[party])
 
         return _all_together(part, meeting, root)
+
+
+def _tables(job: CheckedJob[Any], folder: Path) -> dict[str, pl.DataFrame]:
+    """What a party has written of single people."""
+    kind = kind_named(job.plan.kind)
+    if not (source := job.table or kind.table(job)):
+        return {}
+    written = {name: file for name, file in kind.tables.items() if (folder / file.name).exists()}
+    return {name: file.read(folder, len(source.id)) for name, file in written.items()}
 
 
 @contextmanager

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import csv
+import hashlib
+import re
+import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
+from unpooled.data.sources import TableSettings
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import InputError, PlanError, RefusedError
-from unpooled.jobs.align.job import ALIGNED
+from unpooled.jobs.align.job import ALIGNED, Parameters
 from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
@@ -27,7 +32,7 @@ IDS = {
 }
 ROLES = {"bank": "active", "telco": "passive", "railway": "passive", "shop": "seeker", "coordinator": "coordinator"}
 COMMON = [f"person-{n:03}" for n in range(40, 80)]
-LENIENT = {"minimum_rows": 1, "minimum_peer_rows": 1, "minimum_overlap": 1}
+LENIENT = {"minimum_rows": 1, "minimum_peer_rows": 1, "minimum_overlap": 1, "minimum_positives": 1}
 
 Ran = Outcome[dict[str, Any]]
 
@@ -128,15 +133,18 @@ def test_frames_can_be_aligned_in_a_line() -> None:
         "bank": Member("active", pl.DataFrame({"id": range(100)})),
         "telco": Member("passive", pl.DataFrame({"id": [str(n) for n in range(60, 200)]})),
     }
-    results = simulate("align", members).results
+    outcome = simulate("align", members)
+    results, tables = outcome.results, outcome.tables
     assert results["bank"]["common"] == 40
     assert results["bank"]["digest"] == results["telco"]["digest"]
+    assert tables["bank"]["aligned"].equals(tables["telco"]["aligned"])
+    assert sorted(tables["bank"]["aligned"]["id"], key=int) == [str(n) for n in range(60, 100)]
 
 
 def test_case_is_ignored_where_the_plan_says_so(tmp_path: Path) -> None:
     ids = {"bank": ["Anna", "bert"], "telco": ["ANNA", "Bert", "carl"]}
-    assert run(plan_of("bank", "telco", ignore_case=True), tmp_path / "a", ids).results["telco"]["common"] == 2
-    with pytest.raises(RefusedError, match="ignore_case"):
+    assert run(plan_of("bank", "telco", normalise="case"), tmp_path / "a", ids).results["telco"]["common"] == 2
+    with pytest.raises(RefusedError, match="normalise = 'case'"):
         run(plan_of("bank", "telco"), tmp_path / "b", ids)
 
 
@@ -150,15 +158,39 @@ def test_rows_that_are_there_twice_count_once(tmp_path: Path) -> None:
     assert (results["telco"]["rows_read"], results["telco"]["rows"]) == (3, 2)
 
 
+def test_rows_that_normalising_makes_equal_count_once_and_the_first_stays_as_written(tmp_path: Path) -> None:
+    ids = {"bank": ["Ann@x.org", "ANN@x.org", "bo@x.org"], "telco": ["ann@x.org", "Bo@X.org"]}
+    outcome = run(plan_of("bank", "telco", normalise="email"), tmp_path, ids)
+    assert (outcome.results["bank"]["rows_read"], outcome.results["bank"]["rows"]) == (3, 2)
+    assert sorted(outcome.tables["bank"]["aligned"]["id"]) == ["Ann@x.org", "bo@x.org"]
+    assert sorted(outcome.tables["telco"]["aligned"]["id"]) == ["Bo@X.org", "ann@x.org"]
+
+
+def test_hashes_match_ids_that_others_have_in_clear(tmp_path: Path) -> None:
+    mails = [f"person{n}@x.org" for n in range(6)]
+    hashes = [hashlib.sha256(f"salted {mail}".encode()).hexdigest().upper() for mail in mails]
+    plan = plan_of("bank", "telco", "shop", normalise="email", hash="sha256", salt="salted ")
+    tables = {
+        "bank": table_of("bank", [mail.title() for mail in mails[:4]]),
+        "telco": replace(table_of("telco", hashes[1:]), hashed=True),
+        "shop": table_of("shop", mails[2:3]),
+    }
+    privates = dict.fromkeys(tables, Private.model_validate({"policy": LENIENT}))
+    outcome = simulate_job(plan, privates, tables, tmp_path)
+    assert (outcome.results["bank"]["common"], outcome.results["bank"]["positives"]) == (3, 1)
+    assert set(outcome.tables["telco"]["aligned"]["id"]) == set(hashes[1:4]), "as telco writes them"
+    with pytest.raises(PlanError, match=r"telco: table\.hashed"):
+        simulate_job(plan_of("bank", "telco", "shop", normalise="email"), privates, tables, tmp_path / "b")
+
+
 @pytest.mark.parametrize(
     ("ids", "ages", "parameters", "rows"),
     [
         (["anna", "bert", "anna"], [20, 30, 40], {}, "rows 1 and 3"),
         (["é", "bert", "e\u0301"], [20, 30, 40], {}, "rows 1 and 3"),
-        (["anna", "bert", "BERT"], [20, 30, 40], {"ignore_case": True}, "rows 2 and 3"),
-        (["anna", "bert", "BERT"], [20, 30, 30], {"ignore_case": True}, "rows 2 and 3"),
+        (["anna", "bert", "BERT"], [20, 30, 40], {"normalise": "case"}, "rows 2 and 3: the same id, as the plan"),
     ],
-    ids=["same", "same once composed", "same without case", "same without case, nothing else differs"],
+    ids=["same", "same once composed", "same without case"],
 )
 def test_different_rows_with_one_id_are_an_error_that_names_them(
     tmp_path: Path, ids: list[str], ages: list[int], parameters: dict[str, Any], rows: str
@@ -175,6 +207,18 @@ def test_different_rows_with_one_id_are_an_error_that_names_them(
     assert not list(tmp_path.rglob(ALIGNED))
 
 
+# what the page about alignment shows
+
+
+def test_the_settings_on_its_page_are_valid() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "alignment.md").read_text(encoding="utf-8")
+    shown = [tomllib.loads(text) for text in re.findall(r"^```toml\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)]
+    plans = [Parameters.model_validate(one["parameters"]) for one in shown if "kind" in one]
+    tables = [TableSettings.model_validate(one["table"]) for one in shown if "kind" not in one]
+    assert {rule.name for plan in plans for rule in plan.normalise} == {"exact", "digits", "email"}
+    assert [table.hashed for table in tables] == [False, True]
+
+
 # who may take part
 
 
@@ -184,7 +228,7 @@ def test_different_rows_with_one_id_are_an_error_that_names_them(
         (("bank", "coordinator"), {}, "alignment"),
         (("bank", "telco", "railway"), {}, "add a coordinator, or set psi = 'blind-rsa'"),
         (("bank", "telco"), {"psi": "rot13"}, "parameters.psi"),
-        (("bank", "telco"), {"ignore_case": "yes"}, "parameters.ignore_case"),
+        (("bank", "telco"), {"normalise": "upper"}, "parameters.normalise"),
         (("bank", "telco"), {"key": 1}, "parameters.key: unknown key"),
     ],
 )
@@ -289,7 +333,7 @@ def test_the_outline_has_what_is_said_when_too_few_are_in_common(
 ) -> None:
     plan = plan_of(*parties, **parameters)
     with pytest.raises(RefusedError, match=r"\b79 ids"):
-        run(plan, tmp_path, policies={strict: {"minimum_overlap": 79}})
+        run(plan, tmp_path, policies={strict: {"minimum_positives" if strict == "shop" else "minimum_overlap": 79}})
     heard = said({party: read_ledger(tmp_path / party / "ledger.jsonl") for party in parties})
     assert {word for word in heard if word[2] != "Abort"} <= {(e.sender, e.receiver, e.kind) for e in outline_of(plan)}
     step = {"bank", "shop"} if strict == "shop" else set(parties) - {"shop"}
@@ -340,9 +384,10 @@ def test_a_seeker_refuses_to_be_asked_about_few(tmp_path: Path) -> None:
     assert not (tmp_path / "bank" / ALIGNED).exists()
 
 
-def test_too_few_positives_leave_the_active_party_without_labels(tmp_path: Path) -> None:
-    with pytest.raises(RefusedError, match=r"\b36 ids .*bank.*shop"):
-        run(plan_of(*EVERYBODY), tmp_path, policies={"shop": {"minimum_overlap": 36}})
+@pytest.mark.parametrize("strict", ["shop", "bank"])
+def test_too_few_positives_leave_the_active_party_without_labels(tmp_path: Path, strict: str) -> None:
+    with pytest.raises(RefusedError, match=r"\b36 ids .*bank.*shop.*policy\.minimum_positives"):
+        run(plan_of(*EVERYBODY), tmp_path, policies={strict: {"minimum_positives": 36}})
     assert not (tmp_path / "bank" / ALIGNED).exists()
 
 

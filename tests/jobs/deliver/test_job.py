@@ -91,6 +91,8 @@ def test_the_earlier_run_must_be_a_search_by_the_same_parties(earlier: Path, tmp
     refused(earlier, plan(advice=True))
     with pytest.raises(InputError, match=r"bank: earlier: .*plan\.toml"):
         refused(tmp_path / "nothing", plan())
+    with pytest.raises(PlanError, match=r"bank: earlier: normalise"):
+        refused(earlier, plan(normalise="case"))
     with pytest.raises(PlanError, match=r"bank: earlier: .*passive was telco.*railway"):
         refused(earlier, plan(ROLES | {"railway": "passive"}))
     (earlier / "bank" / "result.json").write_text("{}")

@@ -222,8 +222,11 @@ def test_it_takes_a_line_of_python() -> None:
         "coordinator": Member("coordinator"),
     }
     method = {"iterations": 1, "bags": 3}
-    result = simulate("lookalike", members, top=30, method=method, model={"trees": 5}).results["shop"]
-    assert result["listed"] == 30
+    outcome = simulate("lookalike", members, top=30, method=method, model={"trees": 5})
+    assert outcome.results["shop"]["listed"] == 30
+    found, ranked = outcome.tables["shop"]["look-alikes"], outcome.tables["bank"]["ranking"]
+    assert found.drop("tier").equals(ranked.head(30))
+    assert ranked.height == 400 - shop.height
 
 
 # Plans

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
+from unpooled.align.normalise import IdRules
 from unpooled.data.columns import LONGEST_ID
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import InputError, ProtocolError
-from unpooled.jobs.lookalike.list_files import Listed, Lookalikes, listed, read_list, write_reliable
+from unpooled.jobs.lookalike.kind import LOOKALIKE
+from unpooled.jobs.lookalike.list_files import (
+    Listed,
+    Lookalikes,
+    listed,
+    message_of,
+    read_list,
+    write_reliable,
+)
+from unpooled.pu.ranking import Ranking
 
 UNSEEN = [
     "\x1b[31m",
@@ -85,6 +96,15 @@ def test_whoever_has_such_an_id_hears_of_it_when_its_table_is_read(id: str) -> N
         table_from_frame(pl.DataFrame({"id": ["1", id]}), "id", "bank")
 
 
+def test_the_list_has_ids_as_the_active_party_writes_them_or_their_hashes() -> None:
+    owner = table_from_frame(pl.DataFrame({"mail": ["Ann@X.org", "Bo@x.org", "Cy@x.org"]}), "mail", "bank")
+    ranking = Ranking(np.zeros(3, bool), np.array([0.1, 0.9, 0.5]), np.zeros(3, np.int64))
+    chosen = np.array([1, 2])
+    assert message_of(owner, IdRules(normalise="email"), ranking, chosen).ids == ("Bo@x.org", "Cy@x.org")
+    hashes = message_of(owner, IdRules(normalise="email", hash="sha256"), ranking, chosen).ids
+    assert hashes == tuple(hashlib.sha256(mail).hexdigest() for mail in (b"bo@x.org", b"cy@x.org"))
+
+
 def test_no_spreadsheet_finds_a_formula_and_every_id_comes_back(tmp_path: Path) -> None:
     ids = [*FORMULAS, *PLAIN]
     found = listed(said(*ids), table(), "bank", len(ids), 5)
@@ -93,6 +113,9 @@ def test_no_spreadsheet_finds_a_formula_and_every_id_comes_back(tmp_path: Path) 
         written = [row["id"] for row in csv.DictReader(file)]
     assert written == [*(f"'{id}" for id in FORMULAS), *PLAIN]
     assert read_list(tmp_path / "reliable.csv").ids["id"].to_list() == ids
+    frame = LOOKALIKE.tables["look-alikes"].read(tmp_path, id_columns=1)
+    assert frame["id"].to_list() == ids
+    assert frame.drop("id", "tier").dtypes == [pl.Int64, pl.Float64, pl.Int64]
 
 
 @pytest.mark.parametrize("unseen", ["\u202e", "\x1b", "\u2066"], ids=ascii)

@@ -62,7 +62,7 @@ def test_the_same_seeds_give_the_same_model_and_others_another(learning: Any) ->
 
 def test_ids_written_differently_do_not_change_that(learning: Any) -> None:
     """All owners take the same order of rows from their ids, however each writes them."""
-    plan = learning.plan(engine="plain", ignore_case=True)
+    plan = learning.plan(engine="plain", normalise="case")
     learning.run(plan)
     number = pl.col("id").str.slice(7).cast(pl.Int64)
     loud = {"bank": number % 2 == 0, "telco": number % 3 == 0, "railway": number < 0}
@@ -127,7 +127,9 @@ def test_two_parties_can_learn_in_a_line_of_python() -> None:
         "telco": Member("passive", pl.DataFrame({"id": range(200), "b": x[:, 1]})),
         "coordinator": Member("coordinator"),
     }
-    result = simulate("train", members, model={"learner": "xgb", "trees": 10}).results["bank"]
+    outcome = simulate("train", members, model={"learner": "xgb", "trees": 10})
+    result, rows = outcome.results["bank"], outcome.tables["bank"]["predictions"]
+    assert (rows["label"].dtype, rows["score"].dtype, rows.height) == (pl.Boolean, pl.Float64, 200)
     assert result["learner"] == "xgb"
     assert result["class_names"] == ["false", "true"]
     assert result["metrics"]["test"]["auc"] > 0.8

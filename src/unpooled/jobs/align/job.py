@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -15,6 +15,7 @@ from pydantic import Field
 
 from unpooled.align import blind_rsa, ecdh, ring, rows, same
 from unpooled.align.ids import IdLooks, keys_of
+from unpooled.align.normalise import IdRules
 from unpooled.align.opening import Limits, Opening, TooFew
 from unpooled.align.rows import Method, Places
 from unpooled.data.prepare import Cleaning
@@ -25,7 +26,6 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.scores import write_rows
 from unpooled.jobs.work import Work
 from unpooled.session import Session
-from unpooled.settings import Section
 
 ALIGNED = "aligned.csv"
 LABEL = "label"
@@ -33,13 +33,12 @@ _KEY_SIZES = (2048, 3072, 4096)
 _SMALLEST_KEY = 1024
 
 
-class Parameters(Section):
+class Parameters(IdRules):
     """What an alignment can be told."""
 
     psi: Literal["ecdh", "blind-rsa"] = Field(
         "ecdh", description="how ids are compared: ecdh, or blind-rsa with keys of key_bits, which takes far longer"
     )
-    ignore_case: bool = Field(False, description="take ids that differ only in capital and small letters for the same")
 
 
 P = TypeVar("P", bound=Parameters)
@@ -68,11 +67,11 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
         return {}
     result = brought(work, table, cleaning)
     if session.party == places.seeker:
-        return result | {"asked_about": rows.help_label(session, places, table, method, limits)}
+        return result | {"asked_about": rows.help_label(session, places, table, method, label_limits_of(work))}
     aligned = rows.find_common(session, places, table, method, limits)
     labels = None
     if session.party == places.active and places.seeker is not None:
-        labels = rows.label(session, places, table, aligned, method, limits)
+        labels = rows.label(session, places, table, aligned, method, label_limits_of(work))
         result["positives"] = int((labels == rows.POSITIVE).sum())
     write_aligned(work.folder, table.take(aligned.rows), labels)
     return result | {"common": len(aligned.rows), "digest": aligned.digest, "file": ALIGNED}
@@ -118,13 +117,18 @@ def method_of(plan: Plan, parameters: Parameters) -> Method:
             raise PlanError(f"key_bits: for blind-rsa one of {', '.join(map(str, _KEY_SIZES))}, not {plan.key_bits}")
         if plan.key_bits < _SMALLEST_KEY:
             raise PlanError(f"key_bits: keys for blind-rsa have at least {_SMALLEST_KEY} bits, even if insecure")
-    return Method(parameters.psi, plan.key_bits, parameters.ignore_case)
+    return Method(parameters.psi, plan.key_bits, parameters)
 
 
 def limits_of(work: Work[P]) -> Limits:
-    """What this party's policy asks of an alignment."""
+    """What this party's policy asks where owners find their common rows."""
     policy = work.private.policy
     return Limits(policy.minimum_peer_rows, policy.minimum_overlap, policy.maximum_peer_rows)
+
+
+def label_limits_of(work: Work[P]) -> Limits:
+    """What this party's policy asks where the active party learns which of these the seeker has."""
+    return replace(limits_of(work), overlap=work.private.policy.minimum_positives, setting="minimum_positives")
 
 
 def common_rows(session: Session, work: Work[P], places: Places) -> Common | int | None:
@@ -135,7 +139,7 @@ def common_rows(session: Session, work: Work[P], places: Places) -> Common | int
             return rows.help_find_common(session, places, method, limits_of(work))
         aligned = rows.find_common(session, places, work.table, method, limits_of(work))
     table = work.table.take(aligned.rows)
-    keys = keys_of(table, ignore_case=method.ignore_case)
+    keys = keys_of(table, method.ids)
     table = table.take(np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64))
     write_aligned(work.folder, table)
     counts = brought(work, work.table, work.cleaning) | {"common": len(keys)}

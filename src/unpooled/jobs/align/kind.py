@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from unpooled.jobs.align.job import Parameters, outline, role
+from unpooled.jobs.align.job import ALIGNED, Parameters, outline, role
 from unpooled.jobs.align.section import section
 from unpooled.jobs.kind import Example, Kind, any_columns, no_answers, no_files, own_table
+from unpooled.jobs.scores import RowFile
 
 ALIGN = Kind(
     name="align",
@@ -16,6 +17,7 @@ ALIGN = Kind(
     products=False,
     outline=outline,
     role=role,
+    tables={"aligned": RowFile(ALIGNED)},
     private_needs={},
     consents={},
     table=own_table,

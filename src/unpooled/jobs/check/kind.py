@@ -16,6 +16,7 @@ CHECK = Kind(
     products=False,
     outline=outline,
     role=role,
+    tables={},
     private_needs={},
     consents={},
     table=own_table,

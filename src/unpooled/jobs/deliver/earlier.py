@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from unpooled.align.normalise import IdRules
 from unpooled.errors import InputError, PlanError
 from unpooled.jobs.exclusion import check_excluded
 from unpooled.jobs.lookalike.advice import Advice, KeptAdvice
@@ -26,11 +27,13 @@ class _Kept:
     advice: KeptAdvice | None = None
 
 
-def check_earlier(plan: Plan, private: Private, party: str, *, advice: bool) -> None:
+def check_earlier(plan: Plan, private: Private, party: str, rules: IdRules, *, advice: bool) -> None:
     """Refuse, before the start, a folder that is not of a finished search by the same parties in the same roles."""
     folder = _folder(private, party)
     try:
         before = Plan.model_validate(tomllib.loads((folder / _PLAN).read_text(encoding="utf-8")))
+        given = {key: value for key, value in before.parameters.items() if key in IdRules.model_fields}
+        compared = IdRules.model_validate(given)
     except (OSError, ValueError):  # of TOML, of text, or of a plan
         raise InputError(f"{party}: earlier: {folder} is not the folder of a run: it has no {_PLAN} of one") from None
     if before.kind != LOOKALIKE.name:
@@ -42,6 +45,8 @@ def check_earlier(plan: Plan, private: Private, party: str, *, advice: bool) -> 
                 f"{party}: earlier: in {folder} the {role} was {', '.join(then)}, in this plan it is "
                 f"{', '.join(now)}; the parties must be the same, since each must agree"
             )
+    if compared != IdRules(**{key: getattr(rules, key) for key in IdRules.model_fields}):
+        raise PlanError(f"{party}: earlier: normalise, hash and salt must be those of the search in {folder}")
     ids = ranking_in(private, party).ids.columns
     if private.exclude:
         check_excluded(private.exclude, tuple(ids), party)

@@ -7,24 +7,26 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
+from unpooled.align.normalise import IdRules
 from unpooled.data.table import Table
 from unpooled.errors import PlanError
 from unpooled.jobs.deliver.earlier import advice_in, ranking_in
+from unpooled.jobs.exclusion import rows_left
 from unpooled.jobs.lookalike import list_files
 from unpooled.jobs.lookalike.advice import ADVICE_BYTES, Advice, checked_advice
-from unpooled.jobs.lookalike.list_files import Listed, Lookalikes
+from unpooled.jobs.lookalike.list_files import Lookalikes
 from unpooled.jobs.lookalike.receiving import LISTED_BYTES, received
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.work import Work, ignores_case
+from unpooled.jobs.work import Work
+from unpooled.pu.ranking import Ranking
 from unpooled.session import Session
-from unpooled.settings import Section
 
 _MOST = 2**31 - 1
 """Iterations and people that a search can have had: the seeker has not kept the earlier plan."""
 
 
-class Parameters(Section):
+class Parameters(IdRules):
     """What a delivery can be told."""
 
     top: int = Field(
@@ -34,9 +36,6 @@ class Parameters(Section):
         False,
         description="the active party also tells the seeker what to expect of lists of several lengths, if it agrees "
         "to that",
-    )
-    ignore_case: bool = Field(
-        False, description="people to exclude are the same also if ids differ in capital and small letters"
     )
 
 
@@ -63,21 +62,19 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
 
 def _send(session: Session, work: Work[Parameters], seeker: str) -> dict[str, Any]:
     """At the active party: the first of the kept ranking, without the people of its own file."""
-    kept = ranking_in(work.private, work.party)
+    rules, private, party = work.parameters, work.private, work.party
+    kept = ranking_in(private, party)
+    hashed = work.table.hashed if work.table else bool(private.table and private.table.hashed)
+    table = Table(party, "the ranking", tuple(kept.ids.columns), {}, kept.ids, hashed)
     scores = kept.lines["score"].fill_null(np.nan).to_numpy()
-    ranked = Listed(kept.ids, scores, kept.lines["iteration"].to_numpy().astype(np.int64))
-    left = list_files.without(ranked, work.private.exclude, work.party, ignore_case=ignores_case(work))
-    count = min(work.parameters.top, len(left.scores))
-    session.send(seeker, _message(left, count))
-    if work.parameters.advice:
-        session.send(seeker, advice_in(work.private, work.party))
-    excluded = len(ranked.scores) - len(left.scores)
-    return {"ranked": len(ranked.scores), "listed": count} | ({"excluded": excluded} if work.private.exclude else {})
-
-
-def _message(ranked: Listed, count: int) -> Lookalikes:
-    texts = tuple(text for row in ranked.ids.head(count).iter_rows() for text in row)
-    return Lookalikes(texts, ranked.scores[:count], ranked.iterations[:count].astype(np.int32))
+    ranking = Ranking(np.zeros(len(scores), bool), scores, kept.lines["iteration"].to_numpy().astype(np.int64))
+    left = rows_left(table, private.exclude, rules, hashed=hashed)
+    chosen = left[: rules.top]
+    session.send(seeker, list_files.message_of(table, rules, ranking, chosen))
+    if rules.advice:
+        session.send(seeker, advice_in(private, party))
+    excluded = {"excluded": len(scores) - len(left)} if private.exclude else {}
+    return {"ranked": len(scores), "listed": len(chosen)} | excluded
 
 
 def _receive(session: Session, work: Work[Parameters], table: Table) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from unpooled.jobs.deliver.job import Parameters, outline, role
 from unpooled.jobs.deliver.section import section
 from unpooled.jobs.kind import Example, Kind, any_columns, no_answers
 from unpooled.jobs.lookalike.kind import ADVICE, FOUND
+from unpooled.jobs.lookalike.list_files import RELIABLE, as_sent
+from unpooled.jobs.scores import RowFile
 from unpooled.jobs.work import CheckedJob
 
 
@@ -20,7 +22,7 @@ def _table(job: CheckedJob[Parameters]) -> TableSettings | None:
 def _check_files(job: CheckedJob[Parameters]) -> None:
     role = job.plan.parties[job.party].role
     if role == "active":
-        check_earlier(job.plan, job.private, job.party, advice=job.parameters.advice)
+        check_earlier(job.plan, job.private, job.party, job.parameters, advice=job.parameters.advice)
     if role == "passive" and job.private.exclude:
         raise PlanError(
             f"{job.party}: exclude: people of a passive party can be left out of a new search only, not of an earlier "
@@ -38,6 +40,7 @@ DELIVER = Kind(
     products=False,
     outline=outline,
     role=role,
+    tables={"look-alikes": RowFile(RELIABLE, as_sent)},
     private_needs={"active": ("earlier",)},
     consents={"active": (FOUND, ADVICE), "passive": (FOUND,)},
     table=_table,

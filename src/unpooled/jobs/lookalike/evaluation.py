@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import polars as pl
 from pydantic import ValidationError
 
 from unpooled import atomic
+from unpooled.align.normalise import IdRules, comparable
 from unpooled.data.columns import fault
 from unpooled.data.sources import TableSettings, load
 from unpooled.data.table import Table
@@ -29,26 +28,36 @@ def evaluate_list(
     outcomes: Path,
     outcome: str | None = None,
     id_columns: Sequence[str] | None = None,
+    rules: IdRules | None = None,
     *,
-    ignore_case: bool = False,
+    hashed: bool = False,
 ) -> Evaluation:
-    """Compare the list in the seeker's folder with a file of outcomes, and keep the figures beside it."""
+    """Compare the list in the seeker's folder with a file of outcomes, and keep the figures beside it.
+
+    Ids are compared by the plan's rules; `hashed` says that those of the file are hashes already.
+    """
+    rules = rules or IdRules()
     listed = read_list(folder / RELIABLE)
-    known = _outcomes(_read(outcomes, listed, id_columns, outcome, seeker), outcome, ignore_case=ignore_case)
+    known = _outcomes(_read(outcomes, listed, id_columns, outcome, seeker, hashed), outcome, rules)
+    ids = Table(seeker, str(folder / RELIABLE), tuple(listed.ids.columns), {}, listed.ids, bool(rules.hash))
     tiers, iterations = listed.lines["tier"].to_list(), listed.lines["iteration"].to_list()
-    found = evaluate(_keys(listed.ids, ignore_case=ignore_case), tiers, iterations, known)
+    found = evaluate(comparable(ids, rules).rows(), tiers, iterations, known)
     atomic.write_text(folder / EVALUATION, json.dumps(asdict(found), indent=2) + "\n")
     return found
 
 
-def _read(path: Path, listed: ListFile, names: Sequence[str] | None, outcome: str | None, seeker: str) -> Table:
+def _read(
+    path: Path, listed: ListFile, names: Sequence[str] | None, outcome: str | None, seeker: str, hashed: bool
+) -> Table:
     """The file of outcomes: ids as texts, called as in the list or by other names, and the outcome if it has one."""
     ids = tuple(names or listed.ids.columns)
     if len(ids) != listed.ids.width:
         raise InputError(f"--id: the list's ids have {listed.ids.width} columns; name as many, in the same order")
     columns = (outcome,) if outcome is not None else ()
     try:
-        settings = TableSettings(path=path, id=ids, columns=columns, types=dict.fromkeys(columns, "boolean"))
+        settings = TableSettings(
+            path=path, id=ids, hashed=hashed, columns=columns, types=dict.fromkeys(columns, "boolean")
+        )
     except ValidationError as error:
         raise InputError(f"{path}: {'; '.join(faults(error))}") from None
     table = load(settings, seeker)
@@ -60,8 +69,8 @@ def _read(path: Path, listed: ListFile, names: Sequence[str] | None, outcome: st
     return table
 
 
-def _outcomes(table: Table, outcome: str | None, *, ignore_case: bool) -> Outcomes:
-    keys = _keys(table.ids, ignore_case=ignore_case)
+def _outcomes(table: Table, outcome: str | None, rules: IdRules) -> Outcomes:
+    keys: list[Id] = comparable(table, rules).rows()
     if outcome is None:
         return Outcomes(set(keys))
     said: dict[Id, tuple[bool, int]] = {}
@@ -72,9 +81,3 @@ def _outcomes(table: Table, outcome: str | None, *, ignore_case: bool) -> Outcom
     if not said:
         raise fault(table.party, table.origin, "no row has a value", outcome)
     return Outcomes({key for key, (positive, _) in said.items() if positive}, said.keys())
-
-
-def _keys(ids: pl.DataFrame, *, ignore_case: bool) -> list[Id]:
-    if not ignore_case:
-        return ids.rows()
-    return [tuple(unicodedata.normalize("NFC", cell.casefold()) for cell in row) for row in ids.iter_rows()]

@@ -182,7 +182,7 @@ def _known(session: Session, work: Work[Parameters], places: Places, common: ali
     aligned = Aligned(np.arange(common.table.frame.height), common.digest)
     method = align.method_of(work.plan, work.parameters)
     with session.scope("align"):
-        labels = rows.label(session, places, common.table, aligned, method, align.limits_of(work))
+        labels = rows.label(session, places, common.table, aligned, method, align.label_limits_of(work))
     known: Bools = labels == rows.POSITIVE
     return known
 
@@ -191,7 +191,7 @@ def _seek(session: Session, work: Work[Parameters], places: Places, table: Table
     """At the seeker: let the active party compare ids, then wait for the list."""
     method = align.method_of(work.plan, work.parameters)
     with session.scope("align"):
-        asked = rows.help_label(session, places, table, method, align.limits_of(work))
+        asked = rows.help_label(session, places, table, method, align.label_limits_of(work))
     with session.scope("deliver"):
         while isinstance(told := session.recv(places.active, Lookalikes, HowFar, at_most=asked * LISTED_BYTES), HowFar):
             follow(session, places.active, told)
@@ -241,7 +241,7 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
     wanted = work.private.consent.describe if parameters.describe else ()
     lines = in_common.described(table, wanted, listed, ranking.order[len(listed) :], fewest)
     with session.scope("deliver"):
-        session.send(seeker, list_files.message_of(table, ranking, listed))
+        session.send(seeker, list_files.message_of(table, parameters, ranking, listed))
         if parameters.advice and advice:
             session.send(seeker, advice)
         if parameters.describe:

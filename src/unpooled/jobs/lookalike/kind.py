@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from unpooled.data.columns import Kind as ColumnKind
+from unpooled.jobs.align.job import ALIGNED
 from unpooled.jobs.kind import Agreement, Audit, Example, Kind, own_table
 from unpooled.jobs.learning import check_prepared
 from unpooled.jobs.lookalike.in_common import check_described
 from unpooled.jobs.lookalike.job import Parameters, groups_of, outline, role
+from unpooled.jobs.lookalike.list_files import RANKING, RELIABLE, as_sent
 from unpooled.jobs.lookalike.section import section
 from unpooled.jobs.query_bounds import Answers, answers_of
+from unpooled.jobs.scores import RowFile
 from unpooled.jobs.work import CheckedJob
 from unpooled.pu.bags import is_bag
 from unpooled.secure.evidence import Arrays
@@ -58,6 +61,11 @@ LOOKALIKE = Kind(
     products=True,
     outline=outline,
     role=role,
+    tables={
+        "look-alikes": RowFile(RELIABLE, as_sent),
+        "ranking": RowFile(RANKING),
+        "aligned": RowFile(ALIGNED),
+    },
     private_needs={},
     consents={
         "seeker": (Agreement("positives", "{active} learns which of its rows are people of {party}"),),

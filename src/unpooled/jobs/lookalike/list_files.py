@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from unpooled.align.normalise import IdRules, comparable
 from unpooled.arrays import Floats, Ints, Ints32
 from unpooled.data.columns import rows_named, unfit_ids
 from unpooled.data.table import Table
@@ -49,9 +50,10 @@ class Listed:
     iterations: Ints
 
 
-def message_of(table: Table, ranking: Ranking, chosen: Ints) -> Lookalikes:
-    """The rows chosen, with the active party's ids."""
-    ids = table.take(chosen).ids
+def message_of(table: Table, rules: IdRules, ranking: Ranking, chosen: Ints) -> Lookalikes:
+    """The rows chosen, with ids as the active party writes them, or as hashes if the plan compares hashes."""
+    rows = table.take(chosen)
+    ids = comparable(rows, rules) if rules.hash else rows.ids
     texts = tuple(text for row in ids.iter_rows() for text in row)
     return Lookalikes(texts, ranking.scores[chosen], ranking.iterations[chosen].astype(np.int32))
 
@@ -76,10 +78,10 @@ def listed(said: Lookalikes, table: Table, sender: str, most: int, last: int) ->
     return Listed(frame, said.scores, said.iterations.astype(np.int64))
 
 
-def without(found: Listed, exclude: Path | None, party: str, *, ignore_case: bool) -> Listed:
-    """The list without the people of a party's own file."""
-    ids = Table(party, "the list", tuple(found.ids.columns), {}, found.ids)
-    left = rows_left(ids, exclude, ignore_case=ignore_case)
+def without(found: Listed, exclude: Path | None, party: str, rules: IdRules, *, hashed: bool) -> Listed:
+    """The list without the people of a party's own file, whose ids are `hashed` if those of its table are."""
+    ids = Table(party, "the list", tuple(found.ids.columns), {}, found.ids, bool(rules.hash))
+    left = rows_left(ids, exclude, rules, hashed=hashed)
     return Listed(ids.take(left).ids, found.scores[left], found.iterations[left])
 
 

@@ -13,7 +13,7 @@ from unpooled.jobs.lookalike.advice import Advice, at_length
 from unpooled.jobs.lookalike.figures import histogram
 from unpooled.jobs.lookalike.in_common import Line
 from unpooled.jobs.lookalike.list_files import Listed
-from unpooled.jobs.work import Work, ignores_case
+from unpooled.jobs.work import Work, id_rules
 
 LISTED_BYTES = 2**10
 """More than a row of the list takes, on average."""
@@ -22,7 +22,8 @@ LISTED_BYTES = 2**10
 def received(work: Work[Any], found: Listed, advice: Advice | None, in_common: Sequence[Line] = ()) -> dict[str, Any]:
     """Write the seeker's list, without those whom its own file excludes; what its result says of it."""
     sent = len(found.scores)
-    found = list_files.without(found, work.private.exclude, work.party, ignore_case=ignores_case(work))
+    hashed = work.table is not None and work.table.hashed
+    found = list_files.without(found, work.private.exclude, work.party, id_rules(work), hashed=hashed)
     list_files.write_reliable(work.folder, found)
     return {
         "listed": len(found.scores),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from unpooled.data.sources import TableSettings
+from unpooled.jobs.align.job import ALIGNED
 from unpooled.jobs.kind import Example, Kind, any_columns, no_answers
 from unpooled.jobs.model_files import check_saved, reading
 from unpooled.jobs.predict.job import Parameters, outline, role
 from unpooled.jobs.predict.section import section
+from unpooled.jobs.scores import PREDICTIONS, RowFile
 from unpooled.jobs.train.kind import TARGET
 from unpooled.jobs.work import CheckedJob
 
@@ -32,6 +34,7 @@ PREDICT = Kind(
     products=False,
     outline=outline,
     role=role,
+    tables={"predictions": RowFile(PREDICTIONS), "aligned": RowFile(ALIGNED)},
     private_needs={"active": ("model",), "passive": ("model",)},
     consents={},
     table=_table,

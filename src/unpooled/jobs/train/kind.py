@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from unpooled.data.columns import Kind as ColumnKind
+from unpooled.jobs.align.job import ALIGNED
 from unpooled.jobs.kind import Audit, Example, Kind, own_table
 from unpooled.jobs.labels import check_columns
 from unpooled.jobs.learning import check_learner, check_prepared
 from unpooled.jobs.query_bounds import Answers, answers_of
+from unpooled.jobs.scores import PREDICTIONS, RowFile
 from unpooled.jobs.train.job import Parameters, outline, role
 from unpooled.jobs.train.section import section
 from unpooled.jobs.work import CheckedJob
@@ -45,6 +47,7 @@ TRAIN = Kind(
     products=True,
     outline=outline,
     role=role,
+    tables={"predictions": RowFile(PREDICTIONS), "aligned": RowFile(ALIGNED)},
     private_needs={"active": ("target",)},
     consents={},
     table=own_table,
