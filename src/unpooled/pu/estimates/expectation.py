@@ -26,6 +26,7 @@ import numpy as np
 
 from unpooled.arrays import Floats, Ints
 from unpooled.pu.estimates import prior
+from unpooled.pu.estimates.calibration import chances
 
 TOP_LOW, TOP_USUAL = 0.45, 2 / 3
 _SPREAD = 1.28
@@ -69,17 +70,31 @@ def expected_of(known: Floats, unlabelled: Floats, lengths: Collection[int] = ()
     part = np.maximum(reached[judged - 1], 1.0 / len(known))
     length = rows - np.searchsorted(rising, rising[rows - judged])  # with all others of the same score
     spread = _SPREAD * np.sqrt((1.0 - part) / (part * len(known)))
-    low, precision, high = (np.minimum.accumulate(fraction * part * rows / length) for fraction in fractions)
+    low, precision = (_means(known, unlabelled, fraction)[length - 1] for fraction in fractions[:2])
+    high = np.minimum.accumulate(fractions[2] * part * rows / length)
     return Expected(
         rows=rows,
         fewest=fewest,
         positives=usual,
         most=most,
         lengths=at,
-        precision=np.minimum(precision, 1.0),
-        low=np.minimum(low, 1.0) * np.maximum(1.0 - spread, 0.0),
-        high=np.minimum(high * (1.0 + spread), 1.0),
+        precision=precision,
+        low=low * np.maximum(1.0 - spread, 0.0),
+        high=np.clip(high * (1.0 + spread), precision, 1.0),
     )
+
+
+def _means(known: Floats, unlabelled: Floats, fraction: float) -> Floats:
+    """The mean chance of being positive of the first rows, for each number of them, if this fraction of all rows is.
+
+    Where more rows would have to be positive than there are, a chance stays 1, and the rest goes to the others.
+    """
+    ranked = np.sort(chances(known, unlabelled, fraction))[::-1]
+    room, missing = 1.0 - ranked, fraction * len(ranked) - ranked.sum()
+    if missing > 0:
+        ranked = ranked + room * missing / room.sum()
+    means: Floats = np.minimum(np.cumsum(ranked) / np.arange(1, len(ranked) + 1), 1.0)
+    return means
 
 
 def lengths_of(rows: int, more: Collection[int] = ()) -> Ints:
