@@ -186,3 +186,22 @@ def test_a_script_needs_no_main_guard(tmp_path: Path) -> None:
     )
     assert ran.stdout.splitlines() == ["begun", "[0, -1, -2, -3, -4]", "False"]
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+KILLED = """
+import operator, os, signal, time
+from unpooled import workers
+workers.cores = lambda: 2
+print(*set(workers.in_order(operator.call, [os.getpid] * 8)), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_workers_end_with_a_parent_that_is_killed() -> None:
+    ran = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, check=False)
+    pids = [int(pid) for pid in ran.stdout.split()]
+    assert pids
+    deadline = time.monotonic() + 25  # an idle worker would end by itself after 30
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

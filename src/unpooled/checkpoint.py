@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unpooled import atomic
-from unpooled.errors import InputError
+from unpooled.errors import ResumeError
 
 FORMAT = 2
 _HEADER = "header.json"
@@ -68,7 +68,7 @@ class Notebook:
             content = path.read_bytes()
         page = _page_in(content)
         if page is None:
-            raise InputError(f"{path}: this page of a checkpoint cannot be read: it is damaged")
+            raise ResumeError(f"{path}: this page of a checkpoint cannot be read: it is damaged")
         return page
 
     def pages(self) -> Iterator[Page]:
@@ -113,12 +113,12 @@ def open_checkpoint(folder: Path, party: str, about: Mapping[str, str], *, resum
         except (OSError, ValueError):
             written = None
         if not isinstance(written, dict):
-            raise InputError(
+            raise ResumeError(
                 f"{party}: {folder / _HEADER}: cannot be read, so the run cannot be resumed; begin a new run"
             )
         if changed := [name for name in {**header, **written} if header.get(name) != written.get(name)]:
             what = " and the ".join(changed)
-            raise InputError(f"{party}: the run cannot be resumed: the {what} changed since it began; begin a new run")
+            raise ResumeError(f"{party}: the run cannot be resumed: the {what} changed since it began; begin a new run")
         return folder
     shutil.rmtree(folder, ignore_errors=True)
     with atomic.naming(folder / _HEADER, "written"):

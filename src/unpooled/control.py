@@ -19,7 +19,7 @@ class PlanOffer:
 
 
 @message(
-    discloses="that a party failed, and its error: the text if that holds no data, otherwise the class alone",
+    discloses="that a party failed, and its error: the text if that holds no data, otherwise what kind of error it is",
     to="every other party",
 )
 class Abort:

@@ -4,13 +4,16 @@
 
     UnpooledError
     ├── InputError           a table, file or value is wrong: names party, file, column and row
+    │   └── ResumeError      what an interrupted run has kept does not serve: a new run is needed
     ├── PlanError            a plan or private file is wrong: names file and key
     │   └── PlanMismatch     the parties' plans differ: names the fields
     ├── RefusedError         this party's policy does not allow what is asked
+    │   └── ResumeRefused    an interrupted run is to go on in a way that this party does not allow
     ├── CertificateError     a key or certificate is missing, wrong, expired or revoked
     ├── WireError            bytes that are not a message
     ├── LedgerError          a ledger is damaged or cannot be written
     ├── WorkerLost           a worker process of this party ended before its work was done
+    ├── InternalError        what should not happen: the party's log has the details
     ├── JobFailed            a job failed at one or more parties: the original error comes first
     ├── ProtocolError        a peer sent a well-formed message that the protocol does not allow here
     └── PeerError            the conversation ended because of another party
@@ -20,11 +23,16 @@
         └── Deadlock         parties wait for each other in a circle (memory transport only)
 
 When a party fails, its peers are told. An error's text may name columns, rows or files, so peers are told the text
-only of errors whose class is `shareable`; of all others they are told the class.
+only of errors whose class is `shareable`; of all others they are told in a few words what kind of trouble it is
+(`told`). No class name is shown to anybody: an error that unpooled does not raise on purpose is an internal error,
+and the party's own log has the details.
+
+`Interrupted` is not part of the tree: like KeyboardInterrupt, nothing that handles errors may catch it.
 """
 
 from __future__ import annotations
 
+import signal
 from typing import Literal
 
 
@@ -32,14 +40,24 @@ class UnpooledError(Exception):
     """The base class of all errors that unpooled raises on purpose."""
 
     shareable = False
+    resumable = True
+    """Whether the run can be resumed once the cause is gone; otherwise a new run is needed."""
 
 
 class InputError(UnpooledError):
     """A table, a file or a value in it is wrong."""
 
 
+class ResumeError(InputError):
+    """What an interrupted run has kept is missing, damaged, or of another plan, table or version."""
+
+    resumable = False
+
+
 class PlanError(UnpooledError):
     """A plan or a private file is wrong."""
+
+    resumable = False
 
 
 class PlanMismatch(PlanError):
@@ -52,6 +70,12 @@ class RefusedError(UnpooledError):
     """This party's own policy does not allow what it was asked for."""
 
     shareable = True
+
+
+class ResumeRefused(RefusedError):
+    """An interrupted run would be resumed from too far back, or too often."""
+
+    resumable = False
 
 
 class CertificateError(UnpooledError):
@@ -72,6 +96,10 @@ class WorkerLost(UnpooledError):
     """A worker process of this party ended before its work was done."""
 
     shareable = True
+
+
+class InternalError(UnpooledError):
+    """An error that was not raised on purpose; the party's log has the details."""
 
 
 class JobFailed(UnpooledError):
@@ -108,6 +136,65 @@ class PeerSilent(PeerError):
 
 class Deadlock(PeerError):
     """Parties wait for each other in a circle."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal ended this party's work."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"interrupted ({'Ctrl-C' if number == signal.SIGINT else signal.Signals(number).name})")
+        self.code = 128 + number
+
+
+INTERNAL = "internal error"
+_WORDS: dict[type[BaseException], str] = {
+    ResumeError: "what it kept of the run cannot be used to resume it",
+    InputError: "its input was refused",
+    PlanError: "its plan or private file was refused",
+    CertificateError: "a key or certificate was refused",
+    LedgerError: "its ledger cannot be read or written",
+    JobFailed: "another party of its machine failed",
+    OSError: "a file or connection of its machine cannot be used",
+    MemoryError: "it is out of memory",
+}
+"""What peers are told of errors whose text may hold data; the first class that fits counts."""
+
+
+def told(error: BaseException) -> str:
+    """What peers are told, after the party's name: neither data nor a class name.
+
+    >>> told(InputError("bank.csv, column 'income', row 17: not a number"))
+    'stopped: its input was refused (see its own message)'
+    >>> told(ZeroDivisionError("17 / 0")), told(KeyboardInterrupt())
+    ('stopped: internal error (see its own log)', 'was interrupted')
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return "was interrupted"
+    if isinstance(error, UnpooledError) and error.shareable:
+        return f"failed: {error}"
+    words = next((words for kind, words in _WORDS.items() if isinstance(error, kind)), None)
+    return f"stopped: {words} (see its own message)" if words else f"stopped: {INTERNAL} (see its own log)"
+
+
+def described(error: BaseException) -> str:
+    """An error as the party itself reads it; the log has the details of an internal one.
+
+    >>> described(FileNotFoundError(2, "No such file or directory", "bank.csv")), described(ZeroDivisionError("17 / 0"))
+    ('bank.csv: No such file or directory', 'internal error')
+    """
+    if isinstance(error, UnpooledError | Interrupted):
+        return str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, OSError):
+        named = f"{error.filename}: " if error.filename is not None else ""
+        return f"{named}{error.strerror or error or INTERNAL}"
+    return "out of memory" if isinstance(error, MemoryError) else INTERNAL
+
+
+def resumable(error: BaseException) -> bool:
+    """Whether a run that ended with this error can be resumed, once the cause is gone."""
+    return error.resumable if isinstance(error, UnpooledError) else True
 
 
 def origin_of(error: BaseException, party: str) -> str:

@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar, overload
 import numpy as np
 
 from unpooled.control import Abort, Goodbye, Waiting, Working, spoken
-from unpooled.errors import LedgerError, ProtocolError, UnpooledError, WireError, origin_of
+from unpooled.errors import LedgerError, ProtocolError, UnpooledError, WireError, origin_of, told
 from unpooled.ledger import Ledger
 from unpooled.transport.mailbox import FREE_BYTES, SMALL_BYTES, Mailbox
 from unpooled.wire import Frame, Header, disclosure_of, encode, kind_of, read_body
@@ -175,8 +175,8 @@ class Session:
 
         The notice is sent even if the ledger cannot be written, and an error in sending it does not replace the first.
         """
-        shareable = isinstance(error, UnpooledError) and error.shareable
-        notice = Abort(origin_of(error, self.party), spoken(str(error)) if shareable else type(error).__name__)
+        origin = origin_of(error, self.party)
+        notice = Abort(origin, spoken(told(error) if origin == self.party else str(error)))
         for peer in self.peers:
             if self._transport.can_send(peer):
                 frame = encode(notice, self.where)

@@ -6,7 +6,10 @@ scripts that have no main guard. ``LOKY_MAX_CPU_COUNT`` in the environment limit
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -23,6 +26,7 @@ R = TypeVar("R")
 
 _IDLE_SECONDS = 30.0
 _AHEAD = 2
+_GLANCE_SECONDS = 0.5
 
 _pools: dict[int, Any] = {}
 _pools_lock = threading.Lock()
@@ -96,7 +100,19 @@ def _submit(function: Callable[[T], R], item: T) -> Future[R]:
 
 
 def _new_pool(workers: int) -> Any:
-    return loky.ProcessPoolExecutor(max_workers=workers, timeout=_IDLE_SECONDS)
+    return loky.ProcessPoolExecutor(workers, timeout=_IDLE_SECONDS, initializer=_begin_worker, initargs=(os.getpid(),))
+
+
+def _begin_worker(parent: int) -> None:
+    """In a worker: Ctrl-C is the parent's matter, and a parent that was killed takes its workers with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_GLANCE_SECONDS)
+    os._exit(1)
 
 
 def _result(future: Future[R]) -> R:

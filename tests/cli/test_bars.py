@@ -103,8 +103,21 @@ def test_without_a_terminal_each_party_has_a_line_now_and_then() -> None:
     assert said(14, bank=at(0.15)) == ""
     line = "iteration 3 of 6, trees of 10 bags, 21 of 50, 120 MB sent"
     assert said(31, bank=at(0.4), telco=at(0.4)) == f"bank: {line}, about 60 s left\ntelco: {line}\n"
-    assert said(40, bank=at(0.5)) == ""
-    assert said(46, bank=at(1.0, 2_000)) == "bank: iteration 3 of 6, trees of 10 bags, 21 of 50, 2 kB sent\n"
+    assert said(60, bank=at(0.5)) == "", "too soon"
+    assert said(90, bank=at(0.45)) == "", "too little"
+    assert said(100, bank=at(1.0, 2_000)) == "bank: iteration 3 of 6, trees of 10 bags, 21 of 50, 2 kB sent\n"
+    assert said(140, bank=Progress("deliver", 0, 1, 2_000, "deliver", 0.0)) == "bank: deliver, 0 of 1, 2 kB sent\n"
+    assert said(700, bank=Progress("deliver", 0, 1, 2_000, "deliver", 0.0)) == ""
+    assert said(800, bank=Progress("deliver", 0, 1, 2_000, "deliver", 0.0)) == "bank: deliver, 0 of 1, 2 kB sent\n"
+
+
+def test_a_long_run_without_a_terminal_fits_a_page() -> None:
+    now, written = 0.0, io.StringIO()
+    watch = _lines(Console(file=written, force_terminal=False), lambda: now)
+    for second in range(0, 4_600):
+        now = float(second)
+        watch({party: Progress("find", 1, 9, 0, "find", second / 4_600) for party in ("shop", "telco", "bank", "aide")})
+    assert len(written.getvalue().splitlines()) <= 40
 
 
 def test_the_time_left_is_that_of_the_outermost_step() -> None:

@@ -132,6 +132,7 @@ def test_list_tells_the_good_from_the_absent_and_the_wrong(cache: Path, monkeypa
         "positives": bank.positives,
         "problem": None,
     }
+    assert [entry["rows"] for entry in listed["sets"] if entry["set"] == "credit"] == [None]
 
 
 @pytest.mark.usefixtures("cache")

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from unpooled.cli import app, jobs
+from unpooled.cli import app
 from unpooled.data import example
 from unpooled.jobs.checks import check_fits
 from unpooled.jobs.files import load_plan, load_private, write_toml
 from unpooled.jobs.kinds import outline_of
-from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.run import folder as run_folder
 from unpooled.run.join import addresses_of
-from unpooled.run.progress import Watch
 from unpooled.run.simulate import simulate_job
 from unpooled.transport.certificates import make_trial
 
@@ -60,15 +56,9 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def in_threads(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watch) -> dict[str, Any]:
-    """Instead of `spawn`: this is about commands and files, not about processes."""
-    return simulate_job(plan, privates, folder=run_folder.create(folder)).results
-
-
-def test_the_tutorial_works_as_written(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tutorial_works_as_written(tables: Path) -> None:
     job, longer, later = fences("tutorial.md", "toml")
-    monkeypatch.setattr(jobs, "spawn", in_threads)
-    (tables / "job.toml").write_text(job.replace("trees = 10", "trees = 3"))
+    (tables / "job.toml").write_text(job)
     (tables / "longer.toml").write_text(longer)
     truth = pl.read_csv(tables / "truth.csv", infer_schema=False).rename({"id": "customer"})
     truth.filter(pl.col("would_buy") == "true").write_csv(tables / "sales.csv")

@@ -21,10 +21,12 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from unpooled.align.ecdh import RaisedIds
-from unpooled.cli import app, exit_code, jobs
+from unpooled.cli import app, exit_code, jobs, running
 from unpooled.errors import CertificateError, InputError, JobFailed, UnpooledError
+from unpooled.evaluate.lookalike import Evaluation, Part
 from unpooled.jobs.files import load_job, load_plan, load_private, write_toml
 from unpooled.jobs.kinds import KINDS, outline_of
+from unpooled.jobs.lookalike.kind import LOOKALIKE
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Policy, Private
 from unpooled.jobs.templates import ROLES
@@ -96,6 +98,11 @@ def test_a_run_from_end_to_end(shared: Path) -> None:
     said = json.loads((shared / "said.json").read_text())
     assert said["run"] == str(shared / "run")
     assert Path(said["report"]).exists()
+    assert said["figures"]["telco"] == {"common": said["results"]["telco"]["common"]}
+    assert said["figures"]["coordinator"] == {}
+    assert said["sent_bytes"].keys() == ROLES.keys()
+    assert min(said["sent_bytes"].values()) > 0
+    assert said["seconds"] >= 0
     assert said["results"].keys() == ROLES.keys()
     ids = {party: set(pl.read_csv(shared / "example" / f"{party}.csv")["id"]) for party in ("shop", "telco", "bank")}
     common = ids["telco"] & ids["bank"]
@@ -147,19 +154,24 @@ def test_purge_of_an_interrupted_run_takes_an_explicit_word(shared: Path, tmp_pa
 
 def test_a_dry_run_in_words(shared: Path) -> None:
     said = say("run", shared / "example" / "job.toml", "--dry-run").stdout
-    assert "age (number)" in said
-    assert disclosure_of(RaisedIds).what in said
+    assert "bank (active)" in said
+    assert "10 columns" in said
+    assert f"bank learns from shop: {disclosure_of(RaisedIds).what}" in said
     plan = load_job(shared / "example" / "job.toml").plan
     frames = sum(exchange.frames or 0 for exchange in outline_of(plan))
     assert f" {frames} messages" in said
     assert "Nothing was started" in said
+    assert "RaisedIds" not in said
+    everything = say("run", shared / "example" / "job.toml", "--dry-run", "--all").stdout
+    assert "age (number)" in everything
+    assert "\nRaisedIds\n" in everything
 
 
 def test_a_dry_run_prints_names_as_they_are(tmp_path: Path, job: Path) -> None:
     strange = tmp_path / "[bold]shop.csv"
     strange.write_text("id,[red]basket,:bank:\n1,2,3\n")
     job.write_text(re.sub(r'path = ".*/shop.csv"', f'path = "{strange}"', job.read_text()))
-    said = say("run", spoil(job, 'last_purchase = "date"', ""), "--dry-run").stdout
+    said = say("run", spoil(job, 'last_purchase = "date"', ""), "--dry-run", "--all").stdout
     assert "[bold]shop.csv" in said
     assert "[red]basket (number), :bank: (number)" in said
 
@@ -259,7 +271,11 @@ def joining(shared: Path, tmp_path: Path) -> tuple[object, ...]:
 def test_a_failed_join_leaves_a_report(joining: tuple[object, ...], tmp_path: Path) -> None:
     result = invoke(*joining, tmp_path / "new")
     assert isinstance(result.exception, CertificateError)
-    assert result.stderr == f"align: bank\nreport: {tmp_path / 'new' / 'report.html'}\n"
+    assert result.stderr == "align: bank\n"
+    run, report, resume = result.exception.__notes__
+    assert (run, report) == (f"run: {tmp_path / 'new'}", f"report: {tmp_path / 'new' / 'report.html'}")
+    assert resume.endswith(f": unpooled resume {tmp_path / 'new'}")
+    assert "every party" in resume
     assert {"plan.toml", "status.json", "log.txt", "report.html"} <= {p.name for p in (tmp_path / "new").iterdir()}
 
 
@@ -288,7 +304,7 @@ def test_a_report_that_cannot_be_written_does_not_hide_the_error(
     def end_badly(*_: object) -> dict[str, Any]:
         raise JobFailed("bank: disk full")
 
-    monkeypatch.setattr(jobs, "write_report", fail)
+    monkeypatch.setattr(running, "write_report", fail)
     monkeypatch.setattr(jobs, "spawn", end_badly)
     assert isinstance(invoke(*joining, tmp_path / "new").exception, CertificateError)
     assert refusal("run", job, "--run", tmp_path / "run", "-q") == (1, "bank: disk full")
@@ -334,13 +350,23 @@ def test_an_unknown_kind_or_part_is_a_wrong_call() -> None:
 def test_quiet_says_nothing_and_words_name_the_folder(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "spawn", lambda plan, privates, folder, watch: {})
-    monkeypatch.setattr(jobs, "write_report", lambda folder: folder / "report.html")
-    job = shared / "example" / "job.toml"
-    assert say("run", job, "--run", tmp_path, "--quiet").output == ""
-    assert say("run", job, "--run", tmp_path).stdout == f"run:    {tmp_path}\nreport: {tmp_path / 'report.html'}\n"
+    results = json.loads((shared / "said.json").read_text())["results"]
+
+    def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watch) -> dict[str, Any]:
+        shutil.copytree(shared / "run", folder)
+        return dict(results)
+
+    monkeypatch.setattr(jobs, "spawn", spawn)
     monkeypatch.chdir(tmp_path)
-    assert re.match(r"run: +runs/align-\d{8}-\d{6}\n", say("run", job).stdout)
+    job = shared / "example" / "job.toml"
+    assert say("run", job, "--run", "quiet", "--quiet").output == ""
+    shop, telco, bank, coordinator, took, run, report = say("run", job).stdout.splitlines()
+    assert telco.startswith(f"telco: {results['telco']['common']:,} people in common, ")
+    assert f" {results['bank']['positives']:,} of them known to the seeker" in bank
+    assert re.fullmatch(r"coordinator: [\d.]+ kB sent", coordinator)
+    assert (shop.split(":")[0], took.split(":")[0]) == ("shop", "took")
+    assert re.fullmatch(r"run: +runs/align-\d{8}-\d{6}", run)
+    assert re.fullmatch(r"report: runs/align-\d{8}-\d{6}/report.html", report)
 
 
 def test_the_demo_runs_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,11 +376,22 @@ def test_the_demo_runs_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(jobs, "spawn", spawn)
     judged: list[Any] = []
-    monkeypatch.setattr(jobs, "evaluate_list", lambda *what: judged.append(what))
-    monkeypatch.setattr(jobs, "write_report", lambda folder: folder / "report.html")
-    said = json.loads(say("demo", "--rows", "1000", "--run", tmp_path / "demo", "--json").stdout)
+
+    def evaluate(*what: object) -> Evaluation:
+        judged.append(what)
+        part = Part(rows=4, known=4, positive=3, precision=0.75, recall=0.5, lift=None)
+        return Evaluation(positives=6, everybody=None, fraction=None, whole=part, tiers={}, iterations={})
+
+    monkeypatch.setattr(jobs, "evaluate_list", evaluate)
+    ended: list[Any] = []
+    monkeypatch.setattr(running, "say_done", lambda *what: ended.append(what))
+    say("demo", "--rows", "1000", "--run", tmp_path / "demo", "--json")
+    ((folder, results, _, as_json),) = ended
+    assert (folder, as_json) == (tmp_path / "demo", True)
     assert judged == [(tmp_path / "demo" / "shop", "shop", tmp_path / "demo" / "tables" / "truth.csv", "would_buy")]
-    assert said["results"] == {party: {"role": role} for party, role in ROLES.items()}
+    assert {party: result["role"] for party, result in results.items()} == ROLES
+    (said,) = LOOKALIKE.headline(results["shop"])
+    assert (said.name, said.value) == ("precision", 0.75)
     assert load_job(tmp_path / "demo" / "tables" / "job.toml").plan.kind == "lookalike"
 
 
@@ -363,8 +400,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """What a terminal in the place of standard error gets."""
     written = io.StringIO()
     console = Console(file=written, force_terminal=True, width=100, color_system=None, _environ={})
-    monkeypatch.setattr(jobs, "Console", lambda stderr: console)
-    monkeypatch.setattr(jobs, "write_report", lambda folder: folder / "report.html")
+    monkeypatch.setattr(running, "Console", lambda stderr: console)
+    monkeypatch.setattr(running, "say_done", lambda *_: None)
     return written
 
 
@@ -398,7 +435,7 @@ def test_a_join_on_a_terminal_draws_one_bar_and_its_log_above(
         watcher(Progress("score", 2, 8))
         return {}
 
-    monkeypatch.setattr(jobs, "join", join)
+    monkeypatch.setattr(running, "join", join)
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     home = Path(str(joining[-2])).parent / "new"
     say(*joining, home, *filter(None, [option]))

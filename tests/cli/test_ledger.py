@@ -62,15 +62,23 @@ def as_json(*words: object) -> tuple[int, dict[str, Any]]:
 def test_a_run_that_is_in_order(run_folder: Path) -> None:
     result = call(run_folder)
     assert result.exit_code == 0
-    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.output.splitlines() if "│" in line]
-    assert cells == [
-        ["received", "telco", "demo.Sum", "1", "700 bytes", "the sum, to the active party"],
-        ["sent", "telco", "demo.Masked", "1", "2.5 MB", "nothing: masked"],
-        ["sent", "bank", "demo.Sum", "1", "700 bytes", "the sum, to the active party"],
-        ["received", "bank", "demo.Masked", "1", "2.5 MB", "nothing: masked"],
+    lines = result.output.splitlines()
+    assert lines[:3] == [
+        "bank: closed in order; sent 1 message, 2.5 MB to telco",
+        "shop: closed in order; sent nothing",
+        "telco: closed in order; sent 1 message, 700 bytes to bank",
     ]
-    for line in ("bank: closed in order", "bank and telco: agree", "bank and shop: agree", "shop and telco: agree"):
-        assert line in result.output.splitlines()
+    assert "bank learnt from telco: the sum" in lines
+    assert "agree: bank and shop, bank and telco, shop and telco" in lines
+    assert "demo.Sum" not in result.output
+    detailed = call("--all", run_folder).output.splitlines()
+    start = detailed.index("demo.Sum")
+    assert detailed[start : start + 3] == [
+        "demo.Sum",
+        "  telco to bank: 1 message, 700 bytes",
+        "  discloses the sum, to the active party",
+    ]
+    assert "  discloses nothing: masked" in detailed
     assert "missing" not in result.output
     assert "not compared" not in result.output
 
@@ -203,7 +211,7 @@ def test_a_broken_chain_is_an_error_and_the_others_are_still_shown(run_folder: P
     assert broken.startswith(f"{path} line 2: ")
     result = call(run_folder)
     assert result.exit_code == 1
-    for line in (f"damaged: {broken}", "bank: closed", "bank and shop: agree"):
+    for line in (f"damaged: {broken}", "bank: closed", "agree: bank and shop"):
         assert any(said.startswith(line) for said in result.output.splitlines())
     assert [party["party"] for party in content["parties"]] == ["bank", "shop"]
 

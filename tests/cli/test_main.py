@@ -18,6 +18,7 @@ from unpooled.errors import (
     CertificateError,
     Deadlock,
     InputError,
+    InternalError,
     JobFailed,
     LedgerError,
     PeerFailed,
@@ -27,6 +28,8 @@ from unpooled.errors import (
     PlanMismatch,
     ProtocolError,
     RefusedError,
+    ResumeError,
+    ResumeRefused,
     UnpooledError,
     WireError,
     WorkerLost,
@@ -35,7 +38,20 @@ from unpooled.version import __version__
 
 CODES: dict[type[Exception], int] = {
     **dict.fromkeys(
-        (InputError, RefusedError, CertificateError, WireError, LedgerError, WorkerLost, JobFailed, ProtocolError), 1
+        (
+            InputError,
+            ResumeError,
+            RefusedError,
+            ResumeRefused,
+            CertificateError,
+            WireError,
+            LedgerError,
+            WorkerLost,
+            InternalError,
+            JobFailed,
+            ProtocolError,
+        ),
+        1,
     ),
     **dict.fromkeys((PlanError, PlanMismatch), 2),
     **dict.fromkeys((PeerFailed, PeerLost, PeerSilent, Deadlock), 3),
@@ -105,6 +121,9 @@ def test_an_error_is_a_line_and_a_code(
     made = error("people.csv: row 3", "bank") if code == 3 else error("people.csv: row 3")
     assert ending(monkeypatch, made) == code
     assert capsys.readouterr() == ("", "error: people.csv: row 3\n")
+    made.add_note("report: [bold].html")
+    assert ending(monkeypatch, made) == code
+    assert capsys.readouterr().err == "error: people.csv: row 3\nreport: [bold].html\n"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +146,7 @@ def test_errors_of_the_system_and_interruptions_have_codes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ending(monkeypatch, PermissionError(13, "Permission denied", "runs")) == 1
-    assert "Permission denied: 'runs'" in capsys.readouterr().err
+    assert "runs: Permission denied" in capsys.readouterr().err
     assert ending(monkeypatch, KeyboardInterrupt()) == 130
 
 
@@ -143,7 +162,7 @@ def test_an_error_of_the_program_itself_is_not_hidden(monkeypatch: pytest.Monkey
 def test_the_codes_mean_the_same_in_the_help_the_code_and_the_guide() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "jobs.md").read_text(encoding="utf-8")
     meanings = dict(re.findall(r"^\| (\d+) \| ([^|:]+?) ?[|:]", guide, re.MULTILINE))
-    assert meanings.keys() == {"0", "1", "2", "3", "130"}
+    assert meanings.keys() == {"0", "1", "2", "3", "130", "143"}
     for code, meaning in meanings.items():
         assert f"{code} {meaning}" in ALL[()].epilog
         assert f"{code} {meaning}" in " ".join((cli.__doc__ or "").split())

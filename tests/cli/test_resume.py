@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from unpooled.cli import app, jobs
+from unpooled.cli import app, jobs, running
 from unpooled.data import example
 from unpooled.errors import UnpooledError
 from unpooled.jobs.example_job import write_job_files
@@ -22,11 +22,11 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a bank that has joined and was interrupted."""
     example.write(tmp_path / "files", rows=1000)
     write_job_files(tmp_path / "files", "lookalike")
+    monkeypatch.setattr(running, "say_done", lambda folder, results, *_: print(json.dumps(results)))
     home = run_folder.create(tmp_path / "run")
     write_toml(home / run_folder.PLAN, load_plan(tmp_path / "files" / "plan.toml"))
     (home / run_folder.STATUS).write_text(json.dumps({"party": "bank", "state": "running"}))
     run_folder.keep_private(home, tmp_path / "files" / "bank.toml")
-    monkeypatch.setattr(jobs, "write_report", lambda folder: folder / "report.html")
     return home
 
 
@@ -39,7 +39,7 @@ def joined(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         calls.append((job.plan.kind, job.party, job.private, folder, resume))
         return {"listed": 3}
 
-    monkeypatch.setattr(jobs, "join", join)
+    monkeypatch.setattr(running, "join", join)
     return calls
 
 
@@ -57,7 +57,7 @@ def fault(*words: object) -> str:
 def test_a_party_goes_on_with_the_private_file_it_began_with(begun: Path, joined: list[tuple[Any, ...]]) -> None:
     result = resume(begun, "--json")
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["results"] == {"bank": {"listed": 3}}
+    assert json.loads(result.stdout) == {"bank": {"listed": 3}}
     ((kind, party, private, folder, resumed),) = joined
     assert (kind, party, folder, resumed) == ("lookalike", "bank", begun, True)
     assert private.table.path == begun.parent / "files" / "bank.csv"
@@ -92,7 +92,7 @@ def test_a_run_of_all_parties_goes_on_from_its_folder(
     assert "--private" in fault(folder, "--private", tmp_path / "files" / "bank.toml")
     assert "shop" in fault(folder)
     monkeypatch.setattr(jobs, "spawn_again", lambda folder, watch: {"shop": {"listed": 5}})
-    assert json.loads(resume(folder, "--json").stdout)["results"] == {"shop": {"listed": 5}}
+    assert json.loads(resume(folder, "--json").stdout) == {"shop": {"listed": 5}}
 
 
 def test_a_party_that_has_finished_takes_part_again_only_if_told_so(begun: Path, joined: list[tuple[Any, ...]]) -> None:

@@ -27,7 +27,7 @@ from unpooled.jobs.kinds import KINDS, kind_named
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
-from unpooled.jobs.run_files import RunFiles
+from unpooled.jobs.run_files import Figure, RunFiles
 from unpooled.jobs.run_files import Section as Drawn
 from unpooled.jobs.scores import RowFile, write_rows
 from unpooled.jobs.templates import job_template
@@ -71,6 +71,29 @@ def test_no_other_module_knows_the_kinds_by_name() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             told = isinstance(node, ast.Constant) and node.value in names
             assert not told or (path.name, ast.unparse(node)) in COMMANDS, f"{path}:{getattr(node, 'lineno', 0)}"
+
+
+RESULTS: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
+    "align": ({"rows": 900, "common": 700, "positives": 40}, {"common": 700, "positives": 40}),
+    "check": (
+        {"table": {"rows": 900}, "links": [{"megabytes_per_second": 80.0}, {"megabytes_per_second": 20.5}]},
+        {"rows": 900, "slowest_megabytes_per_second": 20.5},
+    ),
+    "lookalike": (
+        {"common": 700, "positives": 40, "listed": 30, "judged": {"listed": {"precision": 0.5}}},
+        {"common": 700, "positives": 40, "listed": 30, "precision": 0.5},
+    ),
+    "predict": ({"common": 700, "metrics": {"new": {"mae": 2.0, "r2": 0.4}}}, {"common": 700, "r2": 0.4}),
+    "train": ({"common": 700, "metrics": {"test": {"f1": 0.3, "auc": 0.8}}}, {"common": 700, "auc": 0.8}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_every_kind_says_the_figures_that_matter_at_the_end(kind: Kind[Any]) -> None:
+    result, expected = RESULTS[kind.name]
+    figures = kind.headline(result)
+    assert {figure.name: figure.value for figure in figures} == expected
+    assert all(figure.words for figure in figures)
 
 
 # A kind that is made up: every party greets the active one
@@ -124,6 +147,7 @@ GREET = Kind(
     answers=no_answers,
     audit=None,
     example=Example(parameters={}, paillier_parameters={}, private={"active": {"target": "of-{party}"}}, seeded=False),
+    headline=lambda result: [Figure("greetings", len(result["greetings"]), f"{len(result['greetings'])} greetings")],
     section=section,
 )
 ROLES = {"telco": "passive", "bank": "active"}
@@ -159,7 +183,7 @@ def test_a_new_kind_has_example_files_and_a_dry_run(greet: str, tmp_path: Path) 
     for party in ("telco", "bank"):
         (tmp_path / f"{party}.csv").write_text("customer,region\n1,north\n2,south\n")
     said = CliRunner().invoke(app, ["run", str(tmp_path / "job.toml"), "--dry-run"], catch_exceptions=False).stdout
-    assert said.count("Greeting") == 2
+    assert "bank learns from telco and coordinator: a greeting" in said
     assert load_job(tmp_path / "job.toml").plan.kind == "greet"
 
 

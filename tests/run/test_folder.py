@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import signal
 import stat
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from unpooled.errors import InputError, LedgerError, PeerLost
+from unpooled.errors import InputError, Interrupted, LedgerError, PeerLost, PlanMismatch
 from unpooled.jobs.files import load_plan
 from unpooled.jobs.plan import Plan
 from unpooled.ledger import Ledger
@@ -42,9 +43,11 @@ def test_a_run_is_running_then_finished(tmp_path: Path) -> None:
     [
         (InputError("bank: people.csv: there are no rows"), "bank", "bank: people.csv: there are no rows"),
         (PeerLost("telco: the connection broke", "telco"), "telco", "telco: the connection broke"),
-        (ZeroDivisionError("division by zero"), "bank", "ZeroDivisionError: division by zero"),
-        (KeyboardInterrupt(), "bank", "KeyboardInterrupt: "),
-        (SystemExit(143), "bank", "SystemExit: 143"),
+        (ZeroDivisionError("division by zero"), "bank", "internal error"),
+        (PlanMismatch("the plans differ in: seed"), "bank", "the plans differ in: seed"),
+        (KeyboardInterrupt(), "bank", "interrupted"),
+        (Interrupted(signal.SIGTERM), "bank", "interrupted (SIGTERM)"),
+        (PermissionError(13, "Permission denied", "runs"), "bank", "runs: Permission denied"),
     ],
 )
 def test_a_failed_run_says_why_and_where_it_began(error: BaseException, origin: str, text: str, tmp_path: Path) -> None:
@@ -52,7 +55,10 @@ def test_a_failed_run_says_why_and_where_it_began(error: BaseException, origin: 
         raise error
     failed = status(tmp_path)
     assert failed["state"] == "failed"
-    assert (failed["origin"], failed["error"], failed["class"]) == (origin, text, type(error).__name__)
+    assert (failed["origin"], failed["error"]) == (origin, text)
+    assert failed["resumable"] is not isinstance(error, PlanMismatch)
+    command = f": unpooled resume {tmp_path}"
+    assert run_folder.how_to_resume(tmp_path).endswith(command) is failed["resumable"]
 
 
 def full(*_: object, **__: object) -> None:

@@ -94,8 +94,8 @@ def test_of_several_errors_the_cause_is_said_first(tmp_path: Path) -> None:
     status("c", state="running")
     status("d", state="failed", error="its table is wrong", cause="own")
     status("e", state="finished")
-    status("f", state="failed", error="SystemExit: 143", cause="own")
-    codes = {"a": 3, "b": 3, "c": -signal.SIGKILL, "d": 1, "e": 0, "f": 143}
+    status("f", state="failed", error="interrupted (SIGTERM)", cause="own")
+    codes = {"a": 3, "b": 3, "c": -signal.SIGKILL, "d": 1, "e": 0, "f": -signal.SIGTERM}
     said = explain_failure(tmp_path, codes).splitlines()
     assert [line[0] for line in said] == ["c", "d", "b", "a", "f"]
     assert "SIGKILL" in said[0]

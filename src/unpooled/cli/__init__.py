@@ -1,7 +1,7 @@
 """The command `unpooled`.
 
 Exit codes: 0 all is well; 1 something failed here; 2 the call, the plan or a private file is wrong; 3 another party
-failed or was lost; 130 interrupted.
+failed or was lost; 130 interrupted by Ctrl-C; 143 interrupted by SIGTERM.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from unpooled.cli.jobs import (
     run_command,
 )
 from unpooled.cli.ledger import ledger_command
-from unpooled.errors import PeerError, PlanError, UnpooledError
+from unpooled.errors import PeerError, PlanError, UnpooledError, described
 from unpooled.version import __version__
 
 __all__ = ["app", "main"]
@@ -35,7 +35,7 @@ app = typer.Typer(
     name="unpooled",
     help="Learning together from data that stays apart.",
     epilog="Exit codes: 0 all is well, 1 something failed here, 2 the call, the plan or a private file is wrong, "
-    "3 another party failed or was lost, 130 interrupted.",
+    "3 another party failed or was lost, 130 interrupted by Ctrl-C, 143 interrupted by SIGTERM.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -70,17 +70,20 @@ def _options(
 
 
 def main() -> None:
-    """Run the command; an error is one line without a traceback, and an exit code."""
+    """Run the command; an error is said without a traceback, then what to do next, and there is an exit code."""
     try:
         app()
-    except (UnpooledError, OSError) as error:
-        Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "red"), str(error)), highlight=False)
+    except (UnpooledError, OSError, MemoryError) as error:
+        console = Console(stderr=True, soft_wrap=True, markup=False, highlight=False)
+        console.print(Text.assemble(("error: ", "red"), described(error)))
+        for note in getattr(error, "__notes__", ()):
+            console.print(note)
         sys.exit(exit_code(error))
     except KeyboardInterrupt:
         sys.exit(130)
 
 
-def exit_code(error: UnpooledError | OSError) -> int:
+def exit_code(error: BaseException) -> int:
     """The exit code of an error."""
     if isinstance(error, PlanError):
         return 2

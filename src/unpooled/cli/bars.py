@@ -18,8 +18,8 @@ from rich.table import Column
 from unpooled.run.progress import Progress, Watch
 
 _STEP_WIDTH, _BAR_WIDTH = 36, 16
-_LINE_SECONDS = 15.0
-"""How often a party has a line where there is no terminal."""
+_LINE_SECONDS, _LINE_FRACTION, _QUIET_SECONDS = 30.0, 0.1, 600.0
+"""Without a terminal: the least between two lines of a party, in time and in work; and the longest without a line."""
 
 _SURE_SECONDS, _SURE_FRACTION = 3.0, 0.02
 """How much time and work must have passed before the remaining time is estimated."""
@@ -75,17 +75,19 @@ def _drawn_in(drawing: Drawing) -> Watch:
 def _lines(console: Console, get_time: Callable[[], float] = time.monotonic) -> Watch:
     """Prints progress as lines, the first one after a while."""
     began = get_time()
-    last: dict[str, float] = {}
+    last: dict[str, tuple[float, str, float]] = {}
     rests: dict[str, _Rest] = {}
 
     def watch(found: Mapping[str, Progress]) -> None:
         now = get_time()
         for party, progress in found.items():
             left = rests.setdefault(party, _Rest()).after(progress, now)
-            if now - last.get(party, began) >= _LINE_SECONDS:
-                last[party] = now
-                step = f"{_in_words(progress.where, progress.step)}, {progress.done} of {progress.total}"
-                said = [step, f"{decimal(progress.sent, precision=0)} sent", *filter(None, [left])]
+            then, step, fraction = last.get(party, (began, "", 0.0))
+            news = progress.step != step or progress.fraction >= fraction + _LINE_FRACTION
+            if now - then >= (_LINE_SECONDS if news else _QUIET_SECONDS):
+                last[party] = now, progress.step, progress.fraction
+                done = f"{_in_words(progress.where, progress.step)}, {progress.done} of {progress.total}"
+                said = [done, f"{decimal(progress.sent, precision=0)} sent", *filter(None, [left])]
                 console.out(f"{party}: {', '.join(said)}", highlight=False)
 
     return watch

@@ -69,18 +69,19 @@ def revoke(
 ) -> None:
     """Revoke a certificate, for example because its key was lost or stolen."""
     certificates.revoke(authority, certificate)
-    _send_to_all(authority)
+    _say_next(authority, "now: a party without this list still accepts the revoked certificate")
 
 
 @certs_app.command()
 def refresh(authority: AuthorityFolder) -> None:
     """Renew the revocation list before it expires."""
     certificates.refresh_revoked(authority)
-    _send_to_all(authority)
+    _say_next(authority, "before the list that they have expires")
 
 
-def _send_to_all(authority: Path) -> None:
-    typer.echo(f"Next: send {authority / trust.REVOKED_FILE} to every party within {certificates.LIST_DAYS} days.")
+def _say_next(authority: Path, when: str) -> None:
+    typer.echo(f"Next: send {authority / trust.REVOKED_FILE} to every party {when}.")
+    typer.echo(f"The list is valid for {certificates.LIST_DAYS} days; `unpooled certs refresh` renews it.")
 
 
 @certs_app.command()

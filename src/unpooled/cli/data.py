@@ -23,13 +23,13 @@ datasets_app = typer.Typer(help="The public data sets bank, credit and census.",
 
 @dataclass(frozen=True)
 class Found:
-    """A part of a data set as it was published, and what is wrong with the file, if anything."""
+    """A part of a data set: its rows and positives if the file is as published, otherwise what is wrong with it."""
 
     set: str
     part: str
     file: str
-    rows: int
-    positives: int
+    rows: int | None
+    positives: int | None
     problem: str | None
 
 
@@ -91,14 +91,18 @@ def fetch_command(
 def list_command(as_json: Json = False) -> None:
     """Show where the data sets are expected, and verify those that are there."""
     found = [
-        Found(name, part, expected.file, expected.rows, expected.positives, _problem(name, part))
-        for name, parts in datasets.PUBLISHED.items()
-        for part, expected in parts.items()
+        _found(name, part, expected) for name, parts in datasets.PUBLISHED.items() for part, expected in parts.items()
     ]
     if as_json:
         typer.echo(json.dumps({"folder": str(datasets.folder()), "sets": [vars(part) for part in found]}))
     else:
         _show(found)
+
+
+def _found(name: str, part: str, expected: datasets.Published) -> Found:
+    problem = _problem(name, part)
+    rows, positives = (None, None) if problem else (expected.rows, expected.positives)
+    return Found(name, part, expected.file, rows, positives, problem)
 
 
 def _problem(name: str, part: str) -> str | None:
@@ -113,8 +117,8 @@ def _show(found: list[Found]) -> None:
     typer.echo(f"Looking in {datasets.folder()}")
     table = Table("set", "part", "file", "rows", "positives", "verified")
     for part in found:
-        verified = "no" if part.problem else "yes"
-        table.add_row(part.set, part.part, part.file, f"{part.rows:,}", f"{part.positives:,}", verified)
+        counts = ["" if count is None else f"{count:,}" for count in (part.rows, part.positives)]
+        table.add_row(part.set, part.part, part.file, *counts, "no" if part.problem else "yes")
     Console().print(table)
     for part in found:
         if part.problem:

@@ -1,15 +1,19 @@
-"""What `--dry-run` shows: that everything is in place, and what will be disclosed to whom."""
+"""What `--dry-run` shows: that everything is in place, and what will be disclosed to whom.
+
+It consists of blocks; each is a function that returns one, with its place in the list of `show_dry_run`.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from unpooled.cli.messages import details, learners, of_outline, wrapped
+from unpooled.drawing.words import listed, many
 from unpooled.jobs.kinds import kind_named, outline_of
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
@@ -17,48 +21,83 @@ from unpooled.jobs.preflight import Preflight
 from unpooled.jobs.work import CheckedJob
 
 
+@dataclass(frozen=True)
+class Block:
+    """A part of a dry run: a key of the JSON object with its content, a few lines, and `more` of them for --all."""
+
+    name: str
+    content: Any
+    lines: Sequence[str]
+    more: Sequence[str] = ()
+
+
 def show_dry_run(
-    plan: Plan, preflights: Sequence[Preflight], parties: Sequence[CheckedJob[Any]], *, as_json: bool
+    plan: Plan, preflights: Sequence[Preflight], parties: Sequence[CheckedJob[Any]], *, everything: bool, as_json: bool
 ) -> None:
-    """Show what was found at the parties, all messages of the job, and the most that they can tell."""
+    """Show what was found at the parties, the messages of the job, and the most that they can tell."""
     exchanges = outline_of(plan)
+    blocks = [_parties(plan, preflights), _messages(plan, exchanges), _answers(plan, parties)]
+    if as_json:
+        typer.echo(json.dumps({block.name: block.content for block in blocks}))
+        return
+    for block in blocks:
+        if block.lines:
+            typer.echo(wrapped(block.lines) + "\n")
+        if everything and block.more:
+            typer.echo(wrapped(block.more) + "\n")
+    ending = ["Nothing was started, nothing left this machine."]
+    if not everything:
+        ending.append("--all shows every column, and every message by name.")
+    typer.echo(wrapped(ending))
+
+
+def _parties(plan: Plan, preflights: Sequence[Preflight]) -> Block:
+    lines, more = [], []
+    for found in preflights:
+        said = [f"{found.party} ({plan.parties[found.party].role})", found.origin]
+        if found.columns:
+            said.append(many(len(found.columns), "column"))
+        said += [f"{use} {name}" for use, name in found.not_features.items()]
+        lines.append(", ".join([*said, f"certificates {found.certificates}"]))
+        if found.columns:
+            columns = [f"{name} ({kind})" for name, kind in found.columns.items()]
+            more.append(f"columns of {found.party}: {', '.join(columns)}")
+    return Block("parties", [asdict(found) for found in preflights], lines, more)
+
+
+def _messages(plan: Plan, exchanges: Sequence[Exchange]) -> Block:
+    messages = of_outline(exchanges)
+    frames, size = sum(e.frames or 0 for e in exchanges), sum(e.bytes or 0 for e in exchanges)
+    growing = "" if all(e.frames or e.only_if for e in exchanges) else ", and more that grows with the tables"
+    lines = [
+        *_senders(plan, exchanges),
+        f"In all about {many(frames, 'message')} and {size / 1e6:.1f} MB{growing}.",
+        "",
+        *learners(messages, "learn"),
+        "Everybody learns whether the plans agree, and when a party fails.",
+    ]
+    return Block("exchanges", [_plain(e) for e in exchanges], lines, list(details(messages)))
+
+
+def _senders(plan: Plan, exchanges: Sequence[Exchange]) -> Iterator[str]:
+    for sender in plan.parties:
+        kinds: dict[str, set[str]] = {}
+        for exchange in exchanges:
+            if exchange.sender == sender:
+                kinds.setdefault(exchange.receiver, set()).add(exchange.kind)
+        if kinds:
+            every = many(len(set().union(*kinds.values())), "message type")
+            yield f"{sender} sends {every}: " + listed([f"{len(of)} to {peer}" for peer, of in kinds.items()])
+
+
+def _answers(plan: Plan, parties: Sequence[CheckedJob[Any]]) -> Block:
+    """The most that each party's answers can tell about its rows."""
     found = {job.party: kind_named(plan.kind).answers(job) for job in parties}
     answers = {party: answered for party, answered in found.items() if answered}
-    if as_json:
-        most = {party: vars(answered) for party, answered in answers.items()}
-        content = {"parties": [vars(each) for each in preflights], "exchanges": [_plain(e) for e in exchanges]}
-        typer.echo(json.dumps(content | {"answers": most}))
-        return
-    console = Console(markup=False, emoji=False, highlight=False)
-    console.print(_parties(plan, preflights))
-    console.print(_exchanges(exchanges))
-    for party, answered in answers.items():
-        console.print(f"{party}: {answered}.")
-    frames, size = sum(e.frames or 0 for e in exchanges), sum(e.bytes or 0 for e in exchanges)
-    more = "" if all(e.frames or e.only_if for e in exchanges) else ", and more that grows with the tables"
-    console.print(
-        f"About {frames} messages and {size / 1e6:.1f} MB{more}. Nothing was started, nothing left this machine.",
-        soft_wrap=True,
-    )
+    lines = [f"{party}: {answered}." for party, answered in answers.items()]
+    return Block("answers", {party: vars(answered) for party, answered in answers.items()}, lines)
 
 
 def _plain(exchange: Exchange) -> dict[str, object]:
     plain = {name: getattr(exchange, name) for name in ("sender", "receiver", "kind", "frames", "bytes", "only_if")}
     return plain | {"discloses": exchange.disclosure.what, "to": exchange.disclosure.to}
-
-
-def _parties(plan: Plan, preflights: Sequence[Preflight]) -> Table:
-    table = Table("party", "role", "table", "columns", "certificates", title="Parties")
-    for found in preflights:
-        columns = ", ".join(f"{name} ({kind})" for name, kind in found.columns.items())
-        table.add_row(found.party, plan.parties[found.party].role, found.origin, columns, found.certificates)
-    return table
-
-
-def _exchanges(exchanges: list[Exchange]) -> Table:
-    table = Table("from", "to", "message", "times", "MB", "discloses", title="Messages")
-    for e in exchanges:
-        times = e.only_if or ("by rows" if e.frames is None else str(e.frames))
-        size = "" if e.only_if else "by rows" if e.bytes is None else f"{e.bytes / 1e6:.3f}"
-        table.add_row(e.sender, e.receiver, e.message.__name__, times, size, str(e.disclosure))
-    return table

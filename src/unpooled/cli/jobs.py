@@ -3,51 +3,43 @@
 from __future__ import annotations
 
 import json
-import logging
-import os
-import signal
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
-from unpooled import atomic
-from unpooled.cli.bars import ConsoleHandler, bars
 from unpooled.cli.dry_run import show_dry_run
 from unpooled.cli.options import Json, Quiet
+from unpooled.cli.running import run_all, take_part
 from unpooled.data import example
-from unpooled.errors import InputError, JobFailed, UnpooledError
+from unpooled.errors import InputError
 from unpooled.jobs import kinds
 from unpooled.jobs.checks import checked
 from unpooled.jobs.example_job import write_job_files
 from unpooled.jobs.files import load_job, load_plan, load_private
 from unpooled.jobs.lookalike.evaluation import evaluate_list
 from unpooled.jobs.lookalike.kind import LOOKALIKE
-from unpooled.jobs.plan import Plan
 from unpooled.jobs.preflight import preflight
 from unpooled.jobs.templates import job_template, plan_template, private_template
-from unpooled.jobs.work import WORKING, CheckedJob, Result
+from unpooled.jobs.work import WORKING, Result
 from unpooled.report.page import write_report
 from unpooled.run import folder as run_folder
-from unpooled.run.join import addresses_of, join
-from unpooled.run.progress import Watch, keep_progress
+from unpooled.run.join import addresses_of
+from unpooled.run.progress import Watch
 from unpooled.run.spawn import spawn, spawn_again
 from unpooled.secure.evidence import SECRETS
 
-_LAST_SECONDS = 5.0
-"""How long a party may take to end after the process that started it has died."""
-
-_LOG_LINE, _LOG_TIME = "%(asctime)s %(message)s", "%H:%M:%S"
 _TEMPLATES = {"job": job_template, "plan": plan_template, "private": private_template}
 
 RunFolder = Annotated[
     Path | None, typer.Option("--run", metavar="DIR", help="Folder for this run. Default: runs/KIND-DATE-TIME.")
+]
+JoinFolder = Annotated[
+    Path | None, typer.Option("--run", metavar="DIR", help="Folder for this run. Default: runs/KIND-PARTY-DATE-TIME.")
+]
+DemoFolder = Annotated[
+    Path | None, typer.Option("--run", metavar="DIR", help="Folder for this run. Default: runs/demo-DATE-TIME.")
 ]
 Attached = Annotated[
     bool, typer.Option(hidden=True, help="End when standard input closes, and write progress to a file.")
@@ -56,12 +48,15 @@ DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything and show what would be disclosed, without starting.")
 ]
 
+All = Annotated[bool, typer.Option("--all", help="With --dry-run: every column, and every message by name.")]
+
 
 def run_command(
     job: Annotated[
         Path, typer.Argument(metavar="JOB.toml", help="A plan with a [private.NAME] section for each party.")
     ],
     dry_run: DryRun = False,
+    everything: All = False,
     run: RunFolder = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -75,10 +70,10 @@ def run_command(
     parties = [checked(loaded.plan, party, private) for party, private in loaded.privates.items()]
     found = [preflight(party) for party in parties]
     if dry_run:
-        show_dry_run(loaded.plan, found, parties, as_json=as_json)
+        show_dry_run(loaded.plan, found, parties, everything=everything, as_json=as_json)
         return
     folder = run or run_folder.new_folder(loaded.plan.kind)
-    _watched(loaded.plan, folder, lambda watch: spawn(loaded.plan, loaded.privates, folder, watch), quiet, as_json)
+    run_all(loaded.plan, folder, lambda watch: spawn(loaded.plan, loaded.privates, folder, watch), quiet, as_json)
 
 
 def join_command(
@@ -86,7 +81,8 @@ def join_command(
     party: Annotated[str, typer.Option("--as", metavar="NAME", help="The name of this party in the plan.")],
     private: Annotated[Path, typer.Option(metavar="FILE", help="This party's private file.")],
     dry_run: DryRun = False,
-    run: RunFolder = None,
+    everything: All = False,
+    run: JoinFolder = None,
     quiet: Quiet = False,
     as_json: Json = False,
     attached: Attached = False,
@@ -99,12 +95,12 @@ def join_command(
     if dry_run:
         found = preflight(job, joins=True)
         addresses_of(job.plan, party, job.private)
-        show_dry_run(job.plan, [found], [job], as_json=as_json)
+        show_dry_run(job.plan, [found], [job], everything=everything, as_json=as_json)
         return
     folder = run or run_folder.new_folder(f"{job.plan.kind}-{party}")
     run_folder.create(folder)
     run_folder.keep_private(folder, private)
-    _take_part(job, folder, quiet=quiet, as_json=as_json, attached=attached)
+    take_part(job, folder, quiet=quiet, as_json=as_json, attached=attached)
 
 
 def resume_command(
@@ -131,11 +127,11 @@ def resume_command(
     if (run / run_folder.STATUS).exists():
         party = str(run_folder.read_json(run / run_folder.STATUS).get("party", ""))
         job = checked(plan, party, load_private(private or run_folder.private_path(run)))
-        _take_part(job, run, quiet=quiet, as_json=as_json, attached=attached, resume=True)
+        take_part(job, run, quiet=quiet, as_json=as_json, attached=attached, resume=True)
         return
     if private is not None:
         raise InputError(f"--private: {run} is a run of several parties; each has kept its own private file")
-    _watched(plan, run, lambda watch: spawn_again(run, watch), quiet, as_json)
+    run_all(plan, run, lambda watch: spawn_again(run, watch), quiet, as_json)
 
 
 def job_command(
@@ -161,7 +157,7 @@ def demo_command(
         Literal["shares", "paillier"],
         typer.Option(help="The engine; with paillier, which is much slower, the models are small."),
     ] = "shares",
-    run: RunFolder = None,
+    run: DemoFolder = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -179,10 +175,12 @@ def demo_command(
     def start(watch: Watch) -> dict[str, Result]:
         results = spawn(job.plan, job.privates, folder, watch)
         (seeker,) = job.plan.with_role("seeker")
-        evaluate_list(folder / seeker, seeker, tables / "truth.csv", example.OUTCOME)  # made up, so the truth is known
+        # The people are made up, so the truth is known.
+        found = evaluate_list(folder / seeker, seeker, tables / "truth.csv", example.OUTCOME)
+        results[seeker] |= {"evaluation": {"listed": asdict(found.whole)}}
         return results
 
-    _watched(job.plan, folder, start, quiet, as_json)
+    run_all(job.plan, folder, start, quiet, as_json)
 
 
 def report_command(
@@ -213,77 +211,3 @@ def purge_command(
         typer.echo("what was put in can no longer be opened in an audit")
     if not removed:
         typer.echo("nothing to remove")
-
-
-def _take_part(
-    job: CheckedJob[Any], folder: Path, *, quiet: bool, as_json: bool, attached: bool, resume: bool = False
-) -> None:
-    """Join or join again, with a progress bar, and write the report; an attached one keeps its progress in a file."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    console, party = Console(stderr=True), job.party
-    _log_to(console, quiet or as_json)
-    if attached:
-        threading.Thread(target=_end_with_parent, daemon=True).start()
-        join(job, folder, keep_progress(folder), resume=resume)
-        return
-    try:
-        with _log_in(folder / run_folder.LOG), bars(console, quiet or as_json, f"{job.plan.kind}: {party}") as watch:
-            result = join(job, folder, lambda progress: watch({party: progress}), resume=resume)
-    except UnpooledError:
-        _report_failure(folder)
-        raise
-    _say_done(folder, write_report(folder), {party: result}, quiet, as_json)
-
-
-def _watched(plan: Plan, folder: Path, start: Callable[[Watch], dict[str, Result]], quiet: bool, as_json: bool) -> None:
-    """Start all parties, with progress bars, and write the report."""
-    title = f"{plan.kind}: {', '.join(plan.parties)}"
-    try:
-        with bars(Console(stderr=True), quiet or as_json, title) as watch:
-            results = start(watch)
-    except JobFailed:
-        _report_failure(folder)
-        raise
-    _say_done(folder, write_report(folder), results, quiet, as_json)
-
-
-def _report_failure(folder: Path) -> None:
-    """Write the report of a run that failed; an error in doing so must not replace the run's own."""
-    with suppress(UnpooledError, OSError):
-        typer.echo(f"report: {write_report(folder)}", err=True)
-
-
-def _say_done(folder: Path, report: Path, results: dict[str, Any], quiet: bool, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps({"run": str(folder), "report": str(report), "results": results}))
-    elif not quiet:
-        typer.echo(f"run:    {folder}")
-        typer.echo(f"report: {report}")
-
-
-def _log_to(console: Console, quiet: bool) -> None:
-    terminal = ConsoleHandler(console)
-    terminal.setLevel(logging.WARNING if quiet else logging.INFO)
-    logging.basicConfig(level=logging.INFO, format=_LOG_LINE, datefmt=_LOG_TIME, handlers=[terminal])
-
-
-@contextmanager
-def _log_in(path: Path) -> Iterator[None]:
-    """Keep the log in a file as well, quiet or not."""
-    log = logging.getLogger("unpooled")
-    with open(path, "a", encoding="utf-8", opener=atomic.owner_only) as file:
-        handler = logging.StreamHandler(file)
-        handler.setFormatter(logging.Formatter(_LOG_LINE, _LOG_TIME))
-        log.addHandler(handler)
-        try:
-            yield
-        finally:
-            log.removeHandler(handler)
-
-
-def _end_with_parent() -> None:
-    while os.read(0, 1024):  # not sys.stdin: its lock, held by this thread, would upset the interpreter's end
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(_LAST_SECONDS)
-    os._exit(128 + signal.SIGTERM)

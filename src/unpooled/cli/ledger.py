@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.filesize import decimal
-from rich.table import Table
 
 from unpooled.cli.audit import audit_run
+from unpooled.cli.messages import details, learners, of_ledgers, wrapped
 from unpooled.cli.options import Json
+from unpooled.drawing.words import listed, many
 from unpooled.errors import InputError, LedgerError
 from unpooled.jobs.files import load_plan
 from unpooled.ledger import Pair, Record, read_ledger, reconcile_all, summarise
@@ -62,9 +64,10 @@ def ledger_command(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Agree to what the answer discloses.")] = False,
     answer: Annotated[Path | None, typer.Option("--answer", metavar="FILE", help="Check an answer.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show every message by name, not a summary.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what each party sent: to whom, how often, how many bytes, and what it discloses.
+    """Show what each party sent, and what the others learnt from it; with --all message by message.
 
     Verifies each ledger, and compares the ledgers of every two parties.
 
@@ -83,7 +86,7 @@ def ledger_command(
     if as_json:
         typer.echo(json.dumps(_as_json(finding), indent=2, ensure_ascii=False))
     else:
-        _show(finding)
+        _show(finding, everything=everything)
     if not finding.in_order:
         raise typer.Exit(1)
 
@@ -131,34 +134,45 @@ def _without_ledger(run: Path) -> list[str]:
     return [party for party in load_plan(run / PLAN).parties if not (run / party / LEDGER).exists()]
 
 
-def _show(finding: Finding) -> None:
-    console = Console(markup=False, highlight=False, soft_wrap=True)
-    for record in finding.records:
-        console.print(
-            f"{record.party}: {'closed in order' if record.closed else 'not closed: the run did not end properly'}"
-        )
-        console.print(_table(record), soft_wrap=False)
+def _show(finding: Finding, *, everything: bool) -> None:
+    messages = of_ledgers(finding.records)
+    typer.echo(wrapped(_parties(finding.records)))
+    for part in (learners(messages, "learnt"), details(messages) if everything else ()):
+        if text := wrapped(part):
+            typer.echo(f"\n{text}")
+    typer.echo()
+    if not everything and messages:
+        typer.echo("--all shows every message by name.")
     for problem in finding.broken:
-        console.print(f"damaged: {problem}")
+        typer.echo(f"damaged: {problem}")
     for party in finding.missing:
-        console.print(f"missing: the ledger of {party}, which is in the run's plan")
+        typer.echo(f"missing: the ledger of {party}, which is in the run's plan")
+    if agreeing := [" and ".join(pair.parties) for pair in finding.pairs if not pair.differences]:
+        typer.echo(wrapped([f"agree: {', '.join(agreeing)}"]))
     for pair in finding.pairs:
-        names, count = " and ".join(pair.parties), len(pair.differences)
-        console.print(f"{names}: {f'{count} differences' if count else 'agree'}")
+        if count := len(pair.differences):
+            typer.echo(f"{' and '.join(pair.parties)}: {many(count, 'difference')}")
         for difference in pair.differences[:DIFFERENCES_SHOWN]:
-            console.print(f"  {difference}")
+            typer.echo(f"  {difference}")
         if count > DIFFERENCES_SHOWN:
-            console.print(f"  and {count - DIFFERENCES_SHOWN} more; --json shows them all")
+            typer.echo(f"  and {count - DIFFERENCES_SHOWN} more; --json shows them all")
     if finding.uncompared:
-        console.print(f"not compared, because their ledgers are not here: {', '.join(finding.uncompared)}")
-        console.print("To compare your ledger with a peer's: unpooled ledger MINE THEIRS")
+        typer.echo(f"not compared, because their ledgers are not here: {', '.join(finding.uncompared)}")
+        typer.echo("To compare your ledger with a peer's: unpooled ledger MINE THEIRS")
 
 
-def _table(record: Record) -> Table:
-    table = Table("way", "peer", "kind", "frames", "bytes", "discloses")
-    for line in summarise(record):
-        table.add_row(line.way, line.peer, line.kind, f"{line.frames:,}", decimal(line.bytes), str(line.disclosure))
-    return table
+def _parties(records: Sequence[Record]) -> Iterator[str]:
+    """Each party's ledger in a line: whether it was closed, and how much was sent to whom."""
+    for record in records:
+        to: dict[str, list[int]] = {}
+        for entry in record.entries:
+            if entry.way == "sent":
+                to.setdefault(entry.peer, []).append(entry.bytes)
+        state = "closed in order" if record.closed else "not closed: the run did not end properly"
+        sizes = list(itertools.chain(*to.values()))
+        peers = [f"{decimal(sum(found))} to {peer}" for peer, found in to.items()]
+        said = f"; sent {many(len(sizes), 'message')}, {listed(peers)}" if peers else "; sent nothing"
+        yield f"{record.party}: {state}{said}"
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:

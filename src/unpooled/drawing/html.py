@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rich.filesize import decimal
 
 from unpooled.drawing.measures import figure
-from unpooled.drawing.words import times
+from unpooled.drawing.words import percent, times
 
 _SHARED = Path(__file__).parent / "templates"
 
@@ -31,8 +31,8 @@ def _environment(folder: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": _number, "figure": figure, "percent": _percent}
-    environment.filters |= {"times": times, "size": decimal, "moment": _moment, "duration": _duration}
+    environment.filters |= {"number": _number, "figure": figure, "percent": percent}
+    environment.filters |= {"times": times, "size": decimal, "moment": _moment, "duration": duration}
     return environment
 
 
@@ -40,25 +40,14 @@ def _number(value: float) -> str:
     return f"{value:,}"
 
 
-def _percent(fraction: float) -> str:
-    """A fraction as a percentage; only 0 is shown as 0.
-
-    >>> _percent(0.123), _percent(0.00001), _percent(0.0)
-    ('12.3 %', '< 0.1 %', '0 %')
-    """
-    if not fraction:
-        return "0 %"
-    return f"{fraction:.1%}".replace("%", " %") if fraction >= 0.0005 else "< 0.1 %"
-
-
 def _moment(value: datetime) -> str:
     return f"{value.day} {value:%B %Y, %H:%M:%S %Z}"
 
 
-def _duration(start: datetime, end: datetime) -> str:
+def duration(start: datetime, end: datetime) -> str:
     """How long in words; statuses count whole seconds.
 
-    >>> _duration(datetime(2026, 1, 1, 9, 0), datetime(2026, 1, 1, 10, 2, 3))
+    >>> duration(datetime(2026, 1, 1, 9, 0), datetime(2026, 1, 1, 10, 2, 3))
     '1 h 2 min 3 s'
     """
     minutes, seconds = divmod(int((end - start).total_seconds()), 60)

@@ -45,13 +45,24 @@ def measures_of(metrics: Mapping[str, Mapping[str, float]], sets: tuple[str, ...
     )
 
 
+def first_measure(metrics: Mapping[str, float]) -> str | None:
+    """The name of the measure that people ask for first."""
+    return next((name for name in _BEST_KNOWN if name in metrics), None)
+
+
+def short_name(measure: str) -> str:
+    """What a measure is called."""
+    return _WORDS[measure][0]
+
+
 def best_known(metrics: Mapping[str, float]) -> str:
     """The measure that people ask for first, in words; empty if there is none.
 
     >>> best_known({"log_loss": 0.3, "auc": 0.8768})
     'an AUC of 0.877'
     """
-    return next((f"{called} of {figure(metrics[name])}" for name, called in _BEST_KNOWN.items() if name in metrics), "")
+    name = first_measure(metrics)
+    return f"{_BEST_KNOWN[name]} of {figure(metrics[name])}" if name else ""
 
 
 def figure(value: float) -> str:

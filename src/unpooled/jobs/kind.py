@@ -14,7 +14,7 @@ from unpooled.data.sources import TableSettings
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan, Role
 from unpooled.jobs.query_bounds import Answers
-from unpooled.jobs.run_files import RunFiles, Section
+from unpooled.jobs.run_files import Figure, RunFiles, Section
 from unpooled.jobs.scores import RowFile
 from unpooled.jobs.work import CheckedJob, Result, Work
 from unpooled.secure.evidence import Arrays
@@ -97,6 +97,8 @@ class Kind(Generic[P]):
     audit: Audit[P] | None
 
     example: Example
+    headline: Callable[[Result], list[Figure]]
+    """The figures of a party's result that are said at the end; none for a coordinator."""
     section: Callable[[RunFiles, P], Section]
 
 

@@ -24,11 +24,12 @@ from unpooled.transport.trust import Identity, load_identity
 
 @dataclass(frozen=True)
 class Preflight:
-    """What was found at one party."""
+    """What was found at one party: its columns with their types, and by its use a column that is no feature."""
 
     party: str
     origin: str
     columns: dict[str, str]
+    not_features: dict[str, str]
     certificates: str
 
 
@@ -47,7 +48,7 @@ def preflight(job: CheckedJob[Any], *, joins: bool = False) -> Preflight:
     plan, party, private, kind = job.plan, job.party, job.private, kind_named(job.plan.kind)
     if plan.engine == "plain":  # for every kind of job; how products are protected was checked with the plan
         check_engine(rules_of(plan), coordinator=False, networked=True)
-    origin = "none"
+    origin = "no table"
     columns: dict[str, Kind] = {}
     kind.check_files(job)
     if settings := kind.table(job):
@@ -62,4 +63,7 @@ def preflight(job: CheckedJob[Any], *, joins: bool = False) -> Preflight:
     if joins or private.certificates is not None:
         identity_of(party, private)
         certificates = "valid"
-    return Preflight(party, origin, {name: kind_name(kind) for name, kind in columns.items()}, certificates)
+    uses = {"target": private.target, "weight": private.weight}
+    apart = {use: name for use, name in uses.items() if name in columns}
+    features = {name: kind_name(kind) for name, kind in columns.items() if name not in apart.values()}
+    return Preflight(party, origin, features, apart, certificates)

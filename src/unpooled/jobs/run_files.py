@@ -42,6 +42,15 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """A figure that a command says at the end: by name and value for programs, in words for people."""
+
+    name: str
+    value: float
+    words: str
+
+
+@dataclass(frozen=True)
 class Status:
     """What a party's `status.json` says."""
 

@@ -21,12 +21,12 @@ DIFFERENCES_SHOWN = 20
 _TEMPLATE = Path(__file__).parent / "templates" / "page.html"
 
 
-def write_report(run: Path) -> Path:
-    """Write `report.html` into the folder of one party, or of a whole run, from the files there.
+def write_report(run: Path, files: RunFiles | None = None) -> Path:
+    """Write `report.html` into the folder of one party, or of a whole run, from the files there, if not yet read.
 
     In a whole run every party gets its own page first, from its own files, and the run's page has links to these.
     """
-    page, files = run / REPORT, gather(run)
+    page, files = run / REPORT, files or gather(run)
     parties = () if files.owner else files.parties.values()
     pages = [party.name for party in parties if party.status and _written(party.folder)]
     # A party's own page names its columns, and the seeker's some ids.

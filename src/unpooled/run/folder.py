@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from unpooled import atomic, ledger
-from unpooled.errors import InputError, UnpooledError, cause_of, origin_of
+from unpooled.errors import InputError, ResumeError, cause_of, described, origin_of, resumable
 from unpooled.jobs.files import load_plan, write_toml
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.run_files import RESULT
@@ -85,14 +86,13 @@ def status_kept(folder: Path, party: str, plan: Plan) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        text = str(error) if isinstance(error, UnpooledError) else f"{type(error).__name__}: {error}"
         failed = {
             "state": "failed",
             "ended": _now(),
             "origin": origin_of(error, party),
             "cause": cause_of(error),
-            "error": text,
-            "class": type(error).__name__,
+            "error": described(error),
+            "resumable": resumable(error),
             **_taken(),
         }
         _keep_failed(folder / STATUS, status | failed)
@@ -133,7 +133,7 @@ def kept_seed(folder: Path, seed: int, *, resume: bool) -> int:
         except (OSError, ValueError):
             kept = -1
         if kept < 0:
-            raise InputError(f"{path}: cannot be read, so the run cannot be resumed")
+            raise ResumeError(f"{path}: cannot be read, so the run cannot be resumed")
         return kept
     with atomic.naming(path):
         path.parent.mkdir(mode=atomic.OWNER_ENTERS, exist_ok=True)
@@ -182,6 +182,16 @@ def parties_in(folder: Path) -> list[Path]:
     if (folder / STATUS).exists():
         return [folder]
     return sorted(child.parent for child in folder.glob(f"*/{STATUS}"))
+
+
+def how_to_resume(folder: Path, *, interrupted: bool = False) -> str:
+    """How a run that failed or was interrupted can be resumed, or that it cannot be."""
+    statuses = [read_json(home / STATUS) for home in parties_in(folder)]
+    if not all(status.get("resumable", True) for status in statuses):
+        return "this run cannot be resumed: correct the cause, then start a new run"
+    how = "to resume" if interrupted else "to resume, once the cause is gone"
+    everybody = " (every party has to, each in its own folder)" if (folder / STATUS).exists() else ""
+    return f"{how}{everybody}: unpooled resume {shlex.quote(str(folder))}"
 
 
 def purge(folder: Path, *, force: bool = False) -> list[Path]:

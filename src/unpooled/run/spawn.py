@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from unpooled import atomic
-from unpooled.errors import CAUSES, InputError, JobFailed
+from unpooled.errors import CAUSES, INTERNAL, JobFailed, ResumeError
 from unpooled.jobs.files import write_toml
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, check_certificates
@@ -27,6 +27,7 @@ log = logging.getLogger("unpooled.run")
 
 _GRACE_SECONDS = 4.0
 _GLANCE_SECONDS = 0.05
+_ENDED = (-signal.SIGKILL, 128 + signal.SIGTERM)
 
 
 def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watch | None = None) -> dict[str, Result]:
@@ -50,7 +51,7 @@ def spawn_again(folder: Path, watch: Watch | None = None) -> dict[str, Result]:
     """Resume an interrupted run of `spawn`, with the same plan, addresses and certificates."""
     plan = run_folder.plan_in(folder)
     if absent := [party for party in plan.parties if not (folder / party / WORKING).is_dir()]:
-        raise InputError(f"{folder}: the working files of {absent[0]} are missing, so the run cannot be resumed")
+        raise ResumeError(f"{folder}: the working files of {absent[0]} are missing, so the run cannot be resumed")
     return _run(plan, folder, watch, "resume")
 
 
@@ -66,8 +67,8 @@ def _run(plan: Plan, folder: Path, watch: Watch | None, command: str) -> dict[st
         left = [party for party, process in processes.items() if process.poll() is None]
     codes = {party: process.returncode for party, process in processes.items()}
     if any(codes.values()):
-        # A slow one may have to be killed once the job has failed: that is not why it failed.
-        codes |= {party: -signal.SIGTERM for party in left if codes[party] == -signal.SIGKILL}
+        # Those that had to be ended once the job had failed are not why it failed.
+        codes |= {party: -signal.SIGTERM for party in left if codes[party] in _ENDED}
         raise JobFailed(explain_failure(folder, codes))
     return {party: run_folder.read_json(folder / party / RESULT) for party in plan.parties}
 
@@ -148,11 +149,12 @@ def explain_failure(folder: Path, codes: Mapping[str, int]) -> str:
         status = run_folder.read_json(folder / party / run_folder.STATUS)
         if code == 0:
             continue
-        if code in (-signal.SIGTERM, 128 + signal.SIGTERM):
+        if code == -signal.SIGTERM:
             lines.append((len(CAUSES) + 1, f"{party}: was ended, since the job had failed"))
         elif status.get("state") == "failed":
-            error = status["error"]
-            named = error if error.startswith(f"{party}:") else f"{party}: {error}"
+            error = str(status["error"]).removeprefix(f"{party}: ")
+            log = f" (see {folder / party / run_folder.LOG})" if error == INTERNAL else ""
+            named = f"{party}: {error}{log}"
             lines.append((CAUSES.index(status["cause"]), named))
         elif code < 0:
             lines.append((-1, f"{party}: its process was ended by {signal.Signals(-code).name}"))

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from unpooled import atomic
-from unpooled.errors import InputError
+from unpooled.errors import ResumeError
 from unpooled.secure.engine import COUNTED, Engine
 
 ASKED = "asked.json"
@@ -99,4 +99,4 @@ def _read(path: Path) -> tuple[int, Counts]:
         counts = {name: Counter({rows: int(count) for rows, count in kept[name].items()}) for name in COUNTED}
         return int(kept["begun"]), counts
     except (OSError, KeyError, ValueError, AttributeError, TypeError):
-        raise InputError(f"{path}: cannot be read, so the run cannot be resumed") from None
+        raise ResumeError(f"{path}: cannot be read, so the run cannot be resumed") from None

@@ -296,7 +296,7 @@ class Mailbox:
             case Abort(origin=origin, reason=reason) if origin != peer and origin in (self.party, *self.peers):
                 self._note_peer(PeerFailed, origin, f"{peer} reports: {spoken(reason)}")
             case Abort(reason=reason):
-                self._note_peer(PeerFailed, peer, f"{peer} failed: {spoken(reason)}")
+                self._note_peer(PeerFailed, peer, f"{peer} {spoken(reason)}")
             case Working():
                 self._at_work[peer] = time.monotonic()
                 self._waits_for.pop(peer, None)

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from unpooled import atomic
 from unpooled.checkpoint import Notebook, Page
-from unpooled.errors import InputError, ProtocolError, RefusedError
+from unpooled.errors import ProtocolError, ResumeError, ResumeRefused
 from unpooled.secure.engine import limit_bits
 from unpooled.secure.query_count import Asked
 from unpooled.vertical.inputs import Columns
@@ -96,7 +96,7 @@ class Checkpoint:
     def go_back_to(self, groups: int, pages: int) -> None:
         """Remove what lies behind a point that all parties have reached, and pages that nobody needs any more."""
         if groups > len(self.groups) or pages > len(self.notebook(groups)):
-            raise InputError("the checkpoint does not go back far enough to resume the run: begin a new one")
+            raise ResumeError("the checkpoint does not go back far enough to resume the run: begin a new one")
         for folder in self._folder.glob(f"{_PAGES}*"):
             if int(folder.name.removeprefix(_PAGES)) not in (groups - 1, groups):
                 with atomic.naming(folder, "removed"):
@@ -138,7 +138,7 @@ def agree(team: Team, checkpoint: Checkpoint, *, lends: bool = True) -> int:
         if not (0, 0) <= (groups, pages) <= position or min(groups, pages) < 0:
             raise ProtocolError(f"invalid ResumeFrom from {team.active}: {session.party} has not got so far")
         if groups < len(checkpoint.groups) - 1:  # what was answered since would be asked again, perhaps differently
-            raise RefusedError(
+            raise ResumeRefused(
                 f"{session.party} goes back one group of models at the most, and {team.active} wants to go further: "
                 "begin a new run"
             )
@@ -238,12 +238,12 @@ class Loans:
         return self._checkpoint.counting(self._team, between_pages) if self._checkpoint else nullcontext()
 
     def begin(self, models: int) -> Notebook | None:
-        """Begin a group of models; RefusedError if the run was resumed so often that there are too many."""
+        """Begin a group of models; ResumeRefused if the run was resumed so often that there are too many."""
         self.left -= models
         if self._checkpoint is None:
             return None
         if self._checkpoint.asked.begun + models > self._most:
-            raise RefusedError(
+            raise ResumeRefused(
                 f"{self._team.session.party} begins at most {self._most} models in a run, however often that is "
                 f"resumed, and {self._team.active} wants more: begin a new run"
             )
@@ -266,4 +266,4 @@ def _model_on(page: Page, kind: type[BaseModel]) -> Any:
     try:
         return kind.model_validate_json(page["model"].tobytes())
     except (KeyError, ValidationError):
-        raise InputError("a page of a checkpoint has no model, so the run cannot be resumed") from None
+        raise ResumeError("a page of a checkpoint has no model, so the run cannot be resumed") from None

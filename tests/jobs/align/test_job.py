@@ -203,7 +203,7 @@ def test_different_rows_with_one_id_are_an_error_that_names_them(
     assert text.startswith("bank: ")
     assert rows in text
     assert not any(id.casefold() in text.casefold() for id in ids)
-    assert any("bank failed: InputError (" in note for note in caught.value.__notes__)
+    assert any("bank stopped: its input was refused (" in note for note in caught.value.__notes__)
     assert not list(tmp_path.rglob(ALIGNED))
 
 

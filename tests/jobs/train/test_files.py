@@ -156,7 +156,7 @@ def test_a_wrong_target_or_weight_is_named(
     with pytest.raises(InputError, match=reason) as caught:
         learning.run(plan, tables=tables, **settings)
     assert "yes" not in str(caught.value)
-    assert "telco: bank failed: InputError" in caught.value.__notes__[0], "and telco is told no more"
+    assert "telco: bank stopped: its input was refused" in caught.value.__notes__[0], "and telco is told no more"
     assert not list(learning.root.rglob("model.json"))
 
 

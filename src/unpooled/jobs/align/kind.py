@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unpooled.jobs.align.job import ALIGNED, Parameters, outline, role
-from unpooled.jobs.align.section import section
+from unpooled.jobs.align.section import headline, section
 from unpooled.jobs.kind import Example, Kind, any_columns, no_answers, no_files, own_table
 from unpooled.jobs.scores import RowFile
 
@@ -26,5 +26,6 @@ ALIGN = Kind(
     answers=no_answers,
     audit=None,
     example=Example(parameters={}, paillier_parameters={}, private={}, seeded=False),
+    headline=headline,
     section=section,
 )

@@ -10,11 +10,12 @@ from pydantic import NonNegativeInt
 
 from unpooled.align.rows import Places
 from unpooled.drawing.html import render
-from unpooled.drawing.words import listed
+from unpooled.drawing.words import listed, people
 from unpooled.errors import PlanError
 from unpooled.jobs.align.funnel import Funnel, Tally, funnel_of
 from unpooled.jobs.align.job import ALIGNED, Parameters, places_of
-from unpooled.jobs.run_files import RunFiles, Section, result_of
+from unpooled.jobs.run_files import Figure, RunFiles, Section, result_of
+from unpooled.jobs.work import Result
 
 _TEMPLATE = Path(__file__).with_name("section.html")
 
@@ -53,6 +54,21 @@ class AlignSection:
     digests: Mapping[str, str]
     files: Sequence[str]
     funnel: Funnel | None
+
+
+def headline(result: Result) -> list[Figure]:
+    """How many people are in common, and how many of them are the seeker's; the seeker knows neither."""
+    said = common_figures(result)
+    if "positives" in result:
+        said.append(Figure("positives", result["positives"], f"{result['positives']:,} of them known to the seeker"))
+    if "asked_about" in result:
+        said.append(Figure("asked_about", result["asked_about"], f"asked about {people(result['asked_about'])}"))
+    return said
+
+
+def common_figures(result: Result) -> list[Figure]:
+    """How many people are in common, in the result of any job that aligns."""
+    return [Figure("common", result["common"], f"{people(result['common'])} in common")] if "common" in result else []
 
 
 def section(run: RunFiles, parameters: Parameters) -> Section:

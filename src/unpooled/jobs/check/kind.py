@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unpooled.jobs.check.job import Parameters, outline, role
-from unpooled.jobs.check.section import section
+from unpooled.jobs.check.section import headline, section
 from unpooled.jobs.kind import Example, Kind, any_columns, no_answers, no_files, own_table
 
 CHECK = Kind(
@@ -25,5 +25,6 @@ CHECK = Kind(
     answers=no_answers,
     audit=None,
     example=Example(parameters={}, paillier_parameters={}, private={}, seeded=False),
+    headline=headline,
     section=section,
 )

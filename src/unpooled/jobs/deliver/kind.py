@@ -10,6 +10,7 @@ from unpooled.jobs.deliver.section import section
 from unpooled.jobs.kind import Example, Kind, any_columns, no_answers
 from unpooled.jobs.lookalike.kind import ADVICE, FOUND
 from unpooled.jobs.lookalike.list_files import RELIABLE, as_sent
+from unpooled.jobs.lookalike.list_section import list_figures
 from unpooled.jobs.scores import RowFile
 from unpooled.jobs.work import CheckedJob
 
@@ -54,5 +55,6 @@ DELIVER = Kind(
         private={"active": {"earlier": "runs/lookalike/{party}"}},
         seeded=False,
     ),
+    headline=list_figures,
     section=section,
 )

@@ -11,7 +11,7 @@ from unpooled.jobs.learning import check_prepared
 from unpooled.jobs.lookalike.in_common import check_described
 from unpooled.jobs.lookalike.job import Parameters, groups_of, outline, role
 from unpooled.jobs.lookalike.list_files import RANKING, RELIABLE, as_sent
-from unpooled.jobs.lookalike.section import section
+from unpooled.jobs.lookalike.section import headline, section
 from unpooled.jobs.query_bounds import Answers, answers_of
 from unpooled.jobs.scores import RowFile
 from unpooled.jobs.work import CheckedJob
@@ -78,5 +78,6 @@ LOOKALIKE = Kind(
     answers=_answers,
     audit=Audit(model=lambda parameters: parameters.model, problem=_problem),
     example=Example(parameters=_TOLD, paillier_parameters=_LITTLE, private={}, seeded=True),
+    headline=headline,
     section=section,
 )

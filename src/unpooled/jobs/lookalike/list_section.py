@@ -15,7 +15,8 @@ from unpooled.jobs.lookalike.advice import Advice, KeptAdvice, at_length
 from unpooled.jobs.lookalike.evaluation import EVALUATION
 from unpooled.jobs.lookalike.in_common import KeptLine
 from unpooled.jobs.lookalike.list_files import RELIABLE, read_list
-from unpooled.jobs.run_files import Histogram, RunFiles, Section, result_of
+from unpooled.jobs.run_files import Figure, Histogram, RunFiles, Section, result_of
+from unpooled.jobs.work import Result
 
 TOP_SHOWN = 10
 
@@ -33,6 +34,17 @@ class ListResult:
     excluded: NonNegativeInt = 0
     advice: KeptAdvice | None = None
     in_common: tuple[KeptLine, ...] = ()
+
+
+def list_figures(result: Result) -> list[Figure]:
+    """How long a list is, and at the seeker what is expected of it."""
+    said = []
+    if "listed" in result:
+        said.append(Figure("listed", result["listed"], f"{many(result['listed'], 'look-alike')} listed"))
+    if "expected" in result:
+        precision = result["expected"]["precision"]
+        said.append(Figure("expected_precision", precision, f"about {precision:.0%} expected to be positive"))
+    return said
 
 
 def list_section(run: RunFiles, result: ListResult, whence: str, more: str = "") -> Section:

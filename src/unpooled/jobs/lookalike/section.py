@@ -10,14 +10,15 @@ from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeInt, Positi
 
 from unpooled.drawing.chart import Chart, histogram_chart, precision_recall_chart
 from unpooled.drawing.html import render
-from unpooled.drawing.words import listed, many
-from unpooled.jobs.align.section import alignment_html
+from unpooled.drawing.words import listed, many, percent
+from unpooled.jobs.align.section import alignment_html, common_figures
 from unpooled.jobs.lookalike.advice import KeptAdvice, at_length
 from unpooled.jobs.lookalike.job import Parameters
-from unpooled.jobs.lookalike.list_section import ListResult, advice_chart, list_section
-from unpooled.jobs.run_files import Histogram, RunFiles, Section, result_of
+from unpooled.jobs.lookalike.list_section import ListResult, advice_chart, list_figures, list_section
+from unpooled.jobs.run_files import Figure, Histogram, RunFiles, Section, result_of
 from unpooled.jobs.train.columns import OwnerResult, columns_html
 from unpooled.jobs.train.section import Curve, Fraction
+from unpooled.jobs.work import Result
 
 _TEMPLATE = Path(__file__).with_name("section.html")
 
@@ -85,6 +86,18 @@ class FoundResult:
     estimates: Estimates = Estimates()
     advice: KeptAdvice | None = None
     judged: Judged | None = None
+
+
+def headline(result: Result) -> list[Figure]:
+    """How many people are in common and known, how long the list is, and how good, where that is known."""
+    said = common_figures(result)
+    if "positives" in result:
+        said.append(Figure("positives", result["positives"], f"{result['positives']:,} of them known to the seeker"))
+    said += list_figures(result)
+    for judge in ("judged", "evaluation"):
+        if (precision := result.get(judge, {}).get("listed", {}).get("precision")) is not None:
+            said.append(Figure("precision", precision, f"{percent(precision)} of the list positive, by the truth"))
+    return said
 
 
 def section(run: RunFiles, parameters: Parameters) -> Section:

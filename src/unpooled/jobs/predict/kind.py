@@ -7,7 +7,7 @@ from unpooled.jobs.align.job import ALIGNED
 from unpooled.jobs.kind import Example, Kind, any_columns, no_answers
 from unpooled.jobs.model_files import check_saved, reading
 from unpooled.jobs.predict.job import Parameters, outline, role
-from unpooled.jobs.predict.section import section
+from unpooled.jobs.predict.section import headline, section
 from unpooled.jobs.scores import PREDICTIONS, RowFile
 from unpooled.jobs.train.kind import TARGET
 from unpooled.jobs.work import CheckedJob
@@ -48,5 +48,6 @@ PREDICT = Kind(
         private={"active": {"model": _MODEL, "target": TARGET}, "passive": {"model": _MODEL}},
         seeded=True,
     ),
+    headline=headline,
     section=section,
 )

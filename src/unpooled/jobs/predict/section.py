@@ -12,9 +12,11 @@ from unpooled.drawing.chart import Chart, histogram_chart
 from unpooled.drawing.html import render
 from unpooled.drawing.measures import best_known, measures_of
 from unpooled.drawing.words import listed, many
-from unpooled.jobs.align.section import alignment_html
+from unpooled.jobs.align.section import alignment_html, common_figures
 from unpooled.jobs.predict.job import Parameters
-from unpooled.jobs.run_files import Histogram, RunFiles, Section, learnt
+from unpooled.jobs.run_files import Figure, Histogram, RunFiles, Section, learnt
+from unpooled.jobs.train.section import measured
+from unpooled.jobs.work import Result
 
 _TEMPLATE = Path(__file__).with_name("section.html")
 SETS = ("new",)
@@ -38,6 +40,11 @@ class PredictResult:
     scores: Scores = Scores()
     metrics: Mapping[str, Mapping[str, FiniteFloat]] = field(default_factory=dict)
     unknown_labels: NonNegativeInt = 0
+
+
+def headline(result: Result) -> list[Figure]:
+    """How many people are in common, and how good the predictions for them are, where the truth is known."""
+    return [*common_figures(result), *measured(result, "new", "compared with the truth")]
 
 
 def section(run: RunFiles, parameters: Parameters) -> Section:

@@ -12,7 +12,7 @@ from unpooled.jobs.learning import check_learner, check_prepared
 from unpooled.jobs.query_bounds import Answers, answers_of
 from unpooled.jobs.scores import PREDICTIONS, RowFile
 from unpooled.jobs.train.job import Parameters, outline, role
-from unpooled.jobs.train.section import section
+from unpooled.jobs.train.section import headline, section
 from unpooled.jobs.work import CheckedJob
 from unpooled.secure.evidence import Arrays
 
@@ -61,5 +61,6 @@ TRAIN = Kind(
         private={"active": {"target": TARGET}},
         seeded=True,
     ),
+    headline=headline,
     section=section,
 )

@@ -11,12 +11,13 @@ from pydantic import AfterValidator, Field, FiniteFloat, NonNegativeInt
 
 from unpooled.drawing.chart import Chart, calibration_chart, loss_chart, precision_recall_chart, roc_chart
 from unpooled.drawing.html import render
-from unpooled.drawing.measures import best_known, measures_of
+from unpooled.drawing.measures import best_known, figure, first_measure, measures_of, short_name
 from unpooled.drawing.words import listed, many
-from unpooled.jobs.align.section import alignment_html
-from unpooled.jobs.run_files import Number, RunFiles, Section
+from unpooled.jobs.align.section import alignment_html, common_figures
+from unpooled.jobs.run_files import Figure, Number, RunFiles, Section
 from unpooled.jobs.train.columns import Gain, OwnerResult, Positive, Splits, columns_html
 from unpooled.jobs.train.job import Parameters
+from unpooled.jobs.work import Result
 
 SETS = ("test", "train")
 
@@ -89,6 +90,18 @@ class ModelResult(OwnerResult):
         of_trees = self.trees is not None and self.gain_by_party is not None and self.thresholds is not None
         if self.importance and self.epochs is None and not of_trees:
             raise ValueError("a model has either epochs, or trees, gain_by_party and thresholds")
+
+
+def headline(result: Result) -> list[Figure]:
+    """How many people are in common, and how good the model is on rows that were set aside."""
+    return [*common_figures(result), *measured(result, "test", "on test rows")]
+
+
+def measured(result: Result, rows: str, where: str) -> list[Figure]:
+    """The measure that people ask for first, on a set of rows; none where the result has none."""
+    found = result.get("metrics", {}).get(rows, {})
+    name = first_measure(found)
+    return [Figure(name, found[name], f"{short_name(name)} {figure(found[name])} {where}")] if name else []
 
 
 def section(run: RunFiles, parameters: Parameters) -> Section:
