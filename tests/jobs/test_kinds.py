@@ -79,6 +79,10 @@ RESULTS: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
         {"table": {"rows": 900}, "links": [{"megabytes_per_second": 80.0}, {"megabytes_per_second": 20.5}]},
         {"rows": 900, "slowest_megabytes_per_second": 20.5},
     ),
+    "deliver": (
+        {"listed": 30, "expected": {"precision": 0.625}},
+        {"listed": 30, "expected_precision": 0.625},
+    ),
     "lookalike": (
         {"common": 700, "positives": 40, "listed": 30, "judged": {"listed": {"precision": 0.5}}},
         {"common": 700, "positives": 40, "listed": 30, "precision": 0.5},
