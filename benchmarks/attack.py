@@ -37,8 +37,8 @@ from unpooled.secure.product import finish, serve
 from unpooled.session import Session
 from unpooled.vertical.learners import learner_of
 from unpooled.vertical.team import Team
-from unpooled.vertical.trees import passive
-from unpooled.vertical.trees.node_rows import Standing
+from unpooled.vertical.trees.grower import passive
+from unpooled.vertical.trees.grower.node_rows import TreeRows
 from unpooled.vertical.trees.parameters import GbdtParameters
 
 ROWS, NOISE, FRIENDS, SEED = 6_000, 6, 10, 7
@@ -69,13 +69,13 @@ def people() -> tuple[Floats, Bools, Bools]:
 def leaves_seen(matrix: Floats, known: Bools, *, hide_bags: bool) -> Ints:
     """What the telco holds at the end: for each tree and row the leaf, or -1 for rows that took no part."""
     base = GbdtParameters(hide_bags=hide_bags)
-    noise, seen = np.random.default_rng(SEED + 1).normal(size=(ROWS, NOISE)), list[tuple[Bools | None, Standing]]()
-    in_bag = passive.standing_in_bag
+    noise, seen = np.random.default_rng(SEED + 1).normal(size=(ROWS, NOISE)), list[tuple[Bools | None, TreeRows]]()
+    in_bag = passive.rows_in_bag
 
-    def remembered(own: Any, part: Bools | None, *others: Any, **more: Any) -> Standing:
-        standing = in_bag(own, part, *others, **more)
-        seen.append((part, standing))
-        return standing
+    def remembered(own: Any, part: Bools | None, *others: Any, **more: Any) -> TreeRows:
+        rows = in_bag(own, part, *others, **more)
+        seen.append((part, rows))
+        return rows
 
     def opened(session: Session) -> Engine:
         questions = learner_of(base).questions(base, sum(groups_of(METHOD)))
@@ -93,11 +93,11 @@ def leaves_seen(matrix: Floats, known: Bools, *, hide_bags: bool) -> Ints:
         help_find(team, base, Columns(noise, tuple(f"noise {place}" for place in range(NOISE))), METHOD)
         finish(team.products)
 
-    with mock.patch.object(passive, "standing_in_bag", remembered):
+    with mock.patch.object(passive, "rows_in_bag", remembered):
         simulate_roles({"telco": telco, "bank": bank, "coordinator": lambda s: serve(opened(s))}, timeout=600)
     leaves = np.full((len(seen), ROWS), -1, np.int64)
-    for tree, (part, standing) in enumerate(seen):
-        leaves[tree, slice(None) if part is None else part] = standing.where
+    for tree, (part, rows) in enumerate(seen):
+        leaves[tree, slice(None) if part is None else part] = rows.node_of_row
     return leaves
 
 

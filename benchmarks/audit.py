@@ -30,7 +30,7 @@ from unpooled.run.simulate import simulate_job
 from unpooled.secure.evidence import Evidence
 from unpooled.secure.paillier import engine as paillier
 from unpooled.secure.shares import engine as shares
-from unpooled.vertical.trees import grower, histogram, passive
+from unpooled.vertical.trees.grower import active, histogram, passive
 
 EVIDENCE: list[tuple[Any, str]] = [
     (Evidence, "commit"),
@@ -39,7 +39,7 @@ EVIDENCE: list[tuple[Any, str]] = [
     (Evidence, "keep_asked"),
     (shares, "digest_of"),
     (paillier, "digest_of"),
-    (grower, "keep_leaves"),
+    (active, "keep_leaves"),
     (histogram, "about_nodes"),
     (passive, "about_nodes"),
 ]

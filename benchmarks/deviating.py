@@ -14,7 +14,7 @@ from unittest import mock
 
 import numpy as np
 
-from unpooled.arrays import Bools, Ints, Ring
+from unpooled.arrays import Bools, Ints, Ring, unpacked
 from unpooled.errors import RefusedError
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.calls import Call, Inputs
@@ -28,12 +28,12 @@ from unpooled.vertical.inputs import Columns
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.binning import binned
-from unpooled.vertical.trees.budget import bits_needed, groups_of, looks_of
+from unpooled.vertical.trees.budget import bits_needed, groups_of, nodes_asked
 from unpooled.vertical.trees.bundles import Layout
 from unpooled.vertical.trees.ensemble import binning_of, help_fit
-from unpooled.vertical.trees.node_rows import members, packed, unpacked
+from unpooled.vertical.trees.grower.node_rows import members
+from unpooled.vertical.trees.grower.products import layout_of, tree_call
 from unpooled.vertical.trees.parameters import AnyTrees, questions_of, sums_of
-from unpooled.vertical.trees.products import layout_of, tree_call
 
 OWNERS, NAME, WORD = ("telco", "bank"), bytes(16), 64
 
@@ -166,7 +166,7 @@ def _in_the_open(found: Attack, team: Team, layout: Layout, trees: messages.Tree
                 order = part[np.argsort((found.read[inside[part]] >= 0).all(axis=1), kind="stable")]
                 sides[order[: 2 * (len(part) // 2) : 2]] = False  # every second one, those to be read first
             where[inside] = np.repeat(firsts, counts) + sides
-        level = messages.TreeLevel(0, np.array(nodes, np.int32), firsts, asked, packed(sides))
+        level = messages.TreeLevel(0, np.array(nodes, np.int32), firsts, asked, np.packbits(sides))
         team.session.send("telco", messages.Level((level,)))
         call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, len(nodes)), part=not root)
         _read(found, team, layout, call, where, firsts, part=not root)
@@ -203,7 +203,7 @@ def _single(found: Attack, team: Team, layout: Layout, nodes: int) -> Bools:
     if found.parameters.hide_nodes or found.parameters.min_rows == 1:
         return np.ones((nodes, layout.logical), bool)
     merged = team.session.recv("telco", messages.Merged)
-    ends = unpacked(merged.ends, nodes * layout.logical, "telco").reshape(nodes, -1)
+    ends = unpacked(merged.ends, nodes * layout.logical, "sides", "telco").reshape(nodes, -1)
     before = np.concatenate([np.ones((nodes, 1), bool), ends[:, :-1]], axis=1)
     before[:, layout.starts] = True
     return ends & before
@@ -220,7 +220,7 @@ def _decode(found: Attack, layout: Layout, sums: Ring, rows: Ints, single: Bools
 
 def _hidden(found: Attack, team: Team, layout: Layout, trees: messages.Trees) -> None:
     """The telco does not see nodes: any rows can be in any of them, and all that is asked about is read."""
-    for count in looks_of(found.parameters, found.rows):
+    for count in nodes_asked(found.parameters, found.rows):
         team.session.send("telco", messages.HiddenLevel(np.zeros(1, np.int32), np.array([count], np.int32)))
         call = tree_call(team, "telco", layout, found.parameters, trees, 0, (found.rows, count))
         rows = _unread(found, np.arange(found.rows))[: WORD * count]

@@ -65,8 +65,8 @@ from unpooled.vertical.inputs import Columns
 from unpooled.vertical.team import Team, alone
 from unpooled.vertical.trees import ensemble as trees
 from unpooled.vertical.trees.ensemble import Fitted, Target, fit, help_fit
-from unpooled.vertical.trees.grower import grow
-from unpooled.vertical.trees.grower_state import LEAF, Ground, Grown, Seedling
+from unpooled.vertical.trees.grower.active import grow
+from unpooled.vertical.trees.grower.context import LEAF, GrowerContext, GrownTree, TreeSpec
 from unpooled.vertical.trees.messages import Trees
 from unpooled.vertical.trees.model import Part
 from unpooled.vertical.trees.parameters import XgbParameters, questions_of
@@ -168,9 +168,9 @@ def coordinator(work: Work, session: Session) -> None:
 def marked_fit(team: Team, work: Work, places: Sequence[int], marks: list[Taken]) -> Fitted:
     """Fit, and leave a mark each time that trees begin to grow."""
 
-    def marked_grow(ground: Ground, seedlings: Sequence[Seedling]) -> list[Grown]:
+    def marked_grow(context: GrowerContext, specs: Sequence[TreeSpec]) -> list[GrownTree]:
         marks.append(now())
-        return grow(ground, seedlings)
+        return grow(context, specs)
 
     with mock.patch.object(trees, "grow", marked_grow):
         return fit(team, work.parameters, columns_of(work, places), targets_of(work))

@@ -28,6 +28,7 @@ ORDER = [
     "align",
     "vertical",
     "pu",
+    "complete",
     "drawing",
     "jobs",
     "run",
@@ -40,8 +41,9 @@ NEVER = {
     "secure": {"transport"},
     "align": {"transport"},
     "vertical": {"transport", "align"},
+    "complete": {"transport"},
     "evaluate": {"transport", "session", "vertical"},
-    "drawing": {"transport", "session", "wire", "control", "ledger", "secure", "align", "vertical", "pu"},
+    "drawing": {"transport", "session", "wire", "control", "ledger", "secure", "align", "vertical", "pu", "complete"},
     "report": {"transport", "session"},
 }
 """What a part must not use although it comes earlier."""

@@ -19,7 +19,7 @@ import pytest
 from unpooled import workers
 from unpooled.align.lists import checked_positions
 from unpooled.errors import ProtocolError, WorkerLost
-from unpooled.workers import begun, cores, in_order
+from unpooled.workers import cores, in_order, submit_all
 
 # What runs in a worker must be importable there, which a test is not: hence the functions of the standard library.
 CALL = operator.call
@@ -71,7 +71,7 @@ def test_processes_stay_for_the_next_call_whichever_thread_makes_it() -> None:
 
 
 def test_what_is_begun_goes_on_by_itself(tmp_path: Path) -> None:
-    results = begun(Path.touch, [tmp_path / "one", tmp_path / "two", tmp_path / "three"])
+    results = submit_all(Path.touch, [tmp_path / "one", tmp_path / "two", tmp_path / "three"])
     deadline = time.monotonic() + 250
     while len(list(tmp_path.iterdir())) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -80,7 +80,7 @@ def test_what_is_begun_goes_on_by_itself(tmp_path: Path) -> None:
 
 
 def test_results_of_what_is_begun_come_in_order() -> None:
-    assert list(begun(operator.neg, range(20))) == [-number for number in range(20)]
+    assert list(submit_all(operator.neg, range(20))) == [-number for number in range(20)]
 
 
 @pytest.mark.parametrize("single", [{"count": 1, "most_ahead": None}, {"count": 5, "most_ahead": 1}])

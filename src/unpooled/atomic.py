@@ -100,12 +100,10 @@ def naming(path: Path, what: str = "written") -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole text file."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_bytes(path: Path, content: bytes, *, lasting: bool = True) -> None:
-    """Write a whole binary file."""
     with replacing(path, lasting=lasting) as temporary:
         temporary.write_bytes(content)

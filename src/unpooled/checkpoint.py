@@ -52,7 +52,6 @@ class Notebook:
         return self._length
 
     def write(self, **arrays: NDArray[np.generic]) -> None:
-        """Add a page."""
         path = self._path(len(self))
         with atomic.naming(path, "written"):
             if not len(self):

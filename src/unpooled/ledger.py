@@ -271,7 +271,6 @@ class Pair:
 
 
 def reconcile_all(records: Iterable[Record]) -> tuple[Pair, ...]:
-    """Compare every two of several parties' ledgers."""
     return tuple(Pair((a.party, b.party), tuple(reconcile(a, b))) for a, b in combinations(records, 2))
 
 

@@ -85,7 +85,6 @@ class Session:
         self.sent = 0
 
     def open(self) -> None:
-        """Connect with every peer."""
         self._transport.open()
 
     def agreed(self) -> None:

@@ -65,12 +65,12 @@ def in_order(function: Callable[[T], R], items: Iterable[T], most_ahead: int | N
             future.cancel()
 
 
-def begun(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+def submit_all(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """The same with all items submitted at once, computed while the caller continues."""
-    return map(function, items) if cores() == 1 else _Begun(_submit(function, item) for item in items)
+    return map(function, items) if cores() == 1 else _Submitted(_submit(function, item) for item in items)
 
 
-class _Begun(Iterator[R]):
+class _Submitted(Iterator[R]):
     """Results to come; items that nobody waits for any more are cancelled."""
 
     def __init__(self, futures: Iterable[Future[R]]) -> None:

@@ -12,7 +12,8 @@ import pytest
 from unpooled.jobs.files import write_toml
 from unpooled.run import audit, audit_files
 from unpooled.run.folder import PLAN, STATUS
-from unpooled.vertical.trees import grower, histogram
+from unpooled.vertical.trees.grower import active as grower
+from unpooled.vertical.trees.grower import histogram
 
 TASKS = {"buys": 2, "group": 3, "amount": 0}
 TWO = ("telco", "bank", "coordinator")

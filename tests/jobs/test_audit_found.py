@@ -17,8 +17,9 @@ from unpooled.pu.bags import is_bag
 from unpooled.run import audit, audit_files
 from unpooled.run.folder import purge
 from unpooled.secure.evidence import SECRETS, Evidence
-from unpooled.vertical.trees import boosting, ensemble, passive
-from unpooled.vertical.trees.audit_trail import leaves_in, page_of
+from unpooled.vertical.trees import boosting, ensemble
+from unpooled.vertical.trees.audit.trail import leaves_in, page_of
+from unpooled.vertical.trees.grower import passive
 
 TWO = ("telco", "bank", "coordinator")
 NO_GRADIENTS = "what was sent are not the gradients that follow from the labels, or it was opened wrongly"

@@ -25,7 +25,7 @@ from unpooled.vertical.team import Team, alone
 from unpooled.vertical.trees import ensemble as fitting
 from unpooled.vertical.trees.budget import bits_needed
 from unpooled.vertical.trees.ensemble import Fitted, binning_of, fit, help_fit
-from unpooled.vertical.trees.grower_state import LEAF, Grown, Seedling
+from unpooled.vertical.trees.grower.context import LEAF, GrownTree, TreeSpec
 from unpooled.vertical.trees.model import Model, Part
 from unpooled.vertical.trees.parameters import (
     AnyTrees,
@@ -409,7 +409,7 @@ class TreeSeen:
     where: Any
 
 
-def _seen(tree: Grown) -> TreeSeen:
+def _seen(tree: GrownTree) -> TreeSeen:
     depths, rows = [0] * len(tree.first), np.bincount(tree.where[tree.where >= 0], minlength=len(tree.first)).tolist()
     for node, first in enumerate(tree.first.tolist()):
         if first != LEAF:
@@ -422,14 +422,14 @@ def _seen(tree: Grown) -> TreeSeen:
 
 
 @pytest.fixture
-def trees(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Seedling, TreeSeen]]:
+def trees(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TreeSpec, TreeSeen]]:
     """What was grown, in the order of growing."""
-    found: list[tuple[Seedling, TreeSeen]] = []
+    found: list[tuple[TreeSpec, TreeSeen]] = []
     grow = fitting.grow
 
-    def watched(ground: Any, seedlings: Any) -> Any:
-        grown = grow(ground, seedlings)
-        found.extend(zip(seedlings, map(_seen, grown), strict=True))
+    def watched(context: Any, specs: Any) -> Any:
+        grown = grow(context, specs)
+        found.extend(zip(specs, map(_seen, grown), strict=True))
         return grown
 
     monkeypatch.setattr(fitting, "grow", watched)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from unpooled.errors import InputError
-from unpooled.vertical.targets import Target, checked_weights, class_shares, counted, one_hot, set_aside
+from unpooled.vertical.targets import Target, checked_weights, class_fractions, counted, one_hot, set_aside
 
 
 def checked(
@@ -86,7 +86,7 @@ def test_numbers_have_no_balance() -> None:
 
 
 def test_shares_of_classes_go_by_weight() -> None:
-    shares = class_shares(np.array([0.0, 1, 2, 2]), np.array([1.0, 2, 1, 0]), 3)
+    shares = class_fractions(np.array([0.0, 1, 2, 2]), np.array([1.0, 2, 1, 0]), 3)
     assert shares == [0.25, 0.5, 0.25]
 
 

@@ -29,7 +29,6 @@ class Chunk:
 
 
 def cut(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """A list in pieces of at most `size`."""
     return (values[start : start + size] for start in range(0, len(values), size))
 
 
@@ -96,7 +95,6 @@ def by_turns(left: Iterable[T], right: Iterable[R]) -> tuple[list[T], list[R]]:
 
 
 def joined(pieces: Sequence[Bytes], width: int) -> Bytes:
-    """Pieces as one list."""
     return np.concatenate(pieces) if pieces else np.empty((0, width), np.uint8)
 
 

@@ -43,7 +43,6 @@ class PrivateKey:
 
 
 def make_key(bits: int) -> PrivateKey:
-    """Make a new key."""
     made = rsa.generate_private_key(EXPONENT, bits).private_numbers()
     return PrivateKey(made.p * made.q, made.p, made.q, made.dmp1, made.dmq1, made.iqmp)
 
@@ -93,7 +92,6 @@ def _below(n: int, data: bytes) -> mpz:
 
 
 def tags_of(private: PrivateKey, exchange: bytes, keys: Sequence[bytes]) -> Bytes:
-    """The tags of the signer's own keys."""
     signatures = _powers(private, [hashed(private.n, exchange, key) for key in keys])
     return _rows([_tag(private.n, exchange, signature) for signature in signatures])
 

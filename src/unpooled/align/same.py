@@ -1,7 +1,7 @@
 """Whether owners hold the same rows in the same order, without anybody learning more than yes or no.
 
-Ids can be tested on a digest: whoever knows all ids of a list but one hashes candidates until the digest matches. And
-other parties tell an owner which of its rows are common, and may name a row that is not: the active party or the
+Ids can be tested on a digest: a party that knows all ids of a list but one hashes candidates until the digest matches.
+And other parties tell an owner which of its rows are common, and may name a row that is not: the active party or the
 coordinator by its positions, a member of the ring or an answerer by the order of its points. So no digest is sent.
 Each two owners use it as the password of a key exchange (SPEKE, Jablon 1996), in numbered steps:
 

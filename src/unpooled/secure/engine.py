@@ -231,9 +231,7 @@ def open_engine(
 ) -> Engine:
     """Begin, at every party that holds data and at the coordinator.
 
-    `most_answered`, `most_bits_per_row` and `most_splits` are this party's own limits on what it answers about a set of
-    rows; where the plan has a limit too, the lower one holds. With `evidence` the party keeps what an audit needs;
-    either all parties do, or none.
+    Where the plan has a limit too, the lower one holds. Either all parties keep `evidence` for an audit, or none.
     """
     check_engine(rules, coordinator=coordinator is not None, networked=session.networked)
     if driver not in parties or coordinator in parties:
@@ -262,7 +260,7 @@ def agreed_seeds(session: Session, parties: Sequence[str]) -> dict[str, bytes]:
 def count_questions(engine: Engine, call: Call, bits: int) -> None:
     """Refuse a call that asks more about this party's hidden matrix than its limits allow, in columns or in bits.
 
-    Whoever is shown XᵀY and holds Y asks as many questions about X as Y has columns, and vice versa: as many
+    A party that is shown XᵀY and holds Y asks as many questions about X as Y has columns, and vice versa: as many
     independent questions as there are rows would reveal the hidden matrix. A specially made Y, of powers of two for
     example, needs far fewer, since every bit of a result can be about another row.
     """

@@ -139,7 +139,6 @@ def one_hot(bins: NDArray[Any], sizes: Sequence[int]) -> Ring:
 
 
 def to_bytes(values: Ring) -> Bytes:
-    """Numbers as they travel."""
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
 
 

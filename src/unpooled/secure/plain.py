@@ -37,7 +37,9 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
         places = [place for place, left, right in terms if (left, right) == (peer, me)]
         if not places:
             continue
-        shapes = [_shape_of_x(batch[place][0]) for place in places]
+        lefts = [batch[place][0].left for place in places]
+        widths = [left.width if isinstance(left, Dense) else len(left.sizes) for left in lefts]
+        shapes = [(batch[place][0].rows, width) for place, width in zip(places, widths, strict=True)]
         most = 8 * sum(map(math.prod, shapes))
         shown = recv_tagged(session, peer, PlainMatrix, [tags[place] for place in places], most)
         for place, shape, x in zip(places, shapes, shown.values, strict=True):
@@ -45,10 +47,6 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
                 raise ProtocolError(f"invalid PlainMatrix from {peer}: wrong shape")
             held[place] += _product(batch[place][0], x, batch[place][1]).view(np.uint64)
     return held
-
-
-def _shape_of_x(call: Call) -> tuple[int, int]:
-    return call.rows, call.left.width if isinstance(call.left, Dense) else len(call.left.sizes)
 
 
 def _product(call: Call, x: Ints, inputs: Inputs) -> Ints:
@@ -81,12 +79,10 @@ def _sums(place: Ints, values: Ints, length: int, bound: int) -> Ints:
 
 
 def from_values(engine: Engine, call: Call, values: Ints) -> Ring:  # noqa: ARG001
-    """A matrix of a party's own as a share."""
     return values.view(np.uint64)
 
 
 def add(engine: Engine, call: Call, parts: Sequence[Ring]) -> Ring:  # noqa: ARG001
-    """The sum of shares."""
     return sum(parts[1:], parts[0])
 
 

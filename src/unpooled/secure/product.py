@@ -2,7 +2,7 @@
 
 1. every party checks its inputs, and that it does not answer more than its limits allow
 2. the engine leaves every participant an additive share of the sum: random numbers, which mean nothing until added up
-3. whoever adds a matrix of its own adds it to its share
+3. a party that adds a matrix of its own adds it to its share
 4. all but the receiver send their shares to it; where several send, they first add numbers that cancel out, so that the
    receiver sees the sum and no share by itself
 5. the receiver adds up, and refuses what lies beyond the bound
@@ -17,36 +17,10 @@ from unpooled.arrays import Bytes, Ints, Ring
 from unpooled.errors import PlanError, ProtocolError
 from unpooled.secure import plain
 from unpooled.secure.calls import Call, Inputs, check_call, check_inputs
-from unpooled.secure.engine import (
-    Engine,
-    Protection,
-    Rules,
-    Serving,
-    Stop,
-    count_questions,
-    next_tags,
-    open_engine,
-    recv_tagged,
-)
+from unpooled.secure.engine import Engine, Protection, Rules, Serving, Stop, count_questions, next_tags, recv_tagged
 from unpooled.secure.paillier import engine as paillier
 from unpooled.secure.shares import engine as shares
 from unpooled.wire import message
-
-__all__ = [
-    "Call",
-    "Engine",
-    "Inputs",
-    "Rules",
-    "Serving",
-    "announce",
-    "answer_bits",
-    "finish",
-    "forget",
-    "open_engine",
-    "product",
-    "product_shares",
-    "serve",
-]
 
 _ENGINES: dict[str, Protection] = {"plain": plain, "shares": shares, "paillier": paillier}
 
@@ -134,7 +108,9 @@ def _show(
     for receiver in dict.fromkeys(call.receiver for call in calls):  # 4
         mine = [i for i, call in enumerate(calls) if call.receiver == receiver != me and me in call.participants]
         if mine:
-            masked = [module.masked(engine, calls[i], tags[i], held[i], _others(engine, calls[i])) for i in mine]
+            others = [[one for one in calls[i].participants if one not in (me, receiver)] for i in mine]
+            each = zip(mine, others, strict=True)
+            masked = [module.masked(engine, calls[i], tags[i], held[i], besides) for i, besides in each]
             contents = tuple(module.to_bytes(engine, share) for share in masked)
             session.send(receiver, Contribution(tuple(tags[i] for i in mine), contents))
     results: list[Ints | None] = [None] * len(calls)
@@ -158,8 +134,3 @@ def _check_bound(call: Call, result: Ints) -> None:
     """A share of random numbers makes the sum random and mostly too large; one that is a little wrong is not seen."""
     if result.size and (int(result.max()) > call.result_bound or int(result.min()) < -call.result_bound):
         raise ProtocolError("a product exceeds its bound: a party or the coordinator sent a wrong share")
-
-
-def _others(engine: Engine, call: Call) -> list[str]:
-    """Who sends a contribution besides this party."""
-    return [party for party in call.participants if party not in (engine.party, call.receiver)]

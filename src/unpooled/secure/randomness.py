@@ -26,7 +26,6 @@ def new_seed() -> bytes:
 
 
 def expand_bytes(seed: bytes, purpose: bytes, length: int) -> bytes:
-    """Random bytes from a seed."""
     return _cipher(seed, purpose).update(bytes(length))
 
 

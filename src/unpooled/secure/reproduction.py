@@ -53,12 +53,10 @@ def is_x(line: Line, seed: bytes, x: NDArray[Any], nodes: Ints32) -> bool:
 
 
 def _arrived(line: Line, *arrays: NDArray[Any]) -> bool:
-    """Whether this is what arrived."""
     return digest_of(*arrays) == str(line["sha256"])
 
 
 def _was_dealt(seed: bytes, line: Line) -> bool:
-    """Whether the coordinator dealt this seed."""
     return digest_of_seed(seed).hex() == str(line["seed"])
 
 

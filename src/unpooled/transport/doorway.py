@@ -279,7 +279,6 @@ class _Allowance:
         self._at = time.monotonic()
 
     def take(self) -> bool:
-        """Take a permit, if there is one."""
         now = time.monotonic()
         self._left = min(self._a_second, self._left + (now - self._at) * self._a_second)
         self._at = now

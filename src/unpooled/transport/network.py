@@ -65,7 +65,7 @@ class NetworkTransport:
         self._doorway: Doorway | None = None
 
     def open(self) -> None:
-        """Connect with every peer, whoever starts first; raises if that takes longer than the timeout."""
+        """Connect with every peer, in whichever order they start; raises if that takes longer than the timeout."""
         _raise_limit_of_descriptors()
         deadline = time.monotonic() + self._timeout
         expected = {peer for peer in self._links if peer not in self._addresses.dial}

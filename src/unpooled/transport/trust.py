@@ -128,7 +128,6 @@ def _check_not_revoked(
 
 
 def check_party_name(name: str) -> str:
-    """Return the name if it is a valid party name."""
     if not PARTY_NAME.fullmatch(name):
         raise CertificateError(
             f"{name[:40]!r} is not a valid party name: use a small letter, then small letters, digits or hyphens, at "
@@ -138,7 +137,7 @@ def check_party_name(name: str) -> str:
 
 
 def name_in(certificate: x509.Certificate) -> str:
-    """Return the one name in a certificate, whoever signed it."""
+    """Return the one name in a certificate, without checking its signature."""
     name = check_party_name(common_name(certificate.subject))
     alternative_names = _extension(certificate, x509.SubjectAlternativeName) or ()
     if list(alternative_names) != [x509.DNSName(name)]:
@@ -182,7 +181,6 @@ def read_key(path: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def read_certificate(path: Path) -> x509.Certificate:
-    """Read one certificate."""
     return read_pem(path, x509.load_pem_x509_certificate, "a certificate")
 
 
@@ -229,5 +227,4 @@ def require_p256(public_key: object, described: str) -> ec.EllipticCurvePublicKe
 
 
 def moment(when: datetime) -> str:
-    """A moment as text, in UTC."""
     return f"{when:%Y-%m-%d %H:%M} UTC"

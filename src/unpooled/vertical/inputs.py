@@ -14,8 +14,8 @@ TARGETS, COLUMNS = "targets", "columns"
 class Columns:
     """One party's columns of the aligned rows, rows × columns, missing values as not-a-number.
 
-    Columns that never stand out together are bundled. In a pooled run `blocks` says how many columns each party has, in
-    their order, so that those of different parties are not, as they would not be if they were apart.
+    In a pooled run `blocks` says how many columns each party has, in their order: only columns of the same party are
+    bundled, as they would be if they were apart.
     """
 
     matrix: Floats

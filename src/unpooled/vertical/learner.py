@@ -115,10 +115,6 @@ class Audit:
     check: Callable[[Any, Audited], Check]
 
 
-def _product_rows(parameters: LearnerParameters, rows: int) -> int:
-    return 2 * rows * max(parameters.classes, 1)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Learner:
     """A learner: what it can be told, what it sends, and what it does at the active party and at passive ones.
@@ -163,7 +159,7 @@ class Learner:
     """Whether a passive party without columns is left out of a fit, and so keeps no pages of it."""
     questions: Callable[[Any, int], int | None] = lambda *_: None
     """The most columns that so many models ask about the same rows (`secure.engine.Rules`); None: see there."""
-    product_rows: Callable[[Any, int], int] = _product_rows
+    product_rows: Callable[[Any, int], int] = lambda parameters, rows: 2 * rows * max(parameters.classes, 1)
     """The most rows that a product has by so many common ones: what a coordinator serves."""
     shown_test: Callable[[int, float], Bools | None] = lambda *_: None
     """Which of so many rows are a test, if all parties know them; None: the active party draws them, of weight zero."""

@@ -34,15 +34,11 @@ def default_parameters(*, bags: bool = False) -> LearnerParameters:
     return first.for_bags if bags and first.for_bags else first.parameters[0].model_validate({})
 
 
-def _classes() -> dict[str, type[LearnerParameters]]:
-    return {kind.model_fields["learner"].default: kind for learner in LEARNERS for kind in learner.parameters}
-
-
 def _parameters_from(settings: Any) -> Any:
     """A section of a plan as the parameters of the learner that it names, or of the first one."""
     if isinstance(settings, LearnerParameters):
         return settings
-    classes = _classes()
+    classes = {kind.model_fields["learner"].default: kind for learner in LEARNERS for kind in learner.parameters}
     name = settings.get("learner", next(iter(classes))) if isinstance(settings, Mapping) else None
     if not isinstance(name, str) or name not in classes:
         *others, last = map(repr, classes)

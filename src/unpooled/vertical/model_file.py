@@ -5,13 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from unpooled import atomic
 from unpooled.errors import InputError
 from unpooled.vertical.learner import Model, Part
 
 M = TypeVar("M", bound=BaseModel)
+
+
+class Saved(BaseModel):
+    """A part of a model's file; unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def save(kept: Model | Part, path: Path) -> None:

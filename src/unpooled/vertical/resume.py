@@ -25,7 +25,7 @@ from unpooled.errors import ProtocolError, ResumeError, ResumeRefused
 from unpooled.secure.engine import limit_bits
 from unpooled.secure.query_count import Asked
 from unpooled.vertical.inputs import Columns
-from unpooled.vertical.learner import Fitted, LearnerParameters, Model, Part
+from unpooled.vertical.learner import Fitted, LearnerParameters, Limits, Model, Part
 from unpooled.vertical.learners import learner_of
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team
@@ -170,10 +170,13 @@ class Fits:
         scores = tuple(page["scores"].astype(float)) if "scores" in page else None
         return Fitted(_model_on(page, self.learner.model), scores, json.loads(page["summary"].tobytes()))
 
-    def fit(self, targets: Sequence[Target], classes: Sequence[str]) -> Fitted:
-        """Fit the next group of models."""
+    def fit(
+        self, targets: Sequence[Target], classes: Sequence[str], parameters: LearnerParameters | None = None
+    ) -> Fitted:
+        """Fit the next group of models, if need be with other parameters of the same learner."""
         notebook = self._checkpoint.notebook(self.group) if self._checkpoint else None
-        return self.learner.fit(self._team, self._parameters, self._prepared, targets, classes, notebook)
+        parameters = parameters or self._parameters
+        return self.learner.fit(self._team, parameters, self._prepared, targets, classes, notebook)
 
     def scored(self, fitted: Fitted) -> Fitted:
         """The same with scores of all rows, which may take messages of their own."""
@@ -191,8 +194,9 @@ class Fits:
 
 
 class Loans:
-    """At a passive party: lends columns for as many models as there are to be in `groups`.
+    """At a passive party: lends columns for as many models as there are to be in `groups`, or in all of a `series`.
 
+    A series has groups with several parameters of one learner; columns are prepared once for all of them.
     If the run was resumed it may be asked again what it has answered, or something else; so it lends only so much more.
     `part` is its part of the last group that is whole, `left` how many models are still to come.
     """
@@ -205,11 +209,14 @@ class Loans:
         groups: Sequence[int],
         most_thresholds: int | None,
         checkpoint: Checkpoint | None,
+        series: Sequence[tuple[LearnerParameters, Sequence[int]]] = (),
     ) -> None:
         self.learner = learner_of(parameters)
         self._team, self._parameters, self._checkpoint = team, parameters, checkpoint
         self._prepared = self.learner.prepare(team, parameters, columns, most_thresholds)
-        self._limits = self.learner.limits(team.products.rules, parameters, self._prepared, groups)
+        rules, series = team.products.rules, series or [(parameters, groups)]
+        self._limits = _all_limits([self.learner.limits(rules, each, self._prepared, some) for each, some in series])
+        groups = [models for _, some in series for models in some]
         self.part: Part | None = None
         self.left, self.group = sum(groups), 0
         self._most = self.left + AGAIN * max(groups)
@@ -249,9 +256,16 @@ class Loans:
             )
         return self._checkpoint.begin(self._team, self.group, models)
 
-    def lend(self, models: int, notebook: Notebook | None) -> Part:
+    def lend(self, models: int, notebook: Notebook | None, parameters: LearnerParameters | None = None) -> Part:
         """Take part in the fit of a group of models."""
-        return self.learner.lend(self._team, self._parameters, self._prepared, models, notebook)
+        return self.learner.lend(self._team, parameters or self._parameters, self._prepared, models, notebook)
+
+    def kept(self, group: int) -> Part:
+        """This party's part of a group that is whole, from its checkpoint."""
+        if self._checkpoint is None or group >= len(self._checkpoint.groups):
+            raise ResumeError("the checkpoint has no such group of models")
+        part: Part = _model_on(self._checkpoint.groups.read(group), self.learner.part)
+        return part
 
     def keep(self, part: Part, models: int) -> None:
         """Keep this party's part of a group that is whole."""
@@ -259,6 +273,15 @@ class Loans:
         self.group += 1
         if self._checkpoint:
             self._checkpoint.keep(part, models=np.array(models))
+
+
+def _all_limits(each: Sequence[Limits | None]) -> Limits | None:
+    """What a series of fits asks; None if one of them has no limit of its own."""
+    limits = [one for one in each if one is not None]
+    if len(limits) < len(each):
+        return None
+    between = {name: max(one.between_pages[name] for one in limits) for name in limits[0].between_pages}
+    return Limits(sum(one.bits for one in limits), between)
 
 
 def _model_on(page: Page, kind: type[BaseModel]) -> Any:

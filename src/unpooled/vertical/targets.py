@@ -83,15 +83,15 @@ def checked_weights(target: Target, rows: int, classes: int, *, balanced: bool) 
     return weights
 
 
-def class_shares(values: Floats, weights: Floats, classes: int) -> list[float]:
+def class_fractions(values: Floats, weights: Floats, classes: int) -> list[float]:
     """The fraction of each class by weight."""
     return [mean_of((values == number).astype(float), weights) for number in range(classes)]
 
 
-def set_aside(weights: Floats, share: float, rng: np.random.Generator) -> Bools:
+def set_aside(weights: Floats, fraction: float, rng: np.random.Generator) -> Bools:
     """A random fraction of the rows that take part, one at least, and one is left at least."""
     rows = np.flatnonzero(weights > 0)
-    count = min(max(round(share * len(rows)), 1), len(rows) - 1)
+    count = min(max(round(fraction * len(rows)), 1), len(rows) - 1)
     if count < 1:
         raise InputError("patience: a single row cannot be set aside for validation")
     aside = np.zeros(len(weights), bool)
@@ -100,11 +100,9 @@ def set_aside(weights: Floats, share: float, rng: np.random.Generator) -> Bools:
 
 
 def one_hot(values: Floats, classes: int) -> Floats:
-    """A column of 0 and 1 for each class."""
     columns: Floats = (values[:, np.newaxis] == np.arange(classes)).astype(float)
     return columns
 
 
 def counted(draws: Ints, rows: int) -> Floats:
-    """How often each row was drawn."""
     return np.bincount(draws, minlength=rows).astype(float)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unpooled.arrays import Bools, Floats
+from unpooled.arrays import Bools, Floats, unpacked
 from unpooled.evaluate.metrics import auc
 from unpooled.pu.federated.search import Columns, find, groups_of, help_find
 from unpooled.pu.settings import VfpuSettings
@@ -18,7 +18,6 @@ from unpooled.session import Session
 from unpooled.vertical.learners import learner_of
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees.messages import Bags
-from unpooled.vertical.trees.node_rows import unpacked
 from unpooled.vertical.trees.parameters import GbdtParameters
 
 ROWS, OWNERS = 1_500, ("telco", "bank")
@@ -62,7 +61,7 @@ def seen_by_the_telco(*, hide_bags: bool) -> tuple[list[Bools], int]:
     simulate_roles({"telco": telco, "bank": bank, "coordinator": lambda session: serve(opened(session))}, timeout=240)
     trees = sum(len(message.names) for message in received if type(message).__name__ == "Trees")
     told = [bits for message in received if isinstance(message, Bags) for bits in message.taking_part]
-    return [unpacked(bits, ROWS, "bank") for bits in told] or [np.ones(ROWS, bool)] * trees, trees
+    return [unpacked(bits, ROWS, "sides", "bank") for bits in told] or [np.ones(ROWS, bool)] * trees, trees
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["shown bags", "hidden bags"])

@@ -14,13 +14,13 @@ import pytest
 from unpooled.errors import PlanError, ProtocolError
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.calls import LARGEST, Call, Dense, OneHot
-from unpooled.secure.engine import Engine, MaskSeed
+from unpooled.secure.engine import Engine, MaskSeed, open_engine
 from unpooled.secure.paillier import key_holder, noise
 from unpooled.secure.paillier import sums as paillier_sums
 from unpooled.secure.paillier.engine import EncryptedRows
 from unpooled.secure.paillier.key_holder import Decrypt, Decrypted, MaskedSums, SharedKey
 from unpooled.secure.paillier.noise import NoiseStock
-from unpooled.secure.product import Contribution, finish, forget, open_engine, product, serve
+from unpooled.secure.product import Contribution, finish, forget, product, serve
 from unpooled.secure.shares.dealer import Stop
 
 PAIR = (("telco", "bank"),)

@@ -63,7 +63,7 @@ def cut_to(pages: int, whole: Path, folder: Path) -> None:
     ],
     ids=str,
 )
-def test_it_goes_on_after_each_page(
+def test_it_goes_on_after_any_page(
     together: Make, scene: Make, tmp_path: Path, team: str, engine: str, settings: dict[str, Any], weighted: bool
 ) -> None:
     data, parameters = scene(), LinearParameters(**SMALL | settings)
@@ -74,7 +74,7 @@ def test_it_goes_on_after_each_page(
     assert pages >= 4
     assert {len(Notebook(folder)) for folder in (tmp_path / "whole").iterdir()} == {pages}
     epochs = len(run.messages("telco", NextEpoch))
-    for kept in range(1, pages + 1):
+    for kept in (1, pages // 2, pages):
         cut_to(kept, tmp_path / "whole", tmp_path / str(kept))
         again, rest = learned(together, data, parameters, targets, team, engine, tmp_path / str(kept))
         assert again == whole

@@ -30,7 +30,7 @@ from unpooled.vertical.linear.descent import order_of
 from unpooled.vertical.linear.fitting import LinearParameters, Target, fit_many, help_fit_many
 from unpooled.vertical.linear.parameters import rate_of
 from unpooled.vertical.linear.residuals import Diverged
-from unpooled.vertical.linear.row_weights import Weighing
+from unpooled.vertical.linear.row_weights import RowWeighting
 from unpooled.vertical.linear.state import FitState
 from unpooled.vertical.team import Team
 
@@ -242,8 +242,8 @@ def test_hidden_weights_can_be_read_step_by_step(together: Make, monkeypatch: py
     """
     known, bags, each = np.random.default_rng(7).random(ROWS) < 0.05, 5, 40
     targets = bags_of(known, bags)
-    weighing = Weighing(weighted=True, heaviest=int(np.ceil(np.log2(ROWS / (2 * known.sum())))))
-    unit = int(weighing.weights.encode(np.array([ROWS / (2 * known.sum())]), "weights")[0])
+    weighting = RowWeighting(weighted=True, heaviest=int(np.ceil(np.log2(ROWS / (2 * known.sum())))))
+    unit = int(weighting.weights.encode(np.array([ROWS / (2 * known.sum())]), "weights")[0])
     craft = lambda x, step: np.concatenate([0 * x[:ROWS], powers(ROWS, step * each * WIDTH, each)])  # noqa: E731
     shown = watched(together, monkeypatch, craft, targets, ONE_BATCH)
     in_bags = np.ones(ROWS, bool)
@@ -306,8 +306,8 @@ def test_hidden_weights_beside_columns_that_stay_the_same(together: Make, monkey
     craft = lambda x, step: np.concatenate([powers(ROWS, 50 * step, each, base=3), 0 * x[ROWS:]])  # noqa: E731
     shown = watched(together, monkeypatch, craft, [target], ONE_BATCH)
     scaled = ROWS / (2 * known.sum())
-    weighing = Weighing(weighted=True, heaviest=int(np.ceil(np.log2(scaled))))
-    unit = int(weighing.residuals.encode(np.array([scaled / 2]), "residuals")[0])
+    weighting = RowWeighting(weighted=True, heaviest=int(np.ceil(np.log2(scaled))))
+    unit = int(weighting.residuals.encode(np.array([scaled / 2]), "residuals")[0])
     digits = []
     for number in shown[0].tolist():
         rest = number // unit
@@ -356,8 +356,8 @@ def test_under_paillier_one_result_is_as_long_as_the_key(
         },
     )
     scaled = rows / (2 * known.sum())
-    weighing = Weighing(weighted=True, heaviest=int(np.ceil(np.log2(scaled))))
-    unit = int(weighing.weights.encode(np.array([scaled]), "weights")[0])
+    weighting = RowWeighting(weighted=True, heaviest=int(np.ceil(np.log2(scaled))))
+    unit = int(weighting.weights.encode(np.array([scaled]), "weights")[0])
     (number,) = read
     whole = (number + (unit << shift - 1)) // (unit << shift)
     found = [bool(whole >> row & 1) for row in range(rows)]

@@ -15,7 +15,7 @@ from unpooled.vertical.linear.fitting import LinearParameters, Target, fit
 from unpooled.vertical.linear.loss import _loss_scale, hidden_scales
 from unpooled.vertical.linear.messages import BeginLinear, RowWeights
 from unpooled.vertical.linear.predictor import score
-from unpooled.vertical.linear.row_weights import weighing_of
+from unpooled.vertical.linear.row_weights import weighting_of
 from unpooled.vertical.targets import checked_weights
 from unpooled.vertical.team import alone
 
@@ -174,17 +174,17 @@ def test_a_beginning_that_cannot_be(together: Make, change: dict[str, Any]) -> N
 
 
 def test_how_heavy_the_heaviest_may_be() -> None:
-    assert weighing_of(np.ones(5), shown=False).weighted is False
+    assert weighting_of(np.ones(5), shown=False).weighted is False
     for heaviest, powers in ((1.5, 1), (2.0, 1), (2.5, 2), (1024.0, 10)):
         weights = np.ones(10_000)
         weights[0], weights[1:3] = heaviest, (2 - heaviest) / 2 if heaviest < 2 else 0.0
         scaled = weights * (1 / weights.mean())
-        weighing = weighing_of(weights, shown=False)
-        assert weighing.heaviest == powers or scaled[0] > 2.0**powers
-        assert weighing.known.mean() == pytest.approx(1)
-        assert weighing.known.max() <= 2.0**weighing.heaviest
+        weighting = weighting_of(weights, shown=False)
+        assert weighting.heaviest == powers or scaled[0] > 2.0**powers
+        assert weighting.known.mean() == pytest.approx(1)
+        assert weighting.known.max() <= 2.0**weighting.heaviest
     with pytest.raises(InputError, match=r"weights.* 1024"):
-        weighing_of(np.concatenate([[1.0], np.zeros(5000)]), shown=False)
+        weighting_of(np.concatenate([[1.0], np.zeros(5000)]), shown=False)
 
 
 def test_the_more_rows_the_coarser_the_loss() -> None:

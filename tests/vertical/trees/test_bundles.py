@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unpooled.errors import InputError
-from unpooled.vertical.trees.bundles import Feature, Layout, physical_of, to_logical, to_physical_bins
+from unpooled.vertical.trees.bundles import Feature, Layout, to_logical, to_physical_bins
 
 
 @st.composite
@@ -68,7 +68,7 @@ def test_bins_of_columns_are_numbered_feature_by_feature_without_the_usual_ones(
         offset = following
     assert layout.bins == offset
     pairs = zip(layout.owner.tolist(), layout.place.tolist(), strict=True)
-    assert physical_of(layout).tolist() == [expected[pair] for pair in pairs]
+    assert layout.physical.tolist() == [expected[pair] for pair in pairs]
 
 
 @settings(deadline=None)
@@ -120,7 +120,7 @@ def test_nothing_is_a_layout_too() -> None:
 
 def test_what_is_worked_out_once_cannot_be_changed() -> None:
     layout = Layout((Feature(2, False, 0), Feature(2, True, 0)), ((0, 1),))
-    for array in (layout.starts, layout.owner, layout.place, layout.usual, layout.shared, physical_of(layout)):
+    for array in (layout.starts, layout.owner, layout.place, layout.usual, layout.shared, layout.physical):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
     assert layout == Layout(layout.features, layout.bundles)

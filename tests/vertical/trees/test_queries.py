@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unpooled.arrays import unpacked
 from unpooled.errors import ProtocolError, RefusedError
 from unpooled.secure.calls import Inputs
 from unpooled.secure.product import finish, product
@@ -15,9 +16,8 @@ from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.binning import apply_bins
 from unpooled.vertical.trees.budget import groups_of
 from unpooled.vertical.trees.bundles import Layout
-from unpooled.vertical.trees.node_rows import unpacked
+from unpooled.vertical.trees.grower.products import layout_of, tree_call
 from unpooled.vertical.trees.parameters import AnyTrees
-from unpooled.vertical.trees.products import layout_of, tree_call
 
 Make = Callable[..., Any]
 
@@ -29,7 +29,7 @@ def ints(*values: int) -> np.ndarray:
 def asking(
     parameters: AnyTrees, ask: Callable[[Layout, np.ndarray, np.ndarray], list[messages.SplitRequest]]
 ) -> Callable[[Any, Any], None]:
-    """Look at a root, then ask for a split of it, given the layout and how the bins were shown."""
+    """AskedRows at a root, then ask for a split of it, given the layout and how the bins were shown."""
 
     def bank(team: Any, data: Any) -> None:
         session, rows = team.session, len(data.matrix)
@@ -44,8 +44,8 @@ def asking(
         told = session.recv("telco", messages.Merged) if parameters.min_rows > 1 else None
         ends, joined = np.ones(layout.logical, bool), np.zeros(len(layout.features), bool)
         if told is not None:
-            ends = unpacked(told.ends, layout.logical, "telco")
-            joined = unpacked(told.missing_joined, len(layout.features), "telco")
+            ends = unpacked(told.ends, layout.logical, "sides", "telco")
+            joined = unpacked(told.missing_joined, len(layout.features), "sides", "telco")
         for request in ask(layout, ends, joined):
             session.send("telco", request)
             session.recv("telco", messages.SplitSides)
@@ -123,7 +123,7 @@ def test_what_may_be_asked_is_answered(scene: Make, parameters_for: Make, togeth
     assert part.splits == ((feature, place, False),)
     [opened] = run.messages("bank", messages.SplitSides)
     bins = apply_bins(part.binning, data.matrix[:, list(run.team["telco"])], "telco")
-    assert (unpacked(opened.sides, len(data.matrix), "telco") == (bins[:, feature] > place)).all()
+    assert (unpacked(opened.sides, len(data.matrix), "sides", "telco") == (bins[:, feature] > place)).all()
 
 
 def in_one_message(layout: Layout, ends: np.ndarray, joined: np.ndarray) -> list[messages.SplitRequest]:

@@ -17,10 +17,10 @@ from unpooled.vertical.team import alone
 from unpooled.vertical.trees.binning import apply_bins
 from unpooled.vertical.trees.bundles import Feature, Layout
 from unpooled.vertical.trees.ensemble import fit
-from unpooled.vertical.trees.grower_state import Seedling
+from unpooled.vertical.trees.grower.context import TreeSpec
+from unpooled.vertical.trees.grower.splitting import Space, best_splits
 from unpooled.vertical.trees.model import Model
 from unpooled.vertical.trees.parameters import AnyTrees, LgbParameters, XgbParameters
-from unpooled.vertical.trees.splitting import Space, best_splits
 
 Make = Callable[..., Any]
 
@@ -190,10 +190,10 @@ def small_data(seed: int, rows: int = 40) -> tuple[Floats, Floats, Floats]:
     return matrix, number, rng.choice([0.0, 0.5, 1.0, 3.0], rows, p=[0.1, 0.3, 0.3, 0.3])
 
 
-def reference_for(seedling: Seedling, model: Model, matrix: Floats, parameters: AnyTrees) -> Reference:
+def reference_for(spec: TreeSpec, model: Model, matrix: Floats, parameters: AnyTrees) -> Reference:
     bins = apply_bins(model.part.binning, matrix, "pooled").astype(int).tolist()
     features = model.part.binning.layout.features
-    return Reference(bins, features, seedling.y.tolist(), list(seedling.exponents), parameters, seedling.sampled)
+    return Reference(bins, features, spec.y.tolist(), list(spec.exponents), parameters, spec.sampled)
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -222,7 +222,7 @@ def test_trees_are_those_of_the_reference(
     seed: int,
     parameters_for: Make,
     splits_of: Make,
-    trees: list[tuple[Seedling, Any]],
+    trees: list[tuple[TreeSpec, Any]],
 ) -> None:
     matrix, number, weights = small_data(seed)
     truth = np.digitize(number, np.quantile(number, [0.4, 0.7])).clip(max=classes - 1) if classes else number
@@ -233,8 +233,8 @@ def test_trees_are_those_of_the_reference(
     target = Target(truth.astype(float), weights, seed)
     fitted = fit(alone(), parameters, Columns(matrix, tuple("abcde")), [target])
     assert len(trees) == len(fitted.model.ensembles[0].trees)
-    for place, (seedling, growing) in enumerate(trees):
-        nodes = reference_for(seedling, fitted.model, matrix, parameters).grow()
+    for place, (spec, growing) in enumerate(trees):
+        nodes = reference_for(spec, fitted.model, matrix, parameters).grow()
         assert splits_of(fitted.model, place) == [(n.first, None if n.first == -1 else n.split) for n in nodes]
         for own, node in zip(growing.nodes, nodes, strict=True):
             assert own.rows == len(node.rows)
@@ -245,7 +245,7 @@ def test_trees_are_those_of_the_reference(
 
 @pytest.mark.parametrize("learner", ["gbdt", "xgb"])
 def test_gradients_and_leaves_follow_the_formulas(
-    learner: str, parameters_for: Make, trees: list[tuple[Seedling, Any]]
+    learner: str, parameters_for: Make, trees: list[tuple[TreeSpec, Any]]
 ) -> None:
     """First trees, with fractions of Python's own; a unit of whole numbers is 2^-31 of the largest."""
     matrix, number, weights = small_data(7)
@@ -256,7 +256,7 @@ def test_gradients_and_leaves_follow_the_formulas(
         parameters = parameters_for(learner, classes, trees=1, precision=31, l1=0.1, learning_rate=0.3)
         fitted = fit(alone(), parameters, Columns(matrix, tuple("abcde")), [Target(truth.astype(float), weights)])
         t = [Fraction(value) for value in truth.tolist()]
-        for k, (seedling, growing) in enumerate(trees):
+        for k, (spec, growing) in enumerate(trees):
             wanted = t if not classes else [Fraction(value == (1 if classes == 2 else k)) for value in t]
             mean = sum(a * b for a, b in zip(w, wanted, strict=True)) / sum(w)
             second = mean * (1 - mean) if classes else Fraction(1)
@@ -266,7 +266,7 @@ def test_gradients_and_leaves_follow_the_formulas(
             split_by = w if learner == "gbdt" else h
             for column, exact in enumerate((g, split_by)):
                 unit = max(map(abs, exact)) / 2**29
-                own = [value * Fraction(2) ** -seedling.exponents[column] for value in seedling.y[:, column].tolist()]
+                own = [value * Fraction(2) ** -spec.exponents[column] for value in spec.y[:, column].tolist()]
                 assert all(abs(a - b) <= unit for a, b in zip(own, exact, strict=True))
             tree = fitted.model.ensembles[0].trees[k]
             for leaf in np.unique(growing.where):

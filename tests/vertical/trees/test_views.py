@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unpooled.arrays import unpacked
 from unpooled.errors import ProtocolError
 from unpooled.secure.shares.dealer import Deal
 from unpooled.secure.shares.engine import Orders
 from unpooled.vertical.targets import Target
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.node_rows import unpacked
 
 Make = Callable[..., Any]
 
@@ -277,7 +277,7 @@ def test_sides_are_told_of_the_rows_of_split_nodes_alone(scene: Make, parameters
                         for parent, first in zip(tree.parents, tree.firsts, strict=True)
                     ]
                 )
-                where[tree.tree][inside] = firsts + unpacked(tree.sides, len(inside), "bank")
+                where[tree.tree][inside] = firsts + unpacked(tree.sides, len(inside), "sides", "bank")
         else:
             for tree, node in zip(message.trees.tolist(), message.nodes.tolist(), strict=True):
                 assert (where[tree] == node).any()

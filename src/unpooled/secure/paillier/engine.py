@@ -77,10 +77,8 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
     ]
     lefts, rights = [task for task in tasks if task.left == me], [task for task in tasks if task.right == me]
     if me == engine.driver:
-        _tell(
-            engine,
-            Decrypt(tuple(DecryptItem(task.tag, task.left, task.right, task.layout.plaintexts) for task in tasks)),
-        )
+        asked = [DecryptItem(task.tag, task.left, task.right, task.layout.plaintexts) for task in tasks]
+        engine.session.send(engine.coordinator or "", Decrypt(tuple(asked)))
     _noise(engine, cover=True).expect(sum(task.layout.plaintexts for task in lefts))  # while the rows are on their way
     _send_rows(engine, rights)  # 2
     _take_rows(engine, lefts)
@@ -91,12 +89,12 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
         hidden.append(_hidden(engine, _totals(engine, task), masks))
         held[task.place] = _minus(public, held[task.place], masks)
     if lefts:
-        _tell(engine, MaskedSums(tuple(task.tag for task in lefts), tuple(hidden)))
+        sums = MaskedSums(tuple(task.tag for task in lefts), tuple(hidden))
+        engine.session.send(engine.coordinator or "", sums)
     for task, decrypted in zip(rights, _take_decrypted(engine, rights), strict=True):  # 4
         held[task.place] = _plus(public, held[task.place], decrypted)
         if isinstance(task.call.left, Dense):
-            lifted = _lifted(task, _lift(task.call.left))
-            held[task.place] = _minus(public, held[task.place], lifted)
+            held[task.place] = _minus(public, held[task.place], _lifted(task, _lift(task.call.left)))
     engine.paillier.forget({""})  # a matrix without a name serves one call
     return held
 
@@ -189,7 +187,6 @@ def _encrypted(engine: Engine, task: Task) -> tuple[Bytes, list[Span]]:
 
 
 def _take_rows(engine: Engine, lefts: Sequence[Task]) -> None:
-    """Receive the rows that are new."""
     public = public_key(engine)
     for right in dict.fromkeys(task.right for task in lefts):
         new: dict[RowsKey, Task] = {}
@@ -291,7 +288,6 @@ def _take_decrypted(engine: Engine, rights: Sequence[Task]) -> list[list[mpz]]:
 
 
 def from_values(engine: Engine, call: Call, values: Ints) -> list[mpz]:
-    """A matrix of a party's own as a share."""
     layout, public = _layout(engine.rules, call), public_key(engine)
     if isinstance(call.left, OneHot) and call.left.hidden:
         values = values.transpose(1, 0, 2)
@@ -299,7 +295,6 @@ def from_values(engine: Engine, call: Call, values: Ints) -> list[mpz]:
 
 
 def add(engine: Engine, call: Call, parts: Sequence[Sequence[mpz]]) -> list[mpz]:  # noqa: ARG001
-    """The sum of shares."""
     return _plus(public_key(engine), *parts)
 
 
@@ -322,7 +317,6 @@ def from_bytes(engine: Engine, call: Call, values: Bytes, sender: str) -> list[m
 
 
 def read(engine: Engine, call: Call, total: Sequence[mpz]) -> Ints:
-    """The results that the sum of all shares stands for."""
     values = unpack(keys.centre(public_key(engine), total), _layout(engine.rules, call))
     if isinstance(call.left, OneHot) and call.left.hidden:
         by_cell = values.reshape(call.left.bins, call.left.nodes, call.columns)
@@ -345,7 +339,3 @@ def _plus(public: PublicKey, *lists: Sequence[int]) -> list[mpz]:
 
 def _minus(public: PublicKey, numbers: Sequence[int], others: Sequence[int]) -> list[mpz]:
     return [(number - other) % public.n for number, other in zip(numbers, others, strict=True)]
-
-
-def _tell(engine: Engine, message: object) -> None:
-    engine.session.send(engine.coordinator or "", message)

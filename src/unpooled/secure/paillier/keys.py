@@ -1,17 +1,17 @@
-"""Paillier's cryptosystem: whoever has the public key can encrypt and add, and the owner of the key alone can decrypt.
+"""Paillier's cryptosystem: anybody with the public key can encrypt and add, and only the owner of the key can decrypt.
 
 A ciphertext of m is (1 + m n) · noise mod n². Multiplying ciphertexts adds what is in them. The noise is made after
 Damgård, Jurik and Nielsen: p ≡ q ≡ 3 mod 4, gcd(p-1, q-1) = 2, h = -x² mod n, and the noise is (hⁿ)^r mod n² for a
 random r of half as many bits as n. All noise is powers of one number, so one table of its powers serves for all.
 
-What it rests on: n-th powers mod n² look like any other numbers to whoever cannot factor n (the decisional composite
+What it rests on: n-th powers mod n² look like any other numbers to those who cannot factor n (the decisional composite
 residuosity assumption), and powers of h with so short an exponent look like all its powers (Damgård, Jurik and
 Nielsen's assumption). The owner of the key sees a ciphertext's noise as well as its content: what was computed from
 ciphertexts is multiplied with an encrypted mask under covering noise (see `noise_table`) before it goes to the owner.
 `add`, `add_many` and `shift` make no noise of their own.
 
 Ciphertexts are lists of `mpz`. Decryption raises to the secret exponents in constant time. Looking up noise in a
-table may show in the processor's caches, and so to whoever runs programs on the same machine.
+table may show in the processor's caches, and so to other programs on the same machine.
 
 >>> key = make_key(512, insecure=True)
 >>> first, second = encrypt(key.public, [20, -62], noises(noise_table(key.public), 2))
@@ -304,7 +304,6 @@ def residues_to_bytes(public: PublicKey, residues: Sequence[mpz]) -> Bytes:
 
 
 def residues_from_bytes(public: PublicKey, array: Bytes) -> list[mpz]:
-    """Numbers mod n that arrived."""
     residues = _in_rows(array, public.bits // 8, "numbers mod n")
     for position, residue in enumerate(residues):
         if residue >= public.n:

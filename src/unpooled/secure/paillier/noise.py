@@ -6,7 +6,7 @@ It comes from seeds, so that a party can show which noise it used without keepin
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from gmpy2 import mpz
 
 from unpooled.secure.paillier.keys import PublicKey, noise_table, noises
 from unpooled.secure.randomness import expand_bytes, new_seed
-from unpooled.workers import begun, cores
+from unpooled.workers import cores, submit_all
 
 _SMALL, _LARGE = 64, 2048  # about 40 ms and a second at 2048 bits
 
@@ -49,10 +49,13 @@ class NoiseStock:
         self._ordered = 0
 
     def order(self, count: int) -> None:
-        """Have `count` more made in the background."""
+        """Have `count` more made in the background; a small amount is made in this process when it is taken."""
         if count > 0:
             self._ordered += count
-            self._coming.append(_begun(self._make, count))
+            size = max(_SMALL, min(_LARGE, -(-count // (2 * cores()))))
+            spans = [Span(new_seed(), 0, min(size, count - start)) for start in range(0, count, size)]
+            submitted = map(self._make, spans) if count <= _SMALL else submit_all(self._make, spans)
+            self._coming.append(submitted)
 
     def expect(self, count: int) -> None:
         """Have made what is missing, so that `count` can be taken soon."""
@@ -78,15 +81,3 @@ class NoiseStock:
                 self._arrived.appendleft((Span(span.seed, span.start + now, span.length - now), noise[now:]))
         self._ordered -= count
         return taken, spans
-
-
-def _begun(make: Callable[[Span], tuple[Span, list[mpz]]], count: int) -> Iterator[tuple[Span, list[mpz]]]:
-    """Noise in parts that the worker processes have begun; a small amount is made in this process."""
-    if count <= _SMALL:
-        return map(make, _spans([count]))
-    size = max(_SMALL, min(_LARGE, -(-count // (2 * cores()))))
-    return begun(make, _spans(min(size, count - start) for start in range(0, count, size)))
-
-
-def _spans(sizes: Iterable[int]) -> list[Span]:
-    return [Span(new_seed(), 0, size) for size in sizes]

@@ -3,8 +3,8 @@
 After Goldberg, Reyzin, Sagga and Baldimtsi (2018), and Gennaro, Micciancio and Rabin (1998): a hash of the key and of
 who uses it gives random numbers mod n, and the owner sends the n-th root of each. If a prime divides both n and φ(n),
 one number at most in as many as that prime has an n-th root at all. No prime below 2^20 divides n, which the receiver
-has tried, so that a false proof of seven roots passes with a chance below 2^-128. The roots tell nothing else: whoever
-draws roots first, and takes their n-th powers for the numbers, has the same pairs.
+has tried, so that a false proof of seven roots passes with a chance below 2^-128. The roots tell nothing else:
+anybody can make such pairs by drawing roots first and taking their n-th powers as the numbers.
 
 What it proves: n is no multiple of a square, every ciphertext has one content, and adding ciphertexts adds contents.
 What it does not: that n has two prime factors, that these are long, or that they are secret. Short ones are looked for

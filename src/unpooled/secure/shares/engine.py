@@ -123,20 +123,18 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
 
 
 def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Task]:
-    """This party's terms, with what the coordinator dealt for them."""
+    """This party's terms, with what the coordinator dealt for them; new masks are kept for the whole batch."""
     tasks = []
     for place, need, part in supplied(engine, [call for call, _ in batch], tags):
         is_left = need.item.left == engine.party
         peer, (call, inputs) = need.item.right if is_left else need.item.left, batch[place]
-        tasks.append(Task(place, call, _rows_of(inputs, need.rows), tags[place], need, part, peer, is_left))
-        _keep_mask(engine, tasks[-1])
+        x, y = (None if matrix is None else matrix[need.rows] for matrix in (inputs.x, inputs.y))
+        task = Task(place, call, replace(inputs, x=x, y=y), tags[place], need, part, peer, is_left)
+        if part.mask:
+            seed = _seed(part.mask, engine)
+            engine.shares.masks[task.own] = Mask(expand(seed, b"mask", task.shape_of(task.own)), seed)
+        tasks.append(task)
     return tasks
-
-
-def _rows_of(inputs: Inputs, rows: slice) -> Inputs:
-    """The inputs of some rows: all, or one of two stacked matrices."""
-    x, y = (None if matrix is None else matrix[rows] for matrix in (inputs.x, inputs.y))
-    return replace(inputs, x=x, y=y)
 
 
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
@@ -163,7 +161,6 @@ def _send_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
 
 
 def _take_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
-    """Receive the masked matrices that are new."""
     new: dict[Matrix, Task] = {}
     for task in tasks:
         if (task.is_left or not task.permutes) and (peer, task.theirs) not in engine.shares.opened:
@@ -238,13 +235,6 @@ def _right_share(engine: Engine, task: Task) -> Ring:
         return mod64.row_products(opened, mask.values) + half
     sums = mod64.product(opened, mask.values) + half
     return mod64.unfold(sums, left.nodes) if isinstance(left, OneHot) else sums
-
-
-def _keep_mask(engine: Engine, task: Task) -> None:
-    """Keep a newly dealt mask for all products of the batch."""
-    if task.part.mask:
-        seed = _seed(task.part.mask, engine)
-        engine.shares.masks[task.own] = Mask(expand(seed, b"mask", task.shape_of(task.own)), seed)
 
 
 def _mask(engine: Engine, task: Task) -> Mask:

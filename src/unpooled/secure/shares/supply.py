@@ -52,7 +52,8 @@ def supplied(engine: Engine, calls: Sequence[Call], tags: Sequence[bytes]) -> li
             if need.shape:
                 part = engine.shares.stock.take(need.shape)
             elif me == engine.driver and chooses(me, item):
-                part = _chosen_part(engine, need, seed, number)
+                mask, once = chosen_seeds(seed, number)  # a matrix that has a mask keeps it
+                part = Part(b"" if need.y in engine.shares.masked else mask, once, dealer.NOTHING)
             else:
                 part = next(dealt)
             if item.right == me:
@@ -153,12 +154,6 @@ def _receive(engine: Engine, items: Sequence[DealItem]) -> Iterator[Part]:
     if len(dealt.parts) != sum(item.copies for item in items) or dealt.digest != dealer.digest_of(items):
         raise ProtocolError(f"invalid Dealt from {engine.coordinator}: it is not for the products of {engine.party}")
     return iter(dealt.parts)
-
-
-def _chosen_part(engine: Engine, need: Need, seed: bytes, number: int) -> Part:
-    """What the driver chose for its side of a product; a matrix that has a mask keeps it."""
-    mask, once = chosen_seeds(seed, number)
-    return Part(b"" if need.y in engine.shares.masked else mask, once, dealer.NOTHING)
 
 
 def method_of(call: Call, rules: Rules) -> Method:

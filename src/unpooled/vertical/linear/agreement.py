@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from unpooled.arrays import Bools, Floats
+from unpooled.arrays import Bools, Floats, unpacked
 from unpooled.errors import ProtocolError, RefusedError
 from unpooled.secure.evidence import Arrays
 from unpooled.session import ITEM_BYTES
@@ -14,7 +14,7 @@ from unpooled.vertical.linear.fit_input import NAME_BYTES, FitInput
 from unpooled.vertical.linear.messages import BeginLinear, RowWeights, TakingPart, Width
 from unpooled.vertical.linear.parameters import LinearParameters, check_engine
 from unpooled.vertical.linear.residuals import MOST_COLUMNS
-from unpooled.vertical.linear.row_weights import MOST_POWERS, Weighing
+from unpooled.vertical.linear.row_weights import MOST_POWERS, RowWeighting
 from unpooled.vertical.linear.state import Iterate
 from unpooled.vertical.team import Team
 
@@ -43,12 +43,12 @@ def exchange_widths(team: Team, rows: int, columns: int) -> dict[str, int]:
 
 def tell_inputs(team: Team, parameters: LinearParameters, inputs: Sequence[FitInput]) -> None:
     """At the active party: tell the passive parties what they have to know of all models."""
-    weighings = [each.weighing for each in inputs]
-    shown = tuple(weighing.known for weighing in weighings if weighing.shown and weighing.known is not None)
+    weightings = [each.weighting for each in inputs]
+    shown = tuple(weighting.known for weighting in weightings if weighting.shown and weighting.known is not None)
     begin = BeginLinear(
         names=tuple(each.name for each in inputs),
-        weighted=tuple(weighing.weighted for weighing in weighings),
-        heaviest=tuple(weighing.heaviest for weighing in weighings),
+        weighted=tuple(weighting.weighted for weighting in weightings),
+        heaviest=tuple(weighting.heaviest for weighting in weightings),
     )
     for owner in team.passive:
         team.session.send(owner, begin)
@@ -70,12 +70,12 @@ def receive_inputs(team: Team, parameters: LinearParameters, rows: int, iterates
     check_engine(parameters, team.products.rules.engine, len(team.passive), weighted=any(begin.weighted))
     bags = [np.ones(rows, bool)] * len(iterates) if parameters.hide_bags else _bags(team, rows, len(iterates))
     known = _row_weights(team, begin, bags) if parameters.show_weights else [None] * len(bags)
-    weighings = map(Weighing, begin.weighted, [each is not None for each in known], begin.heaviest, known)
-    return list(map(FitInput, begin.names, bags, weighings, iterates))
+    weightings = map(RowWeighting, begin.weighted, [each is not None for each in known], begin.heaviest, known)
+    return list(map(FitInput, begin.names, bags, weightings, iterates))
 
 
 def check_begin(begin: BeginLinear, active: str) -> None:
-    """Refuse names or weights that cannot be."""
+    """Refuse impossible names or weights."""
     if not len(begin.names) == len(set(begin.names)) == len(begin.weighted) == len(begin.heaviest):
         raise ProtocolError(f"invalid BeginLinear from {active}: names repeat, or the lists differ in length")
     if any(len(name) != NAME_BYTES for name in begin.names):
@@ -87,10 +87,8 @@ def check_begin(begin: BeginLinear, active: str) -> None:
 def _bags(team: Team, rows: int, models: int) -> list[Bools]:
     """Which rows take part in each model."""
     told = team.session.recv(team.active, TakingPart, at_most=models * (rows // 8 + ITEM_BYTES)).rows
-    if len(told) != models or any(bits.shape != ((rows + 7) // 8,) for bits in told):
-        raise ProtocolError(f"invalid TakingPart from {team.active}: not a bit for each row and model")
-    bags = [np.unpackbits(bits, count=rows).view(bool) for bits in told]
-    if not all(bag.any() for bag in bags):
+    bags = [unpacked(bits, rows, "TakingPart", team.active) for bits in told]
+    if len(bags) != models or not all(bag.any() for bag in bags):
         raise ProtocolError(f"invalid TakingPart from {team.active}: a model has no rows")
     return bags
 

@@ -6,22 +6,23 @@ party says it had. How it came by these weights is its word; but there are few o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from unpooled.arrays import Ints
 from unpooled.errors import InputError
-from unpooled.secure.calls import Call, Inputs
-from unpooled.secure.evidence import OWN, Arrays, Line, digest_of
+from unpooled.secure.evidence import OWN, Line, digest_of
 from unpooled.secure.reproduction import is_x, is_y
-from unpooled.vertical.inputs import Columns
+from unpooled.vertical.inputs import COLUMNS as COLUMNS_KEPT
+from unpooled.vertical.inputs import TARGETS, Columns
+from unpooled.vertical.learner import Audited
 from unpooled.vertical.linear.descent import GRADIENT, products_of
 from unpooled.vertical.linear.fit_input import FitInput, input_of, page_name, states_of
 from unpooled.vertical.linear.loss import loss_of
 from unpooled.vertical.linear.parameters import LinearParameters, outputs_of
 from unpooled.vertical.linear.residuals import COLUMNS
-from unpooled.vertical.linear.row_weights import Weighing
+from unpooled.vertical.linear.row_weights import RowWeighting
 from unpooled.vertical.linear.state import FitState, begin_at, own_residuals
 from unpooled.vertical.targets import targets_from
 from unpooled.vertical.team import Team
@@ -37,19 +38,14 @@ class LinearCheck:
 
     notes: Sequence[str] = ()
 
-    def __init__(
-        self,
-        parameters: LinearParameters,
-        team: Team,
-        party: str,
-        inputs: Mapping[str, Arrays],
-        pages: Mapping[str, Arrays],
-    ) -> None:
-        self._parameters, self._team, self._party, self._pages = parameters, team, party, pages
-        self._columns: Ints = inputs["columns"]["columns"]
+    def __init__(self, parameters: LinearParameters, audited: Audited) -> None:
+        self._parameters, self._party, self._pages = parameters, audited.opener, audited.pages
+        self._team = Team(audited.setup.active, audited.setup.owners)
+        self._columns: Ints = audited.inputs[COLUMNS_KEPT]["columns"]
         if self._columns.ndim != 2 or self._columns.dtype != np.int64:
             raise InputError("the columns that were opened are not a matrix of whole numbers")
-        self._targets = targets_from(inputs["targets"]) if party == team.active else []
+        is_active = self._party == self._team.active
+        self._targets = targets_from(audited.inputs[TARGETS]) if is_active else []
         self._states: dict[int, FitState] = {}
 
     def problem_of(self, line: Line, seed: str, told: Line) -> str:
@@ -61,24 +57,18 @@ class LinearCheck:
         if own.shape != state.iterate.weights.shape or not np.isfinite(own).all():
             return "it was opened with weights of other columns"
         state.iterate = begin_at(own)
-        _, held = self._products(state, about)[about["place"]]
+        number, is_gradient = int(about["batch"]), about["what"] == GRADIENT
+        residuals = own_residuals(state, state.cut[number])
+        products = products_of(state, number, residuals) if is_gradient else [loss_of(state)[1:]]
+        _, held = products[about["place"]]
         rows, is_left = slice(*line["part"]), line["product"].startswith("x")
         matrix = held.x if is_left else held.y
         if matrix is None:
             return "it was opened as another matrix than it was"
-        nodes = np.empty(0, np.int32)
-        fits = (
-            is_x(line, bytes.fromhex(seed), matrix[rows], nodes)
-            if is_left
-            else is_y(line, bytes.fromhex(seed), self._pages.get(line["product"], {}), matrix[rows], nodes)
-        )
+        opening, of_rows = bytes.fromhex(seed), (matrix[rows], np.empty(0, np.int32))
+        page = self._pages.get(line["product"], {})
+        fits = is_x(line, opening, *of_rows) if is_left else is_y(line, opening, page, *of_rows)
         return "" if fits else "what was sent does not follow from columns and labels, or it was opened wrongly"
-
-    def _products(self, state: FitState, about: Line) -> list[tuple[Call, Inputs]]:
-        if about["what"] != GRADIENT:
-            return [loss_of(state)[1:]]
-        number = int(about["batch"])
-        return products_of(state, number, own_residuals(state, state.cut[number]))
 
     def _state(self, about: Line) -> FitState:
         """A model at the opener, with the rows and weights that the checker knows too."""
@@ -99,6 +89,6 @@ class LinearCheck:
         else:
             known = page["weights"] if shown and weighted else None
             iterate = begin_at(np.zeros((width, outputs_of(self._parameters))))
-            given = FitInput(b"", taking_part, Weighing(weighted, shown, heaviest, known), iterate)
+            given = FitInput(b"", taking_part, RowWeighting(weighted, shown, heaviest, known), iterate)
         (state,) = states_of(self._team, self._party, self._parameters, columns, [given], about["widths"])
         return state

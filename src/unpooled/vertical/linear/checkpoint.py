@@ -26,7 +26,7 @@ def is_page_due(parameters: LinearParameters, epochs: int) -> bool:
 
 
 def page_of(states: Sequence[FitState], going: Sequence[FitState], epochs: int) -> Page:
-    """Where all models are after so many epochs; of those that have no best weights yet the current ones stand in."""
+    """Where all models are after so many epochs; a model without best weights yet has the current ones there."""
     page: Page = {"epochs": np.array(epochs), "going": np.array([state in going for state in states])}
     for name in _STATE:
         page[name] = np.stack([np.asarray(getattr(state.iterate, name)) for state in states])

@@ -35,7 +35,7 @@ from unpooled.vertical.linear.messages import NextEpoch
 from unpooled.vertical.linear.parameters import SAFE_ROWS, SAFE_ROWS_PER_COLUMN, LinearParameters, outputs_of, rate_of
 from unpooled.vertical.linear.residuals import RESIDUALS, Diverged
 from unpooled.vertical.linear.row_weights import stacked_bounds, stacked_columns, stacked_residuals, stacked_unit
-from unpooled.vertical.linear.shared_columns import share_columns, shared_bound, shared_unit
+from unpooled.vertical.linear.shared_columns import scales_of, share_columns, shared_bound, shared_unit
 from unpooled.vertical.linear.state import FitState, Iterate, about, in_one_go, own_residuals
 
 MOMENTUM, _ADAM_SQUARES, _ADAM_LEAST = 0.9, 0.999, 1e-8
@@ -84,7 +84,7 @@ def descend(states: Sequence[FitState], notebook: Notebook | None = None) -> Non
     """
     team = states[0].team
     for state in states:
-        _check_sums(state, max(part.stop - part.start for part in state.cut))
+        _check_sums(state)
     if not team.passive:
         return _epochs(states, notebook)
     for state in states:
@@ -92,16 +92,16 @@ def descend(states: Sequence[FitState], notebook: Notebook | None = None) -> Non
     engine, rules = team.products, team.products.rules
     engine.rules = replace(rules, questions=_questions(states) if rules.questions is None else rules.questions)
     try:
-        share_columns(states)
+        share_columns(states, scales_of)
         _epochs(states, notebook)
     finally:
         engine.rules = rules
         forget(engine, [name for state in states for name in state.own_names()])
 
 
-def _check_sums(state: FitState, rows: int) -> None:
+def _check_sums(state: FitState) -> None:
     """Refuse batches whose sums might not fit."""
-    parties = max(len(state.team.owners), 2)
+    rows, parties = max(part.stop - part.start for part in state.cut), max(len(state.team.owners), 2)
     most = LARGEST // (parties * state.scale_of(state.team.active).bound * RESIDUALS.bound)
     if rows > most:
         raise InputError(f"batch_rows: {rows} rows in a batch are more than the {most} whose sums fit; take fewer")
@@ -204,8 +204,8 @@ def _in_units(state: FitState, number: int, shown: Sequence[Ints]) -> Floats:
     if not shown:
         return np.zeros(state.iterate.weights.shape)
     unit = state.scale_of(state.party).fraction_bits + RESIDUALS.fraction_bits
-    if state.weighing.hidden and not state.active:
-        unit = shared_unit(state) if state.shares_columns else stacked_unit(state.weighing)
+    if state.weighting.hidden and not state.active:
+        unit = shared_unit(state) if state.shares_columns else stacked_unit(state.weighting)
     part = state.cut[number]
     values: Floats = np.concatenate(shown, axis=1).astype(float) * (ldexp(1.0, -unit) / (part.stop - part.start))
     return values
@@ -217,7 +217,7 @@ def products_of(state: FitState, number: int, residuals: Ints) -> list[tuple[Cal
     for owner in state.team.owners:
         if not state.widths[owner]:
             continue
-        if state.weighing.hidden and owner != state.team.active and not state.is_shared(owner):
+        if state.weighting.hidden and owner != state.team.active and not state.is_shared(owner):
             batch += _stacked(state, part, number, residuals)
         else:
             columns = state.multiplies(owner, number)
@@ -250,7 +250,7 @@ def _stacked(state: FitState, part: slice, number: int, residuals: Ints) -> list
 
     Its columns stay the same, as the weights do; what is new in every step are its columns times its residuals.
     """
-    (passive,), (left, right) = state.team.passive, stacked_bounds(state.weighing)
+    (passive,), (left, right) = state.team.passive, stacked_bounds(state.weighting)
     call = Call(
         terms=((passive, state.team.active),),
         receiver=passive,
@@ -263,10 +263,10 @@ def _stacked(state: FitState, part: slice, number: int, residuals: Ints) -> list
         digest=f"{state.team.digest} batch {number}",
         fixed=len(residuals),
     )
-    if state.weighing.known is None:
+    if state.weighting.known is None:
         return [(call, Inputs(x=stacked_columns(state.columns[part], column))) for column in residuals.T]
-    weights = state.weighing.known[part]
-    return [(call, Inputs(y=stacked_residuals(column, weights, state.weighing))) for column in residuals.T]
+    weights = state.weighting.known[part]
+    return [(call, Inputs(y=stacked_residuals(column, weights, state.weighting))) for column in residuals.T]
 
 
 # steps

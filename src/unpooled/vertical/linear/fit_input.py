@@ -19,7 +19,7 @@ from unpooled.vertical.linear.descent import order_of, parts_of
 from unpooled.vertical.linear.model import LinearModel, LinearPart
 from unpooled.vertical.linear.parameters import LinearParameters, outputs_of
 from unpooled.vertical.linear.residuals import COLUMNS, constants
-from unpooled.vertical.linear.row_weights import Weighing, weighing_of
+from unpooled.vertical.linear.row_weights import RowWeighting, weighting_of
 from unpooled.vertical.linear.state import FitState, Iterate, begin_at
 from unpooled.vertical.numbers import mean_of
 from unpooled.vertical.targets import Target, checked_weights
@@ -37,7 +37,7 @@ class FitInput:
 
     name: bytes
     taking_part: Bools
-    weighing: Weighing
+    weighting: RowWeighting
     iterate: Iterate
     constant: Floats | None = None
     centre: float = 0.0
@@ -51,21 +51,16 @@ def input_of(
     weights = checked_weights(target, len(columns.matrix), parameters.classes, balanced=parameters.balanced)
     taking_part = np.ones(len(weights), bool) if parameters.hide_bags else weights > 0
     weights = weights[taking_part]
-    weighing = weighing_of(weights, shown=parameters.show_weights or not team.passive)
+    weighting = weighting_of(weights, shown=parameters.show_weights or not team.passive)
     known = np.where(weights > 0, target.values[taking_part], 0.0)
-    centre, scale = (0.0, 1.0) if parameters.classes else _standard(known, weights)
-    if start:
-        centre, scale = start.centre, start.scale
+    centre, scale = (start.centre, start.scale) if start else (0.0, 1.0)
+    if not start and not parameters.classes:
+        centre = mean_of(known, weights)
+        scale = sqrt(mean_of((known - centre) ** 2, weights)) or 1.0
     constant = constants(parameters, np.where(weights > 0, (known - centre) / scale, 0.0))
     intercept = start.intercept if start else (0.0,) * outputs_of(parameters)
     iterate = start_of(start.part if start else None, columns.names, parameters, team.active, intercept)
-    return FitInput(secrets.token_bytes(NAME_BYTES), taking_part, weighing, iterate, constant, centre, scale)
-
-
-def _standard(values: Floats, weights: Floats) -> tuple[float, float]:
-    """The mean and the standard deviation."""
-    centre = mean_of(values, weights)
-    return centre, sqrt(mean_of((values - centre) ** 2, weights)) or 1.0
+    return FitInput(secrets.token_bytes(NAME_BYTES), taking_part, weighting, iterate, constant, centre, scale)
 
 
 def start_of(
@@ -109,10 +104,10 @@ def states_of(
         order = order_of(len(rows))
         if bag not in taken:
             taken[bag] = columns[rows[order]]
-        multiplied, weighing = taken[bag], given.weighing.in_order(order)
-        if weighing.known is not None:
-            decoded = COLUMNS.decode(multiplied) * weighing.known[:, np.newaxis]
-            multiplied = weighing.columns.encode(decoded, "columns")
+        multiplied, weighting = taken[bag], given.weighting.in_order(order)
+        if weighting.known is not None:
+            decoded = COLUMNS.decode(multiplied) * weighting.known[:, np.newaxis]
+            multiplied = weighting.columns.encode(decoded, "columns")
         cut, judged = parts_of(parameters, len(rows), widths)
         state = FitState(
             team=team,
@@ -121,7 +116,7 @@ def states_of(
             name=given.name.hex(),
             columns=taken[bag],
             multiplied=multiplied,
-            weighing=weighing,
+            weighting=weighting,
             widths=widths,
             cut=cut,
             judged=judged,
@@ -138,14 +133,14 @@ def _about(team: Team, number: int, given: FitInput, widths: Mapping[str, int]) 
     """What all parties know of a model; rows, and weights that all know, as digests, and kept besides."""
     if not (evidence := team.evidence):
         return {}
-    weighing, taking_part = given.weighing, np.packbits(given.taking_part)
-    shown = weighing.known if weighing.shown and weighing.known is not None else np.empty(0)
+    weighting, taking_part = given.weighting, np.packbits(given.taking_part)
+    shown = weighting.known if weighting.shown and weighting.known is not None else np.empty(0)
     evidence.keep_page(page_name(evidence.fit, number), taking_part=taking_part, weights=shown)
     return {
         "fit": evidence.fit,
         "model": number,
         "widths": dict(widths),
-        "weighing": (weighing.weighted, weighing.shown, weighing.heaviest),
+        "weighing": (weighting.weighted, weighting.shown, weighting.heaviest),
         "rows": digest_of(taking_part),
         "weights": digest_of(shown),
     }

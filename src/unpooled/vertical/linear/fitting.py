@@ -36,8 +36,6 @@ from unpooled.vertical.linear.state import FitState
 from unpooled.vertical.targets import Target, inputs_of
 from unpooled.vertical.team import Team
 
-__all__ = ["Columns", "FittedLinear", "LinearParameters", "Target", "fit", "fit_many", "help_fit", "help_fit_many"]
-
 
 @dataclass(frozen=True, eq=False)
 class FittedLinear:
@@ -86,7 +84,7 @@ def fit_many(
     each = zip(targets, starts, strict=True)
     inputs = [input_of(team, parameters, columns, target, start) for target, start in each]
     if team.passive:
-        weighted = any(given.weighing.weighted for given in inputs)
+        weighted = any(given.weighting.weighted for given in inputs)
         check_engine(parameters, team.products.rules.engine, len(team.passive), weighted=weighted)
     widths = exchange_widths(team, rows, len(columns.names) + 1)
     one = np.full((rows, 1), COLUMNS.encode(np.ones(1), "one")[0])

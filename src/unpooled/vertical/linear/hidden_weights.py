@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -30,14 +29,14 @@ from unpooled.errors import InputError, ProtocolError
 from unpooled.secure import mod64
 from unpooled.secure.calls import RING, Call, Dense, Inputs, RowByRow
 from unpooled.secure.fixedpoint import FixedPoint
-from unpooled.secure.product import forget, product_shares
+from unpooled.secure.product import forget
 from unpooled.session import ITEM_BYTES
 from unpooled.vertical.linear.descent import MOMENTUM
 from unpooled.vertical.linear.messages import GradientShares, LastShare
 from unpooled.vertical.linear.parameters import LinearParameters, outputs_of, rate_of
 from unpooled.vertical.linear.residuals import COLUMNS, MOST_COLUMNS, WEIGHTS, Diverged
-from unpooled.vertical.linear.shared_columns import weighted_shares
-from unpooled.vertical.linear.state import FitState, begin_at, in_one_go
+from unpooled.vertical.linear.shared_columns import share_columns
+from unpooled.vertical.linear.state import FitState, begin_at, shares_of
 from unpooled.vertical.team import Team
 
 _COLUMNS = FixedPoint(fraction_bits=10, largest=COLUMNS.largest)
@@ -68,8 +67,7 @@ def descend_unseen(states: Sequence[FitState]) -> None:
     parameters, team = states[0].parameters, states[0].team
     descents = [_begun(state) for state in states]
     steps = max(len(state.cut) for state in states)
-    for number in range(steps):
-        _share_columns([state for state in states if state.shares_columns and number < len(state.cut)], number)
+    share_columns(states, _column_scales, lambda found: _shortened(team, found, _FACTOR_BITS))
     for epoch in range(parameters.epochs):
         team.tell_waiting(epoch, parameters.epochs)
         for number in range(steps):
@@ -82,13 +80,8 @@ def descend_unseen(states: Sequence[FitState]) -> None:
         state.iterate = begin_at(weights)
 
 
-def _share_columns(states: Sequence[FitState], number: int) -> None:
-    """Leave shares of a batch of columns times secret row weights, in the steps that columns have here."""
-    if states:
-        scales = [(COLUMNS, FixedPoint(_WEIGHT_BITS, 2.0**state.weighing.heaviest)) for state in states]
-        found = _shortened(states[0].team, weighted_shares(states, number, scales), _FACTOR_BITS)
-        for state, shares in zip(states, found, strict=True):
-            state.shared |= {(owner, number): share for owner, share in shares.items()}
+def _column_scales(state: FitState) -> tuple[FixedPoint, FixedPoint]:
+    return COLUMNS, FixedPoint(_WEIGHT_BITS, 2.0**state.weighting.heaviest)
 
 
 def _begun(state: FitState) -> Descent:
@@ -102,9 +95,9 @@ def _begun(state: FitState) -> Descent:
     }
     weights[state.party] = WEIGHTS.encode(state.iterate.weights, "weights").view(np.uint64)
     velocity = {owner: np.zeros_like(share) for owner, share in weights.items()}
-    columns, weighing, constant = COLUMNS.decode(state.columns), state.weighing, None
-    multiplied = columns if weighing.known is None else columns * weighing.known[:, np.newaxis]
-    heavy = FixedPoint(_COLUMNS.fraction_bits, _COLUMNS.largest * 2.0**weighing.heaviest)
+    columns, weighting, constant = COLUMNS.decode(state.columns), state.weighting, None
+    multiplied = columns if weighting.known is None else columns * weighting.known[:, np.newaxis]
+    heavy = FixedPoint(_COLUMNS.fraction_bits, _COLUMNS.largest * 2.0**weighting.heaviest)
     state.multiplied = heavy.encode(multiplied, "columns")
     if state.constant is not None:
         bits = _COLUMNS.fraction_bits + WEIGHTS.fraction_bits
@@ -141,7 +134,7 @@ def _residuals(moving: Sequence[Descent], number: int) -> list[Ring]:
     """1 and 2: this party's shares of the residuals, rows × outputs."""
     turned = [np.ascontiguousarray(each.columns[each.state.cut[number]].T) for each in moving]
     asked = [_scores_asked(each, number, columns) for each, columns in zip(moving, turned, strict=True)]
-    held = in_one_go(partial(product_shares, moving[0].state.team.products), asked)
+    held = shares_of(moving[0].state.team, asked)
     found = []
     for each, columns, shares in zip(moving, turned, held, strict=True):
         state, outputs = each.state, outputs_of(each.state.parameters)
@@ -170,8 +163,7 @@ def _gradients(moving: Sequence[Descent], number: int, residuals: Sequence[Ring]
     state = moving[0].state
     owners, me = _with_columns(state), state.party
     asked = [_slopes_asked(each.state, number, r) for each, r in zip(moving, residuals, strict=True)]
-    shares = in_one_go(partial(product_shares, state.team.products), asked)
-    held = [dict(zip(owners, each, strict=True)) for each in shares]
+    held = [dict(zip(owners, each, strict=True)) for each in shares_of(state.team, asked)]
     for each, ours, r in zip(moving, held, residuals, strict=True):
         for owner, share in ours.items():
             if (columns := each.state.multiplies(owner, number)) is not None:
@@ -264,8 +256,7 @@ def _shortened(team: Team, models: Sequence[Shares], bits: int) -> list[Shares]:
             ours.append((call, Inputs(x=part) if me == owner else Inputs(y=part)))
         asked.append(ours)
     found, short = [dict(shares) for shares in models], np.uint64(bits)
-    products = in_one_go(partial(product_shares, team.products), asked)
-    for (owner, share), parts in zip(tops.items(), products, strict=True):
+    for (owner, share), parts in zip(tops.items(), shares_of(team, asked), strict=True):
         both = np.concatenate(parts).reshape(-1)
         shorter = (share >> short) - (((share >> _TOP) - both) << np.uint64(64 - bits))
         if me != owner:

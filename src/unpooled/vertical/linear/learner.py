@@ -18,7 +18,7 @@ from unpooled.errors import InputError
 from unpooled.secure.engine import MaskSeed, agreed_seeds
 from unpooled.secure.outline import Exchange, Setup, commitments_outline, dense_products_outline
 from unpooled.vertical.inputs import Columns
-from unpooled.vertical.learner import Audit, Audited, Fitted, Learner
+from unpooled.vertical.learner import Audit, Fitted, Learner
 from unpooled.vertical.linear import fitting, messages, predictor
 from unpooled.vertical.linear.audit import LinearCheck, pages_needed
 from unpooled.vertical.linear.descent import order_of
@@ -118,10 +118,10 @@ def product_rows(parameters: LinearParameters, rows: int) -> int:
     return max(2 * rows * max(parameters.classes, 1), MOST_COLUMNS)
 
 
-def shown_test(rows: int, share: float) -> Bools:
+def shown_test(rows: int, fraction: float) -> Bools:
     """Which rows are the test, the same at all parties: the last ones when mixed as batches are."""
     aside = np.zeros(rows, bool)
-    aside[order_of(rows)[rows - round(share * rows) :]] = True
+    aside[order_of(rows)[rows - round(fraction * rows) :]] = True
     if rows and aside.all():
         raise InputError(f"parameters.test_fraction: of {rows} common rows none are left to learn from")
     return aside
@@ -135,7 +135,6 @@ def fit(
     classes: Sequence[str],
     notebook: Notebook | None,
 ) -> Fitted:
-    """Fit all models in step; the summary is of the first."""
     fitted = fitting.fit_many(team, parameters, columns, targets, classes, notebook=notebook)
     losses = fitted[0].losses
     model = LinearModels(models=tuple(one.model for one in fitted))
@@ -145,12 +144,10 @@ def fit(
 def lend(
     team: Team, parameters: LinearParameters, columns: Columns, models: int, notebook: Notebook | None
 ) -> LinearParts:
-    """Take part with this party's columns in so many models."""
     return LinearParts(parts=tuple(fitting.help_fit_many(team, parameters, columns, models, notebook=notebook)))
 
 
 def score(team: Team, model: LinearModels, columns: Columns) -> list[Floats]:
-    """What each model says of rows."""
     each = predictor.score_many(team, model.models, columns.matrix)
     return [_meaning(one, found) for one, found in zip(model.models, each, strict=True)]
 
@@ -177,11 +174,6 @@ def importance(part: LinearParts) -> dict[str, Any]:
     return {"columns": len(part.columns), "importance": [{"name": name, "weight": sizes[name]} for name in ranked]}
 
 
-def _check(parameters: LinearParameters, audited: Audited) -> LinearCheck:
-    team = Team(audited.setup.active, audited.setup.owners)
-    return LinearCheck(parameters, team, audited.opener, audited.inputs, audited.pages)
-
-
 LINEAR = Learner(
     name="linear",
     models="linear models",
@@ -201,5 +193,5 @@ LINEAR = Learner(
     product_rows=product_rows,
     shown_test=shown_test,
     notes=notes,
-    audit=Audit(pages_needed, _check),
+    audit=Audit(pages_needed, LinearCheck),
 )

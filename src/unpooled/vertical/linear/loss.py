@@ -7,7 +7,6 @@ that of the training rows what l2 adds. Sums are of whole numbers; the more rows
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import permutations
 from math import ldexp
 from typing import NamedTuple
@@ -19,11 +18,11 @@ from unpooled.errors import InputError
 from unpooled.secure import mod64
 from unpooled.secure.calls import LARGEST, RING, Call, Dense, Inputs, RowByRow
 from unpooled.secure.fixedpoint import FixedPoint
-from unpooled.secure.product import product, product_shares
+from unpooled.secure.product import product
 from unpooled.vertical.linear.parameters import outputs_of
 from unpooled.vertical.linear.residuals import RESIDUALS, curvature
 from unpooled.vertical.linear.row_weights import MOST_POWERS
-from unpooled.vertical.linear.state import FitState, about, in_one_go, own_residuals
+from unpooled.vertical.linear.state import FitState, about, own_residuals, shares_of
 from unpooled.vertical.numbers import exact_sum
 
 LOSS = "loss"
@@ -52,11 +51,11 @@ def loss_of(state: FitState) -> tuple[int, Call, Inputs]:
     """The sum's fraction bits, the product, and what this party holds of it."""
     part, team = state.judged, state.team
     own, penalty = RESIDUALS.decode(own_residuals(state, part)), _penalty(state)
-    if state.weighing.hidden:
+    if state.weighting.hidden:
         return _hidden_loss(state, own.reshape(-1), part, penalty)
-    if state.weighing.known is not None:
-        own = own * np.sqrt(state.weighing.known[part, np.newaxis])
-    scale = _loss_scale(own.size, len(team.owners), state.weighing.heaviest)
+    if state.weighting.known is not None:
+        own = own * np.sqrt(state.weighting.known[part, np.newaxis])
+    scale = _loss_scale(own.size, len(team.owners), state.weighting.heaviest)
     numbers = scale.encode(own.reshape(-1), "residuals")
     unit, bound = 2 * scale.fraction_bits, own.size * scale.bound**2
     added = int(numbers @ numbers) + min(round(ldexp(penalty, unit)), bound)
@@ -97,7 +96,7 @@ def _hidden_loss(state: FitState, own: Floats, part: slice, penalty: float) -> t
     a are the active party's residuals, b those of the passive one, which multiplies b² with w and 2b with wa.
     """
     (passive,), active, outputs = state.team.passive, state.team.active, outputs_of(state.parameters)
-    scales = hidden_scales(len(own), state.weighing.heaviest)
+    scales = hidden_scales(len(own), state.weighting.heaviest)
     unit = scales.residuals.fraction_bits + scales.weighted.fraction_bits
     bound = len(own) * scales.weighted.bound * scales.residuals.bound
     call = Call(
@@ -111,10 +110,10 @@ def _hidden_loss(state: FitState, own: Floats, part: slice, penalty: float) -> t
         digest=f"{state.team.digest} loss",
     )
     added, numbers = min(round(ldexp(penalty, unit)), bound), scales.residuals.encode(own, "residuals")
-    if state.weighing.known is None:
+    if state.weighting.known is None:
         x = np.concatenate([scales.squares.encode(own * own, "residuals"), 2 * numbers])
         return unit, call, Inputs(x=x[:, np.newaxis], added=np.array([[added]]))
-    known = np.repeat(state.weighing.known[part], outputs)
+    known = np.repeat(state.weighting.known[part], outputs)
     weighted = scales.weighted.encode(own * known, "residuals")
     y = np.concatenate([scales.weights.encode(known, "weights"), weighted])
     return unit, call, Inputs(y=y[:, np.newaxis], added=np.array([[added + int(weighted @ numbers)]]))
@@ -152,15 +151,15 @@ def _weighted_residuals(states: Sequence[FitState]) -> dict[str, Ring]:
     if not states:
         return {}
     asked = [[_residuals_asked(state, owner) for owner in state.team.passive] for state in states]
-    found = in_one_go(partial(product_shares, states[0].team.products), asked)
+    found = shares_of(states[0].team, asked)
     return {state.name: sum(shares[1:], shares[0]).reshape(-1) for state, shares in zip(states, found, strict=True)}
 
 
 def _residuals_asked(state: FitState, owner: str) -> tuple[Call, Inputs]:
     """One passive party's residuals times the weights, row by row."""
-    part, outputs, known = state.judged, outputs_of(state.parameters), state.weighing.known
+    part, outputs, known = state.judged, outputs_of(state.parameters), state.weighting.known
     rows = part.stop - part.start
-    residuals, weights = shared_scales(rows * outputs, len(state.team.owners), state.weighing.heaviest)
+    residuals, weights = shared_scales(rows * outputs, len(state.team.owners), state.weighting.heaviest)
     left = RowByRow(outputs, residuals.bound)
     call = Call(((owner, state.team.active),), owner, rows, left, 1, weights.bound)
     if state.party == owner:
@@ -169,8 +168,8 @@ def _residuals_asked(state: FitState, owner: str) -> tuple[Call, Inputs]:
 
 
 def _shared_loss(state: FitState, weighted: Ring) -> tuple[int, Call, Inputs]:
-    team, part, known = state.team, state.judged, state.weighing.known
-    scale, weights = shared_scales(len(weighted), len(team.owners), state.weighing.heaviest)
+    team, part, known = state.team, state.judged, state.weighting.known
+    scale, weights = shared_scales(len(weighted), len(team.owners), state.weighting.heaviest)
     numbers = scale.encode(RESIDUALS.decode(own_residuals(state, part)).reshape(-1), "residuals")
     unit, bound = 2 * scale.fraction_bits + weights.fraction_bits, len(numbers) * weights.bound * scale.bound**2
     added, other = min(round(ldexp(_penalty(state), unit)), bound), numbers

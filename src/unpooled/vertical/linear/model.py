@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from unpooled.vertical.linear.parameters import LinearParameters, outputs_of
-
-_Frozen = ConfigDict(frozen=True, extra="forbid")
+from unpooled.vertical.model_file import Saved
 
 Rows = tuple[tuple[FiniteFloat, ...], ...]
 
 
-class OptimiserState(BaseModel):
+class OptimiserState(Saved):
     """What an optimiser remembers, so that a descent can go on as if it had not stopped."""
-
-    model_config = _Frozen
 
     optimiser: str
     steps: int = Field(ge=0)
@@ -24,10 +21,8 @@ class OptimiserState(BaseModel):
     squares: Rows
 
 
-class LinearPart(BaseModel):
+class LinearPart(Saved):
     """One party's columns and their weights, columns × outputs; values beyond the limit count as the limit."""
-
-    model_config = _Frozen
 
     format: Literal[1] = 1
     name: str = Field(pattern="^[0-9a-f]{32}$")
@@ -54,10 +49,8 @@ class LinearPart(BaseModel):
         return dict(zip(self.columns, sizes, strict=True))
 
 
-class LinearModel(BaseModel):
+class LinearModel(Saved):
     """The active party's part; a number is centre + scale × score."""
-
-    model_config = _Frozen
 
     format: Literal[1] = 1
     part: LinearPart
@@ -79,10 +72,8 @@ class LinearModel(BaseModel):
         return self
 
 
-class LinearParts(BaseModel):
+class LinearParts(Saved):
     """One party's weights of several models of the same columns, whose mean counts."""
-
-    model_config = _Frozen
 
     format: Literal[2] = 2
     learner: Literal["linear"] = "linear"
@@ -109,10 +100,8 @@ class LinearParts(BaseModel):
         return {name: sum(one[name] for one in each) / len(each) for name in self.columns}
 
 
-class LinearModels(BaseModel):
+class LinearModels(Saved):
     """The active party's part of several models, whose mean counts."""
-
-    model_config = _Frozen
 
     format: Literal[2] = 2
     learner: Literal["linear"] = "linear"

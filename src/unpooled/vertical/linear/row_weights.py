@@ -1,6 +1,6 @@
 """Rows that do not all count the same. Weights are the active party's secret, or shown to all (`show_weights`).
 
-Whoever knows the weights multiplies its columns by them, once. With one passive party nobody else has to know them:
+A party that knows the weights multiplies its columns by them, once. With one passive party it need not know them:
 that party's gradient, whose residuals and columns are both its own, is the sum of two products, taken as one over twice
 the rows: its columns with weighted residuals, and its columns times its residuals with the weights. With several
 passive parties, or where gradients are not shown, columns times weights are kept in shares (`shared_columns`).
@@ -28,7 +28,7 @@ _BITS, _MORE_BITS = 16, 18
 
 
 @dataclass(frozen=True, eq=False)
-class Weighing:
+class RowWeighting:
     """How rows count: all the same, or by weights that this party may know; `heaviest` is a power of two."""
 
     weighted: bool = False
@@ -54,15 +54,15 @@ class Weighing:
     def weights(self) -> FixedPoint:
         return FixedPoint(_MORE_BITS - self.heaviest, 2.0**self.heaviest)
 
-    def in_order(self, order: Ints) -> Weighing:
+    def in_order(self, order: Ints) -> RowWeighting:
         known = None if self.known is None else self.known[order]
-        return Weighing(self.weighted, self.shown, self.heaviest, known)
+        return RowWeighting(self.weighted, self.shown, self.heaviest, known)
 
 
-def weighing_of(weights: Floats, *, shown: bool) -> Weighing:
+def weighting_of(weights: Floats, *, shown: bool) -> RowWeighting:
     """The weights, scaled; if all are the same, there are none."""
     if bool((weights == weights[0]).all()):
-        return Weighing()
+        return RowWeighting()
     scaled = weights / mean_of(weights, np.ones(len(weights)))
     part, power = frexp(float(scaled.max()))
     heaviest = max(power - (part == 0.5), 0)
@@ -70,7 +70,7 @@ def weighing_of(weights: Floats, *, shown: bool) -> Weighing:
         raise InputError(
             f"weights: one is more than {2**MOST_POWERS} times the mean; a linear model does not take that"
         )
-    return Weighing(True, shown, heaviest, scaled)
+    return RowWeighting(True, shown, heaviest, scaled)
 
 
 # A passive party's gradient by weights that it does not know. Both sides' products have the same unit.
@@ -82,16 +82,16 @@ def stacked_columns(columns: Ints, residuals: Ints) -> Ints:
     return np.concatenate([columns, _MOMENTS.encode(moments, "columns")])
 
 
-def stacked_residuals(residuals: Ints, weights: Floats, weighing: Weighing) -> Ints:
+def stacked_residuals(residuals: Ints, weights: Floats, weighting: RowWeighting) -> Ints:
     """The active party's side: weighted residuals, and below them the weights."""
-    weighted = weighing.residuals.encode(RESIDUALS.decode(residuals) * weights, "residuals")
-    return np.concatenate([weighted, weighing.weights.encode(weights, "weights")])[:, np.newaxis]
+    weighted = weighting.residuals.encode(RESIDUALS.decode(residuals) * weights, "residuals")
+    return np.concatenate([weighted, weighting.weights.encode(weights, "weights")])[:, np.newaxis]
 
 
-def stacked_bounds(weighing: Weighing) -> tuple[int, int]:
-    return max(COLUMNS.bound, _MOMENTS.bound), max(weighing.residuals.bound, weighing.weights.bound)
+def stacked_bounds(weighting: RowWeighting) -> tuple[int, int]:
+    return max(COLUMNS.bound, _MOMENTS.bound), max(weighting.residuals.bound, weighting.weights.bound)
 
 
-def stacked_unit(weighing: Weighing) -> int:
+def stacked_unit(weighting: RowWeighting) -> int:
     """The products' fraction bits."""
-    return _MOMENTS.fraction_bits + weighing.weights.fraction_bits
+    return _MOMENTS.fraction_bits + weighting.weights.fraction_bits

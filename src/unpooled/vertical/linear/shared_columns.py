@@ -11,45 +11,40 @@ work out any matrix that products hide.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from math import ceil
 
 from unpooled.arrays import Ring
 from unpooled.errors import InputError
 from unpooled.secure.calls import LARGEST, Call, Inputs, RowByRow
 from unpooled.secure.fixedpoint import FixedPoint
-from unpooled.secure.product import product_shares
 from unpooled.vertical.linear.residuals import COLUMNS, RESIDUALS
-from unpooled.vertical.linear.state import FitState, in_one_go
+from unpooled.vertical.linear.state import FitState, shares_of
 
 _WEIGHT_BITS, _LEAST_BITS = 16, 6
 
 
-def share_columns(states: Sequence[FitState]) -> None:
-    """Leave the holders shares of all passive parties' columns times the weights, batch after batch."""
+def share_columns(
+    states: Sequence[FitState],
+    scales: Callable[[FitState], tuple[FixedPoint, FixedPoint]],
+    shorten: Callable[[list[dict[str, Ring]]], list[dict[str, Ring]]] = lambda found: found,
+) -> None:
+    """Leave the holders shares of all passive parties' columns times the weights, each encoded by its scale.
+
+    Batch after batch; `shorten` takes off bits that are not needed.
+    """
     states = [state for state in states if state.shares_columns]
     for number in range(max((len(state.cut) for state in states), default=0)):
-        moving = [state for state in states if number < len(state.cut)]
-        scales = [scales_of(state) for state in moving]
-        for state, shares in zip(moving, weighted_shares(moving, number, scales), strict=True):
-            state.shared |= {(owner, number): share for owner, share in shares.items()}
-
-
-def weighted_shares(
-    states: Sequence[FitState], number: int, scales: Sequence[tuple[FixedPoint, FixedPoint]]
-) -> list[dict[str, Ring]]:
-    """For each model, by owner, this party's shares of a batch of columns times weights; each encoded by its scale."""
-    team, me = states[0].team, states[0].party
-    owners = [owner for owner in team.passive if states[0].widths[owner]]
-    asked = [
-        [_asked(state, owner, number, *scale) for owner in owners] for state, scale in zip(states, scales, strict=True)
-    ]
-    found = in_one_go(partial(product_shares, team.products), asked)
-    return [
-        {owner: share[:, :, 0] for owner, share in zip(owners, shares, strict=True) if me in (owner, team.active)}
-        for shares in found
-    ]
+        moving, team = [state for state in states if number < len(state.cut)], states[0].team
+        owners = [owner for owner in team.passive if states[0].widths[owner]]
+        asked = [[_asked(state, owner, number, *scales(state)) for owner in owners] for state in moving]
+        found = []
+        for shares in shares_of(team, asked):
+            by_owner = zip(owners, shares, strict=True)
+            mine = {owner: share for owner, share in by_owner if states[0].party in (owner, team.active)}
+            found.append({owner: share[:, :, 0] for owner, share in mine.items()})
+        for state, kept in zip(moving, shorten(found), strict=True):
+            state.shared |= {(owner, number): share for owner, share in kept.items()}
 
 
 def _asked(state: FitState, owner: str, number: int, columns: FixedPoint, weights: FixedPoint) -> tuple[Call, Inputs]:
@@ -60,9 +55,9 @@ def _asked(state: FitState, owner: str, number: int, columns: FixedPoint, weight
     call = Call(((owner, active),), owner, rows, left, 1, weights.bound, x=name)
     if state.party == owner:
         return call, Inputs(x=columns.encode(COLUMNS.decode(state.columns[part]), "columns"))
-    if state.weighing.known is None:
+    if state.weighting.known is None:
         return call, Inputs()
-    return call, Inputs(y=weights.encode(state.weighing.known[part], "weights")[:, None])
+    return call, Inputs(y=weights.encode(state.weighting.known[part], "weights")[:, None])
 
 
 def scales_of(state: FitState) -> tuple[FixedPoint, FixedPoint]:
@@ -71,7 +66,7 @@ def scales_of(state: FitState) -> tuple[FixedPoint, FixedPoint]:
     room = (LARGEST // (rows * len(state.team.owners) * RESIDUALS.bound * ceil(limit))).bit_length() - 1
     column_bits = min(COLUMNS.fraction_bits, room // 2)
     weight_bits = min(room - column_bits, _WEIGHT_BITS)
-    heaviest = state.weighing.heaviest
+    heaviest = state.weighting.heaviest
     if column_bits < _LEAST_BITS or weight_bits < max(heaviest, _LEAST_BITS):
         raise InputError(f"batch_rows: {rows} rows in a batch are too many for secret row weights; take fewer")
     return FixedPoint(column_bits, limit), FixedPoint(weight_bits - heaviest, 2.0**heaviest)

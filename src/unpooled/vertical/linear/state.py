@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -16,9 +17,10 @@ from unpooled.arrays import Floats, Ints, Ring
 from unpooled.secure.calls import Call, Inputs
 from unpooled.secure.evidence import OWN
 from unpooled.secure.fixedpoint import FixedPoint
+from unpooled.secure.product import product_shares
 from unpooled.vertical.linear.parameters import LinearParameters
 from unpooled.vertical.linear.residuals import COLUMNS, partial_residuals, scores
-from unpooled.vertical.linear.row_weights import Weighing
+from unpooled.vertical.linear.row_weights import RowWeighting
 from unpooled.vertical.team import Team
 
 R = TypeVar("R")
@@ -56,7 +58,7 @@ class FitState:
     name: str
     columns: Ints
     multiplied: Ints
-    weighing: Weighing
+    weighting: RowWeighting
     widths: dict[str, int]
     cut: Sequence[slice]
     judged: slice
@@ -75,7 +77,6 @@ class FitState:
 
     @property
     def penalised(self) -> slice:
-        """The weights without the intercept."""
         return slice(len(self.iterate.weights) - self.active)
 
     @property
@@ -84,7 +85,7 @@ class FitState:
 
         With one passive party and gradients that are shown, products of both parties' numbers are enough.
         """
-        return self.weighing.hidden and (len(self.team.passive) > 1 or self.parameters.reveal == "final")
+        return self.weighting.hidden and (len(self.team.passive) > 1 or self.parameters.reveal == "final")
 
     def is_shared(self, owner: str) -> bool:
         """Whether an owner's columns are multiplied with weights in shares."""
@@ -107,7 +108,7 @@ class FitState:
 
     def knows_weights(self, owner: str) -> bool:
         """Whether an owner multiplies its columns by weights that it knows."""
-        return self.weighing.weighted and (self.weighing.shown or owner == self.team.active)
+        return self.weighting.weighted and (self.weighting.shown or owner == self.team.active)
 
     def columns_name(self, owner: str, number: int, *, weighted: bool = True) -> str:
         """What an owner's columns of a batch are called: the same in all fits of a job, wherever they are the same.
@@ -127,12 +128,12 @@ class FitState:
 
     def scale_of(self, owner: str) -> FixedPoint:
         """Of the columns that an owner multiplies, among them the active party's column of ones."""
-        scale = self.weighing.columns if self.knows_weights(owner) else COLUMNS
+        scale = self.weighting.columns if self.knows_weights(owner) else COLUMNS
         return FixedPoint(scale.fraction_bits, scale.largest / COLUMNS.largest * max(self.parameters.limit, 1.0))
 
 
 def about(state: FitState, what: str, batch: int, batch_of: Sequence[tuple[Call, Inputs]]) -> list[tuple[Call, Inputs]]:
-    """The same products with what they are about, where evidence is kept; the weights stay with whoever has them."""
+    """The same products with what they are about, where evidence is kept; each party keeps its own weights."""
     if not (state.team.engine and state.team.engine.evidence):
         return list(batch_of)
     told = {**state.about, "what": what, "batch": batch, OWN: {"weights": state.iterate.weights.tolist()}}
@@ -147,6 +148,11 @@ def own_residuals(state: FitState, part: slice) -> Ints:
     own = scores(state.columns[part], state.iterate.weights, state.party)
     constant = None if state.constant is None else state.constant[part]
     return partial_residuals(state.parameters, own, constant, state.party)
+
+
+def shares_of(team: Team, asked: Sequence[Sequence[tuple[Call, Inputs]]]) -> list[list[Ring]]:
+    """This party's shares of the products that several descents ask for."""
+    return in_one_go(partial(product_shares, team.products), asked)
 
 
 def in_one_go(

@@ -25,10 +25,11 @@ from itertools import accumulate, pairwise
 from typing import Annotated, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from unpooled.arrays import Bytes, Floats, Ints, Ints32
 from unpooled.errors import InputError
+from unpooled.vertical.model_file import Saved
 from unpooled.vertical.trees.bundles import Bins, Feature, Layout, to_physical_bins
 
 LEAST_BINS, MOST_BINS = 2, 256
@@ -36,10 +37,8 @@ MISSING = 2**16 - 1
 """Stands in place of a bin where a value is missing and none was in training."""
 
 
-class FeatureBins(BaseModel):
+class FeatureBins(Saved, strict=True, hide_input_in_errors=True):
     """One feature: bin b holds values up to edges[b], the last one the rest; `column` is its place in the matrix."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
     name: str
     column: Annotated[int, Field(ge=0)]
@@ -61,10 +60,8 @@ class FeatureBins(BaseModel):
         return Feature(len(self.edges) + 1, self.missing, self.usual)
 
 
-class Binning(BaseModel):
+class Binning(Saved, strict=True, hide_input_in_errors=True):
     """A party's features in the order in which it presents them, and which of them share a column; part of a model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
     features: tuple[FeatureBins, ...]
     bundles: tuple[tuple[int, ...], ...]
@@ -204,7 +201,6 @@ def _check_finite(matrix: Floats, names: Sequence[str], party: str) -> None:
 
 
 def _bins(matrix: Floats, columns: Sequence[int], edges: Sequence[Floats], missing: Sequence[bool]) -> Bins:
-    """The bin of each row and feature."""
     found = np.empty((len(matrix), len(columns)), np.uint16)
     for place, (column, each, has_missing) in enumerate(zip(columns, edges, missing, strict=True)):
         values = np.ascontiguousarray(matrix[:, column])

@@ -1,4 +1,4 @@
-"""Boosting: in each round a tree for what those before it leave, for every model and class together.
+"""Boosting: each round adds a tree for what the trees before it left over, for all models and classes together.
 
 With scores s, the gradient and second derivative of the loss are, for a row of weight w:
 - two classes, p = sigmoid(s): g = w (p - y), h = w p (1 - p)
@@ -14,81 +14,97 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
-from unpooled.arrays import Bools, Floats, Ints
+from unpooled.arrays import Bools, Floats
 from unpooled.vertical.numbers import exact_sum, log, mean_of, sigmoid, softmax, to_integers
-from unpooled.vertical.targets import Target, class_shares, one_hot, set_aside
-from unpooled.vertical.trees.grower_state import Grow, Grown, Seedling
-from unpooled.vertical.trees.node_rows import OUTSIDE
+from unpooled.vertical.targets import Target, class_fractions, one_hot, set_aside
+from unpooled.vertical.trees.grower.context import Grow, GrownTree, TreeSpec
+from unpooled.vertical.trees.grower.node_rows import leaf_sums
+from unpooled.vertical.trees.grower.splitting import shrunk
 from unpooled.vertical.trees.parameters import AnyBoosting, GbdtParameters, LgbParameters, XgbParameters, outputs_of
-from unpooled.vertical.trees.splitting import shrunk
 
-_LEAST_SHARE = 1e-9
+_LEAST_FRACTION = 1e-9
 
 
 @dataclass(eq=False)
 class Booster:
-    """A model on its way: scores are rows × outputs, of the rows that come along."""
+    """A model while it is fitted: scores are rows × outputs, of the rows that are not cut out.
 
+    `training` are the weights without those of the rows that are set `aside` for validation.
+    """
+
+    parameters: AnyBoosting
     truth: Floats
     weights: Floats
     aside: Bools
+    training: Floats
     seed: int
     base: Floats
     scores: Floats
     taking_part: Bools | None
-    trees: list[list[tuple[Grown, Floats]]] = field(default_factory=list)
+    trees: list[list[tuple[GrownTree, Floats]]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     stopped: bool = False
 
+    def add(self, trees: list[tuple[GrownTree, Floats]]) -> None:
+        """Add a round of trees, one for each output, with the values of their nodes."""
+        self.trees.append(trees)
+        for k, (tree, values) in enumerate(trees):
+            self.scores[:, k] += values[tree.where]
 
-def boost(
+    def predictions(self) -> Floats:
+        """Probabilities or numbers of all rows; not-a-number for those that were cut out."""
+        found = probabilities(self.parameters, self.scores)
+        if self.taking_part is None:
+            return found
+        of_all = np.full((len(self.taking_part), found.shape[1]), np.nan)
+        of_all[self.taking_part] = found
+        return of_all
+
+
+def fit_boosting(
     grow: Grow, features: int, parameters: AnyBoosting, targets: Sequence[tuple[Target, Floats]]
 ) -> list[Booster]:
     """Fit a model to each target, given with its checked weights, all in step, by trees on so many features."""
-    boosters = [_begun(parameters, target, weights) for target, weights in targets]
+    boosters = [_start(parameters, target, weights) for target, weights in targets]
     outputs = outputs_of(parameters)
     for number in range(parameters.trees):
         alive = [booster for booster in boosters if not booster.stopped]
-        seedlings, second = [], []
+        specs, second = [], []
         for place, booster in enumerate(alive):
             rng = np.random.default_rng([booster.seed, number + 1])
-            gradients, hessians = _derivatives(parameters, booster)
-            weights = _sampled(parameters, booster, gradients, number, rng)
-            sampled = bool((weights[(booster.weights > 0) & ~booster.aside] == 0).any())
-            drawn = _drawn(parameters, features, rng)
+            gradients, hessians = _derivatives(booster)
+            factors = _row_factors(booster, gradients, number, rng)
+            sampled = bool((factors[booster.training > 0] == 0).any())
+            draw = _draw(parameters, features, rng)
             for k in range(outputs):
-                h = hessians[:, k] * weights
-                split_weight = (
-                    weights * np.where(booster.aside, 0.0, booster.weights)
-                    if isinstance(parameters, GbdtParameters)
-                    else h
-                )
-                y, exponents = to_integers(np.stack([gradients[:, k] * weights, split_weight], 1), parameters.precision)
+                h = hessians[:, k] * factors
+                weights = factors * booster.training if isinstance(parameters, GbdtParameters) else h
+                y, exponents = to_integers(np.stack([gradients[:, k] * factors, weights], 1), parameters.precision)
                 name = f"round {number} model {place} class {k}"
-                seedlings.append(
-                    Seedling(name, y, exponents, booster.taking_part, cut=True, drawn=drawn, sampled=sampled)
-                )
+                specs.append(TreeSpec(name, y, exponents, booster.taking_part, cut=True, draw=draw, sampled=sampled))
                 second.append(h)
         grown = []
-        for begin in range(0, len(seedlings), parameters.lockstep):
-            grown += grow(seedlings[begin : begin + parameters.lockstep])
-        for place, booster in enumerate(alive):
-            mine = slice(place * outputs, (place + 1) * outputs)
-            _add(parameters, booster, seedlings[mine], grown[mine], second[mine])
-            _judge(parameters, booster)
-    for booster in boosters:
-        if parameters.patience is not None:
-            del booster.trees[int(np.argmin(booster.losses)) + 1 :]
+        for begin in range(0, len(specs), parameters.lockstep):
+            grown += grow(specs[begin : begin + parameters.lockstep])
+        each = iter(zip(specs, grown, second, strict=True))
+        for booster in alive:
+            round_of_trees = islice(each, outputs)
+            booster.add([(tree, _leaf_values(parameters, spec, tree, h)) for spec, tree, h in round_of_trees])
+            _stop_early(booster)
+    if parameters.patience is not None:
+        for booster in boosters:
+            kept, booster.trees = booster.trees[: int(np.argmin(booster.losses)) + 1], []
             booster.scores = np.tile(booster.base, (len(booster.weights), 1))
-            for trees in booster.trees:
-                _add_to_scores(booster, trees)
+            for trees in kept:
+                booster.add(trees)
     return boosters
 
 
-def _begun(parameters: AnyBoosting, target: Target, weights: Floats) -> Booster:
+def _start(parameters: AnyBoosting, target: Target, weights: Floats) -> Booster:
     part = None if parameters.hide_bags else weights > 0
     values = target.values
     if part is not None:
@@ -98,16 +114,15 @@ def _begun(parameters: AnyBoosting, target: Target, weights: Floats) -> Booster:
         aside = set_aside(weights, parameters.validation_fraction, np.random.default_rng([target.seed, 0]))
     training = np.where(aside, 0.0, weights)
     values, classes = np.where(weights > 0, values, 0.0), parameters.classes  # others' may be missing
+    truth = one_hot(values, classes) if classes > 2 else values[:, np.newaxis]
     if classes:
-        shares = [min(max(share, _LEAST_SHARE), 1 - _LEAST_SHARE) for share in class_shares(values, training, classes)]
-        logs = log(np.array(shares))
+        fractions = np.array(class_fractions(values, training, classes))
+        logs = log(np.clip(fractions, _LEAST_FRACTION, 1 - _LEAST_FRACTION))
         base = logs if classes > 2 else logs[1:] - logs[:1]
-        truth = one_hot(values, classes) if classes > 2 else values[:, np.newaxis]
     else:
         base = np.array([mean_of(values, training)])
-        truth = values[:, np.newaxis]
     scores = np.tile(base, (len(weights), 1))
-    return Booster(truth, weights, aside, target.seed, base, scores, part)
+    return Booster(parameters, truth, weights, aside, training, target.seed, base, scores, part)
 
 
 def probabilities(parameters: AnyBoosting, scores: Floats) -> Floats:
@@ -117,24 +132,20 @@ def probabilities(parameters: AnyBoosting, scores: Floats) -> Floats:
     return softmax(scores) if parameters.classes > 2 else sigmoid(scores)
 
 
-def _derivatives(parameters: AnyBoosting, booster: Booster) -> tuple[Floats, Floats]:
-    """Gradients with weights in, and second derivatives."""
-    weights = np.where(booster.aside, 0.0, booster.weights)[:, np.newaxis]
-    p = probabilities(parameters, booster.scores)
+def _derivatives(booster: Booster) -> tuple[Floats, Floats]:
+    """Gradients and second derivatives, both times the weights."""
+    classes, weights = booster.parameters.classes, booster.training[:, np.newaxis]
+    p = probabilities(booster.parameters, booster.scores)
     gradients = weights * (p - booster.truth)
-    if not parameters.classes:
+    if not classes:
         return gradients, weights * np.ones_like(p)
-    classes = parameters.classes
-    factor = 1.0 if classes == 2 else 2.0 if isinstance(parameters, XgbParameters) else classes / (classes - 1)
+    factor = 1.0 if classes == 2 else 2.0 if isinstance(booster.parameters, XgbParameters) else classes / (classes - 1)
     return gradients, factor * weights * p * (1.0 - p)
 
 
-def _sampled(
-    parameters: AnyBoosting, booster: Booster, gradients: Floats, number: int, rng: np.random.Generator
-) -> Floats:
+def _row_factors(booster: Booster, gradients: Floats, number: int, rng: np.random.Generator) -> Floats:
     """A factor for each row: 0 for those not drawn, 1, or more where few stand for many."""
-    rows = np.flatnonzero((booster.weights > 0) & ~booster.aside)
-    factors = np.ones(len(booster.weights))
+    parameters, rows, factors = booster.parameters, np.flatnonzero(booster.training > 0), np.ones(len(booster.weights))
     if parameters.row_fraction < 1:
         drawn = rng.choice(rows, max(round(parameters.row_fraction * len(rows)), 1), replace=False)
         factors = np.zeros(len(booster.weights))
@@ -145,9 +156,7 @@ def _sampled(
     size = np.zeros(len(rows))
     for k in range(gradients.shape[1]):
         size += np.abs(gradients[rows, k])
-    ranked = rows[np.argsort(-size, kind="stable")]
-    top = round(parameters.top_fraction * len(rows))
-    others = ranked[top:]
+    others = rows[np.argsort(-size, kind="stable")][round(parameters.top_fraction * len(rows)) :]
     count = min(round(parameters.other_fraction * len(rows)), len(others))
     if count == len(others):
         return factors
@@ -157,7 +166,7 @@ def _sampled(
     return factors
 
 
-def _drawn(parameters: AnyBoosting, features: int, rng: np.random.Generator) -> Callable[[Bools], Bools] | None:
+def _draw(parameters: AnyBoosting, features: int, rng: np.random.Generator) -> Callable[[Bools], Bools] | None:
     """The same columns for all nodes of the tree."""
     if parameters.column_fraction >= 1:
         return None
@@ -166,48 +175,22 @@ def _drawn(parameters: AnyBoosting, features: int, rng: np.random.Generator) -> 
     return lambda can_be: np.tile(allowed, (len(can_be), 1))
 
 
-def _add(
-    parameters: AnyBoosting,
-    booster: Booster,
-    seedlings: Sequence[Seedling],
-    grown: Sequence[Grown],
-    second: Sequence[Floats],
-) -> None:
-    """Give the leaves their values, and add those to the scores of the rows that came along."""
-    each = zip(seedlings, grown, second, strict=True)
-    trees = [(tree, _leaf_values(parameters, seedling, tree, h)) for seedling, tree, h in each]
-    booster.trees.append(trees)
-    _add_to_scores(booster, trees)
-
-
-def _add_to_scores(booster: Booster, trees: Sequence[tuple[Grown, Floats]]) -> None:
-    for k, (tree, values) in enumerate(trees):
-        booster.scores[:, k] += values[tree.where]
-
-
-def _leaf_values(parameters: AnyBoosting, seedling: Seedling, tree: Grown, h: Floats) -> Floats:
-    g = np.ldexp(tree.totals[:, 0].astype(float), -seedling.exponents[0])
+def _leaf_values(parameters: AnyBoosting, spec: TreeSpec, tree: GrownTree, h: Floats) -> Floats:
+    g = np.ldexp(tree.totals[:, 0].astype(float), -spec.exponents[0])
     if isinstance(parameters, GbdtParameters):
         whole, exponents = to_integers(h[:, np.newaxis], parameters.precision)
-        curvature = np.ldexp(_node_sums(tree, whole[:, 0]).astype(float), -exponents[0])
+        curvature = np.ldexp(leaf_sums(tree.where, len(tree.first), whole)[:, 0].astype(float), -exponents[0])
     else:
-        curvature = np.ldexp(tree.totals[:, 1].astype(float), -seedling.exponents[1])
+        curvature = np.ldexp(tree.totals[:, 1].astype(float), -spec.exponents[1])
     steps = shrunk(g, parameters.l1)
     weight = curvature + parameters.l2
     values: Floats = -parameters.learning_rate * np.divide(steps, weight, out=np.zeros(len(g)), where=weight > 0)
     return values
 
 
-def _node_sums(tree: Grown, values: Ints) -> Ints:
-    """Sums by leaf; inner nodes have zero, and need none."""
-    inside = tree.where != OUTSIDE
-    sums = np.zeros(len(tree.first), np.int64)
-    np.add.at(sums, tree.where[inside], values[inside])
-    return sums
-
-
-def _judge(parameters: AnyBoosting, booster: Booster) -> None:
+def _stop_early(booster: Booster) -> None:
     """Stop if the validation rows have not got better for too long."""
+    parameters = booster.parameters
     if parameters.patience is None:
         return
     aside, weights = booster.aside, booster.weights[booster.aside]
@@ -215,9 +198,9 @@ def _judge(parameters: AnyBoosting, booster: Booster) -> None:
     if not parameters.classes:
         losses = (p[:, 0] - truth[:, 0]) ** 2
     elif parameters.classes == 2:
-        losses = -log(np.maximum(np.where(truth[:, 0] > 0, p[:, 0], 1.0 - p[:, 0]), _LEAST_SHARE))
+        losses = -log(np.maximum(np.where(truth[:, 0] > 0, p[:, 0], 1.0 - p[:, 0]), _LEAST_FRACTION))
     else:
-        losses = -log(np.maximum(p[truth > 0], _LEAST_SHARE))
+        losses = -log(np.maximum(p[truth > 0], _LEAST_FRACTION))
     booster.losses.append(exact_sum(losses * weights))
     best = int(np.argmin(booster.losses))
     booster.stopped = len(booster.losses) - 1 - best >= parameters.patience

@@ -1,7 +1,7 @@
-"""How large trees can become by the plan, and so how much growing them asks of a passive party at the most.
+"""The largest trees that a plan allows, and so the most that growing them asks of a passive party.
 
 Everything here is known before the first tree: the plan, the party's own layout, how many rows there are. What a party
-answers is counted in bits, since whoever makes up gradients can pack many rows into one sum.
+answers is counted in bits, since made-up gradients can pack many rows into one sum.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def leaves_of(parameters: AnyTrees, rows: int) -> int:
     return min(leaves, parameters.leaves) if isinstance(parameters, LgbParameters) else leaves
 
 
-def looks_of(parameters: AnyTrees, rows: int) -> list[int]:
+def nodes_asked(parameters: AnyTrees, rows: int) -> list[int]:
     """Step by step the most nodes of a tree that sums are asked for: the root, then one child of each split.
 
     Both children have rows enough, and one of them enough to be split again: three times what a leaf needs.
@@ -84,18 +84,18 @@ def sums_bits(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int) -> 
     """The most bits of a tree's sums, and of how its bins were merged."""
     if not layout.features:
         return 0
-    total, looks = 0, looks_of(parameters, rows)
-    for step, nodes in enumerate(looks):
+    total, asked = 0, nodes_asked(parameters, rows)
+    for step, nodes in enumerate(asked):
         call = Call(
-            terms=(("lender", "asker"),),
-            receiver="asker",
+            terms=(("passive", "active"),),
+            receiver="active",
             rows=rows // 2 if step and asks_anew(rules, parameters) else rows,
             left=OneHot(layout.sizes, nodes, hidden=parameters.hide_nodes),
             columns=sums_of(parameters),
             bound=2**parameters.precision - 1,
         )
         total += answer_bits(rules, call)
-    return total + (sum(looks) * merged_bits(layout) if least_rows(parameters) > 1 else 0)
+    return total + (sum(asked) * merged_bits(layout) if least_rows(parameters) > 1 else 0)
 
 
 def asks_anew(rules: Rules, parameters: AnyTrees) -> bool:

@@ -28,7 +28,7 @@ from unpooled.errors import InputError
 Bins = NDArray[np.uint16]
 
 MOST_BINS = 2**16 - 1
-"""A column's largest number of bins: 65535 itself is no bin, but stands for a missing value that has none."""
+"""A column's largest number of bins: 65535 marks a missing value that has no bin."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Layout:
     bundles: tuple[tuple[int, ...], ...]
 
     def check(self) -> None:
-        """Refuse what cannot be a layout, whoever sent it."""
+        """Refuse an impossible layout."""
         for number, feature in enumerate(self.features):
             if not 1 <= feature.values <= MOST_BINS - feature.missing:
                 raise InputError(f"layout: feature {number} must have 1 to {MOST_BINS} bins")
@@ -138,16 +138,11 @@ class Layout:
 
     @cached_property
     def physical(self) -> Ints:
-        """For each logical bin its place among the bins of all columns: see `physical_of`."""
+        """For each logical bin its place among the bins of all columns; usual bins in a bundle are at its bin 0."""
         first = np.zeros(len(self.features), np.int64)
         for bundle, end, size in zip(self.bundles, accumulate(self.sizes), self.sizes, strict=True):
             first[list(bundle)] = end - size
         return _fixed(first[self.owner] + self.inside)
-
-
-def physical_of(layout: Layout) -> Ints:
-    """For each logical bin its place among the bins of all columns; usual bins in a bundle are at its bin 0."""
-    return layout.physical
 
 
 def to_logical(layout: Layout, sums: Ints, totals: Ints) -> Ints:

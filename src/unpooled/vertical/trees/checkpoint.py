@@ -13,13 +13,13 @@ import numpy as np
 
 from unpooled.checkpoint import Page
 from unpooled.errors import InputError
-from unpooled.vertical.trees.grower_state import Grown
+from unpooled.vertical.trees.grower.context import GrownTree
 from unpooled.vertical.trees.split_table import SplitTable
 
-_OF_NODES = tuple(field.name for field in fields(Grown) if field.name != "where")
+_OF_NODES = tuple(field.name for field in fields(GrownTree) if field.name != "where")
 
 
-def page_of(grown: Sequence[Grown], table: SplitTable) -> Page:
+def page_of(grown: Sequence[GrownTree], table: SplitTable) -> Page:
     """The active party's page: its trees one after the other, and its own splits."""
     page: Page = {name: np.concatenate([getattr(tree, name) for tree in grown]) for name in _OF_NODES}
     page["nodes"] = np.array([len(tree.first) for tree in grown])
@@ -28,12 +28,11 @@ def page_of(grown: Sequence[Grown], table: SplitTable) -> Page:
     return page | page_of_splits(table)
 
 
-def grown_from(page: Page) -> list[Grown]:
-    """The trees of a page."""
+def grown_from(page: Page) -> list[GrownTree]:
     try:
         nodes, rows = (np.cumsum(page[name])[:-1].tolist() for name in ("nodes", "rows"))
         parts = [np.split(page[name], nodes) for name in _OF_NODES] + [np.split(page["where"], rows)]
-        return [Grown(*each) for each in zip(*parts, strict=True)]
+        return [GrownTree(*each) for each in zip(*parts, strict=True)]
     except (KeyError, ValueError, IndexError) as error:
         raise InputError(f"a page of a checkpoint is not one of trees: {error}") from None
 

@@ -4,6 +4,7 @@
 columns, and gets the same model to the last bit.
 
 >>> from unpooled.vertical.team import alone
+>>> from unpooled.vertical.trees.parameters import XgbParameters
 >>> rng = np.random.default_rng(1)
 >>> columns = rng.normal(size=(500, 3))
 >>> target = Target((columns[:, 0] * columns[:, 1] > 0).astype(float))
@@ -21,7 +22,7 @@ from functools import partial
 
 import numpy as np
 
-from unpooled.arrays import Bools, Floats
+from unpooled.arrays import Floats
 from unpooled.checkpoint import Notebook
 from unpooled.errors import InputError, ProtocolError
 from unpooled.vertical.inputs import TARGETS, Columns
@@ -29,31 +30,26 @@ from unpooled.vertical.targets import Target, checked_weights, inputs_of
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.binning import Binning, binned, fit_bins
-from unpooled.vertical.trees.boosting import boost, probabilities
+from unpooled.vertical.trees.boosting import Booster, fit_boosting
 from unpooled.vertical.trees.budget import groups_of
 from unpooled.vertical.trees.bundles import Layout
-from unpooled.vertical.trees.forest import plant
-from unpooled.vertical.trees.grower import grow
-from unpooled.vertical.trees.grower_state import Ground, Grown
-from unpooled.vertical.trees.model import Ensemble, Model, Part, gains_of, part_of, tree_of
-from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters, XgbParameters
-from unpooled.vertical.trees.passive import lend
-from unpooled.vertical.trees.products import NAME_BYTES, layout_of
-from unpooled.vertical.trees.splitting import Space
+from unpooled.vertical.trees.forest import Forest, fit_forest
+from unpooled.vertical.trees.grower.active import grow
+from unpooled.vertical.trees.grower.context import LEAF, Grow, GrowerContext
+from unpooled.vertical.trees.grower.passive import lend
+from unpooled.vertical.trees.grower.products import NAME_BYTES, layout_of
+from unpooled.vertical.trees.grower.splitting import Space
+from unpooled.vertical.trees.model import Ensemble, Model, Part, part_of, tree_of
+from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters
 
 _EXACT = 2**53
-
-Rounds = Sequence[Sequence[tuple[Grown, Floats]]]
-"""The trees of a model, round by round, with the values of their nodes."""
-
-__all__ = ["Fitted", "Target", "XgbParameters", "fit", "help_fit"]
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """A model, and for each target the probabilities or numbers of the training rows, rows × outputs.
 
-    Rows that were cut out of the products (`hide_bags = false`) have none, and not-a-number stands in their place.
+    Rows that were cut out of the products (`hide_bags = false`) have not-a-number instead.
     """
 
     model: Model
@@ -75,63 +71,52 @@ def fit(
     each group of trees; if there are some in it, which must be as many at all of them, the fit goes on after these.
     """
     rows, party = len(columns.matrix), team.active
-    weighed = _weighed(parameters, targets, classes, rows)
+    if classes and len(classes) != parameters.classes:
+        raise InputError(f"target: it has {len(classes)} classes, and the parameters say {parameters.classes}")
+    weighted = weighted_targets(parameters, targets, rows)
     binning = binning or binning_of(team, parameters, columns)
     own = binned(binning, columns.matrix, party)
     space = Space(
-        tuple(own.layout if owner == party else _lent(team, owner, rows, parameters.bins) for owner in team.owners)
+        tuple(own.layout if owner == party else _layout_at(team, owner, rows, parameters.bins) for owner in team.owners)
     )
-    if not space.features:
+    if not space.every.features:
         raise InputError("columns: no party has any, so there is nothing to learn from")
-    name = secrets.token_bytes(NAME_BYTES)
-    groups = groups_of(parameters, len(targets))
-    ground = Ground(team, parameters, space, own, name.hex(), groups, notebook=notebook, known=len(notebook or ()))
+    name, groups, known = secrets.token_bytes(NAME_BYTES), groups_of(parameters, len(targets)), len(notebook or ())
+    context = GrowerContext(team, parameters, space, own, name.hex(), groups, notebook=notebook, known=known)
     for owner in team.passive:
         team.session.send(owner, messages.Begin(name, rows, groups))
     if evidence := team.evidence:
         evidence.commit(team.session, team.passive, TARGETS, inputs_of(targets))
-    fitted, scores = _fitted(ground, parameters, weighed)
+    fitted = fit_trees(partial(grow, context), len(space.every.features), parameters, weighted)
     for owner in team.passive:
         team.session.send(owner, messages.Finished())
     model = Model(
-        part=part_of(name, party, binning, ground.table, hide_nodes=parameters.hide_nodes),
+        part=part_of(name, party, binning, context.table, hide_nodes=parameters.hide_nodes),
         owners=team.owners,
         parameters=parameters,
         classes=tuple(classes) or tuple(map(str, range(parameters.classes))),
-        ensembles=tuple(_ensemble(ground, base, trees) for base, trees in fitted),
+        ensembles=tuple(_ensemble(space, one) for one in fitted),
     )
-    return Fitted(model, tuple(scores))
+    return Fitted(model, tuple(one.predictions() for one in fitted))
 
 
-def _weighed(
-    parameters: AnyTrees, targets: Sequence[Target], classes: Sequence[str], rows: int
-) -> list[tuple[Target, Floats]]:
+def weighted_targets(parameters: AnyTrees, targets: Sequence[Target], rows: int) -> list[tuple[Target, Floats]]:
     """Targets of so many rows with their weights, all checked."""
     if not targets:
         raise InputError("target: at least one is needed")
     if rows * (2**parameters.precision - 1) >= _EXACT:
         raise InputError(f"precision: sums over {rows} rows take more than 53 bits with it; take fewer bits")
-    if classes and len(classes) != parameters.classes:
-        raise InputError(f"target: it has {len(classes)} classes, and the parameters say {parameters.classes}")
-    return [
-        (target, checked_weights(target, rows, parameters.classes, balanced=parameters.balanced)) for target in targets
-    ]
+    classes, balanced = parameters.classes, parameters.balanced
+    return [(target, checked_weights(target, rows, classes, balanced=balanced)) for target in targets]
 
 
-def _fitted(
-    ground: Ground, parameters: AnyTrees, weighed: Sequence[tuple[Target, Floats]]
-) -> tuple[list[tuple[Floats, Rounds]], list[Floats]]:
-    """For each target where scores begin and the trees, and what these say of the rows that they grew on."""
-    features = ground.space.features
+def fit_trees(
+    grow: Grow, features: int, parameters: AnyTrees, targets: Sequence[tuple[Target, Floats]]
+) -> Sequence[Booster | Forest]:
+    """Fit a model to each target, given with its checked weights, all in step, by trees on so many features."""
     if isinstance(parameters, ForestParameters):
-        forests = plant(partial(grow, ground), features, parameters, weighed)
-        fitted: list[tuple[Floats, Rounds]] = [(forest.base, forest.trees) for forest in forests]
-        scores = [forest.base + _means(forest.scores, forest.seen) for forest in forests]
-    else:
-        boosters = boost(partial(grow, ground), features, parameters, weighed)
-        fitted = [(booster.base, booster.trees) for booster in boosters]
-        scores = [_of_part(probabilities(parameters, b.scores), b.taking_part) for b in boosters]
-    return fitted, scores
+        return fit_forest(grow, features, parameters, targets)
+    return fit_boosting(grow, features, parameters, targets)
 
 
 def help_fit(
@@ -145,7 +130,7 @@ def help_fit(
 ) -> Part:
     """At a passive party: lend columns, in a random order and without names; what is kept is this party's part.
 
-    `most_thresholds` is how many different ones it reveals at the most, on all its columns together; `models` is how
+    `most_thresholds` is the most different ones that it reveals, on all its columns together; `models` is how
     many the active party fits, and their trees are all that is answered.
     """
     party, binning = team.session.party, binning or binning_of(team, parameters, columns, most_thresholds)
@@ -154,7 +139,7 @@ def help_fit(
 
 
 def binning_of(team: Team, parameters: AnyTrees, columns: Columns, most_thresholds: int | None = None) -> Binning:
-    """How a party's values become bins; a passive party's columns stand in an order that it alone knows."""
+    """How a party's values become bins; a passive party puts its columns in an order that only it knows."""
     lends = bool(team.passive) and team.session.party != team.active
     return fit_bins(
         columns.matrix,
@@ -168,7 +153,8 @@ def binning_of(team: Team, parameters: AnyTrees, columns: Columns, most_threshol
     )
 
 
-def _lent(team: Team, owner: str, rows: int, bins: int) -> Layout:
+def _layout_at(team: Team, owner: str, rows: int, bins: int) -> Layout:
+    """What a passive party tells of its columns."""
     lent = team.session.recv(owner, messages.LentColumns)
     if lent.rows != rows:
         raise ProtocolError(f"{owner} has {lent.rows} rows and {team.active} {rows}: align first")
@@ -177,26 +163,18 @@ def _lent(team: Team, owner: str, rows: int, bins: int) -> Layout:
     return layout_of(lent, owner, bins)
 
 
-def _means(sums: Floats, seen: Floats) -> Floats:
-    means: Floats = np.divide(sums, seen, out=np.full(sums.shape, np.nan), where=seen > 0)
-    return means
-
-
-def _of_part(values: Floats, part: Bools | None) -> Floats:
-    """The values of rows that came along, among all rows."""
-    if part is None:
-        return values
-    everybodys = np.full((len(part), values.shape[1]), np.nan)
-    everybodys[part] = values
-    return everybodys
-
-
-def _ensemble(ground: Ground, base: Floats, rounds: Rounds) -> Ensemble:
-    """The trees in the order of growing: round by round, in each class by class."""
-    trees = [(tree, values) for each in rounds for tree, values in each]
-    gains = gains_of([tree for tree, _ in trees], ground.space.first_bins, [of.owner for of in ground.space.layouts])
+def _ensemble(space: Space, fitted: Booster | Forest) -> Ensemble:
+    """The trees in the order of growing: round by round, in each class by class; gains are added up in that order."""
+    trees = [(tree, values) for each in fitted.trees for tree, values in each]
+    gains = [[0.0] * len(layout.features) for layout in space.layouts]
+    for tree, _ in trees:
+        inner = tree.first != LEAF
+        for (owner, feature, _), gain in zip(
+            space.places_of(tree.best[inner]), tree.gains[inner].tolist(), strict=True
+        ):
+            gains[owner][feature] += gain
     return Ensemble(
-        base=tuple(base.tolist()),
+        base=tuple(fitted.base.tolist()),
         trees=tuple(tree_of(tree, values if values.ndim == 2 else values[:, np.newaxis]) for tree, values in trees),
         gains=tuple(map(tuple, gains)),
     )

@@ -19,16 +19,16 @@ import numpy as np
 from unpooled.arrays import Bools, Floats
 from unpooled.vertical.numbers import mean_of, to_integers
 from unpooled.vertical.targets import Target, counted, one_hot
-from unpooled.vertical.trees.grower_state import Grow, Grown, Seedling
-from unpooled.vertical.trees.node_rows import OUTSIDE
-from unpooled.vertical.trees.parameters import ForestParameters, serve_again
+from unpooled.vertical.trees.grower.context import Grow, GrownTree, TreeSpec
+from unpooled.vertical.trees.grower.node_rows import OUTSIDE
+from unpooled.vertical.trees.parameters import ForestParameters, reuses_gradients
 
 
 @dataclass(eq=False)
 class Forest:
-    """A model on its way: scores are sums over the trees in which a row came along, `seen` how many these were.
+    """A model while it is fitted: scores are sums over the trees in which a row came along, `seen` how many these were.
 
-    The truth is what it is above `base`.
+    The truth is counted from `base`.
     """
 
     base: Floats
@@ -37,24 +37,30 @@ class Forest:
     seed: int
     scores: Floats
     seen: Floats
-    trees: list[list[tuple[Grown, Floats]]] = field(default_factory=list)
+    trees: list[list[tuple[GrownTree, Floats]]] = field(default_factory=list)
+
+    def predictions(self) -> Floats:
+        """The means over the trees in which a row came along; not-a-number for a row that was in none."""
+        unknown = np.full(self.scores.shape, np.nan)
+        means: Floats = np.divide(self.scores, self.seen, out=unknown, where=self.seen > 0)
+        return self.base + means
 
 
-def plant(
+def fit_forest(
     grow: Grow, features: int, parameters: ForestParameters, targets: Sequence[tuple[Target, Floats]]
 ) -> list[Forest]:
     """Fit a forest to each target, given with its checked weights; trees of all of them grow in step."""
-    forests = [_begun(parameters, target, weights) for target, weights in targets]
+    forests = [_start(parameters, target, weights) for target, weights in targets]
     waiting = [(place, number) for number in range(parameters.trees) for place in range(len(forests))]
     for begin in range(0, len(waiting), parameters.lockstep):
         group = waiting[begin : begin + parameters.lockstep]
-        seedlings = [_seedling(features, parameters, forests[place], place, number) for place, number in group]
-        for (place, _), seedling, tree in zip(group, seedlings, grow(seedlings), strict=True):
-            _add(forests[place], seedling, tree, parameters.classes)
+        specs = [_spec(features, parameters, forests[place], place, number) for place, number in group]
+        for (place, _), spec, tree in zip(group, specs, grow(specs), strict=True):
+            _add(forests[place], spec, tree, parameters.classes)
     return forests
 
 
-def _begun(parameters: ForestParameters, target: Target, weights: Floats) -> Forest:
+def _start(parameters: ForestParameters, target: Target, weights: Floats) -> Forest:
     several = parameters.classes > 2
     values = np.where(weights > 0, target.values, 0.0)  # others' may be missing
     truth = one_hot(values, parameters.classes) if several else values[:, np.newaxis]
@@ -62,7 +68,7 @@ def _begun(parameters: ForestParameters, target: Target, weights: Floats) -> For
     return Forest(base, truth - base, weights, target.seed, np.zeros(truth.shape), np.zeros((len(weights), 1)))
 
 
-def _seedling(features: int, parameters: ForestParameters, forest: Forest, place: int, number: int) -> Seedling:
+def _spec(features: int, parameters: ForestParameters, forest: Forest, place: int, number: int) -> TreeSpec:
     rows, rng = np.flatnonzero(forest.weights > 0), np.random.default_rng([forest.seed, number])
     if parameters.bootstrap:
         factors = counted(rows[rng.integers(0, len(rows), len(rows))], len(forest.weights))
@@ -70,16 +76,15 @@ def _seedling(features: int, parameters: ForestParameters, forest: Forest, place
         drawn = rng.choice(rows, max(round(parameters.row_fraction * len(rows)), 1), replace=False)
         factors = counted(drawn, len(forest.weights))
     part = None if parameters.hide_bags else factors > 0
-    same = serve_again(parameters)
+    same = reuses_gradients(parameters)
     weights = forest.weights * (1.0 if same else factors)
     values = np.concatenate([forest.truth, np.ones((len(weights), 1))], axis=1) * weights[:, np.newaxis]
     y, exponents = to_integers(values, parameters.precision)
     name = f"forest {place}" if same else f"tree {number} model {place}"
-    drawn_features = _drawn(parameters, rng, features)
-    return Seedling(name, y, exponents, part, drawn=drawn_features, serve_again=same)
+    return TreeSpec(name, y, exponents, part, draw=_draw(parameters, rng, features), reused=same)
 
 
-def _drawn(parameters: ForestParameters, rng: np.random.Generator, features: int) -> Callable[[Bools], Bools]:
+def _draw(parameters: ForestParameters, rng: np.random.Generator, features: int) -> Callable[[Bools], Bools]:
     """Other columns at each node, of those that it can be split by: small nodes have few, if `min_rows` is large."""
     if parameters.column_fraction is not None:
         count = round(parameters.column_fraction * features)
@@ -96,8 +101,8 @@ def _drawn(parameters: ForestParameters, rng: np.random.Generator, features: int
     return draw
 
 
-def _add(forest: Forest, seedling: Seedling, tree: Grown, classes: int) -> None:
-    sums = np.ldexp(tree.totals.astype(float), -np.array(seedling.exponents))
+def _add(forest: Forest, spec: TreeSpec, tree: GrownTree, classes: int) -> None:
+    sums = np.ldexp(tree.totals.astype(float), -np.array(spec.exponents))
     weight = sums[:, -1:]
     if sums.shape[1] > 2:  # shares of several classes are to add up to one, whatever rounding did to the weights
         weight = sums[:, :1].copy()

@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.arrays import Floats
 from unpooled.checkpoint import Notebook
 from unpooled.secure.engine import Rules
 from unpooled.secure.outline import Exchange, Setup, commitments_outline, products_outline
-from unpooled.vertical.inputs import COLUMNS, TARGETS, Columns
+from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import Audit, Audited, Fitted, Learner, Limits
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import ensemble, messages, predictor
-from unpooled.vertical.trees.audit import ColumnsCheck, GradientsCheck, pages_needed
+from unpooled.vertical.trees.audit.check import ColumnsCheck, GradientsCheck, pages_needed
 from unpooled.vertical.trees.binning import Binning
 from unpooled.vertical.trees.budget import bits_needed, groups_of, leaves_of, sorting_bits, tree_bits
 from unpooled.vertical.trees.bundles import Feature, Layout
@@ -43,7 +42,9 @@ class Prepared:
 
 def outline(setup: Setup, parameters: AnyTrees) -> list[Exchange]:
     """What is sent after the alignment; how often depends on the rows, and on how the trees grow."""
-    active, hidden, groups = setup.active, parameters.hide_nodes, _groups_of(parameters)
+    active, hidden = setup.active, parameters.hide_nodes
+    stops_early = not isinstance(parameters, ForestParameters) and parameters.patience is not None
+    groups = None if stops_early else groups_of(parameters, 1)
     brief = groups and 150 * groups
     sent = products_outline(setup, hidden_nodes=hidden) + commitments_outline(setup, all_owners=False)
     level = messages.HiddenLevel if hidden else messages.Level
@@ -76,7 +77,7 @@ def score_outline(setup: Setup) -> list[Exchange]:
     return sent
 
 
-def notes(parameters: AnyTrees, _test_share: float) -> list[str]:
+def notes(parameters: AnyTrees, _test_fraction: float) -> list[str]:
     """Where min_rows does not protect as one might think, and who has seen which rows take part."""
     found = []
     if parameters.hide_nodes:
@@ -94,8 +95,8 @@ def notes(parameters: AnyTrees, _test_share: float) -> list[str]:
             )
         if not parameters.bundle:
             found.append(
-                "min_rows has less force without bundle: whoever guesses that columns are the levels of one category "
-                "can subtract those that are shown from the node, and may be left with few rows."
+                "min_rows has less force without bundle: a party that guesses that columns are the levels of one "
+                "category can subtract those that are shown from the node, and may be left with few rows."
             )
     if not parameters.hide_bags:
         found.append(
@@ -118,14 +119,12 @@ def fit(
     classes: Sequence[str],
     notebook: Notebook | None,
 ) -> Fitted:
-    """Grow the trees of all models together."""
     fitted = ensemble.fit(team, parameters, prepared.columns, targets, classes, prepared.binning, notebook)
     scores = fitted.scores if scores_in_fit(parameters) else None
     return Fitted(fitted.model, scores, _summary(fitted.model))
 
 
 def lend(team: Team, parameters: AnyTrees, prepared: Prepared, models: int, notebook: Notebook | None) -> Part:
-    """Lend columns until all trees have grown."""
     columns, binning = prepared.columns, prepared.binning
     return ensemble.help_fit(team, parameters, columns, models=models, binning=binning, notebook=notebook)
 
@@ -133,14 +132,6 @@ def lend(team: Team, parameters: AnyTrees, prepared: Prepared, models: int, note
 def scores_in_fit(parameters: AnyTrees) -> bool:
     """Rows that were left out of the products have no scores when the trees have grown."""
     return parameters.hide_bags
-
-
-def score(team: Team, model: Model, columns: Columns) -> list[Floats]:
-    return predictor.scores(team, model, columns.matrix)
-
-
-def help_score(team: Team, part: Part, columns: Columns, same_rows: bool) -> None:
-    predictor.help_predict(team, part, columns.matrix, same_rows=same_rows)
 
 
 def importance(part: Part) -> dict[str, Any]:
@@ -182,10 +173,7 @@ def _bits(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int, groups:
 
 
 def _check(parameters: AnyTrees, audited: Audited) -> GradientsCheck | ColumnsCheck:
-    inputs, fit, received = audited.inputs, audited.fit, audited.received
-    if audited.opener == audited.setup.active:
-        return GradientsCheck(parameters, inputs[TARGETS], audited.pages, fit, received)
-    return ColumnsCheck(parameters, inputs[COLUMNS], audited.own, fit, received)
+    return (GradientsCheck if audited.opener == audited.setup.active else ColumnsCheck)(parameters, audited)
 
 
 def _sorting(active: str, party: str, *, hidden: bool) -> list[Exchange]:
@@ -197,12 +185,6 @@ def _sorting(active: str, party: str, *, hidden: bool) -> list[Exchange]:
         Exchange(party, active, back),
         Exchange(active, party, messages.Sorted, 1, 50),
     ]
-
-
-def _groups_of(parameters: AnyTrees) -> int | None:
-    """How many groups of trees grow one after the other; None where that shows only as they do."""
-    stops = not isinstance(parameters, ForestParameters) and parameters.patience is not None
-    return None if stops else groups_of(parameters, 1)
 
 
 _TITLES = {
@@ -236,8 +218,8 @@ TREES = Learner(
     fit=fit,
     lend=lend,
     scores_in_fit=scores_in_fit,
-    score=score,
-    help_score=help_score,
+    score=lambda team, model, columns: predictor.scores(team, model, columns.matrix),
+    help_score=lambda team, part, columns, same: predictor.help_predict(team, part, columns.matrix, same_rows=same),
     title=lambda parameters: _TITLES[parameters.learner],
     importance=importance,
     needs_columns=True,

@@ -7,28 +7,24 @@ A passive party's part has only its list of splits and how its values become bin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
-from unpooled.arrays import Floats, Ints
+from unpooled.arrays import Floats
+from unpooled.vertical.model_file import Saved
 from unpooled.vertical.trees.binning import Binning
-from unpooled.vertical.trees.grower_state import LEAF, Grown
+from unpooled.vertical.trees.grower.context import LEAF, GrownTree
 from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters, outputs_of
 from unpooled.vertical.trees.split_table import SplitTable
 
-_Frozen = ConfigDict(frozen=True, extra="forbid")
 
-
-class Part(BaseModel):
+class Part(Saved):
     """What one party keeps: the model's name, how its values become bins, its splits and how often each was used.
 
     A split is the feature's place in the binning, the last bin on the left, and whether missing values go left. With
     `hide_nodes` the active party does not say which rows reach which split, and is told the sides of all.
     """
-
-    model_config = _Frozen
 
     format: Literal[2] = 2
     learner: Literal["trees"] = "trees"
@@ -71,10 +67,8 @@ class Part(BaseModel):
         return found
 
 
-class Tree(BaseModel):
+class Tree(Saved):
     """One tree, its nodes from the root on; a leaf's first child is -1."""
-
-    model_config = _Frozen
 
     first: tuple[int, ...]
     owner: tuple[int, ...]
@@ -91,20 +85,16 @@ class Tree(BaseModel):
         return self
 
 
-class Ensemble(BaseModel):
+class Ensemble(Saved):
     """The trees of one model, where its scores begin, and how much the splits of each party's columns gained in all."""
-
-    model_config = _Frozen
 
     base: tuple[FiniteFloat, ...]
     trees: tuple[Tree, ...]
     gains: tuple[tuple[FiniteFloat, ...], ...]
 
 
-class Model(BaseModel):
+class Model(Saved):
     """The active party's part: its own splits, the owners of columns, and one or several ensembles grown together."""
-
-    model_config = _Frozen
 
     format: Literal[2] = 2
     learner: Literal["trees"] = "trees"
@@ -157,7 +147,7 @@ def part_of(name: bytes, party: str, binning: Binning, table: SplitTable, *, hid
     )
 
 
-def tree_of(grown: Grown, values: Floats) -> Tree:
+def tree_of(grown: GrownTree, values: Floats) -> Tree:
     """A grown tree with the values of its nodes, nodes × outputs."""
     return Tree(
         first=tuple(grown.first.tolist()),
@@ -165,14 +155,3 @@ def tree_of(grown: Grown, values: Floats) -> Tree:
         split=tuple(grown.split.tolist()),
         values=tuple(map(tuple, values.tolist())),
     )
-
-
-def gains_of(grown: Sequence[Grown], first_bins: Ints, features: Sequence[Ints]) -> list[list[float]]:
-    """The gains of all splits, by owner and feature, added up in the order of growing."""
-    gains: list[list[float]] = [[0.0] * (int(of.max()) + 1 if of.size else 0) for of in features]
-    for tree in grown:
-        inner = tree.first != LEAF
-        each = zip(tree.owner[inner].tolist(), tree.best[inner].tolist(), tree.gains[inner].tolist(), strict=True)
-        for owner, best, gain in each:
-            gains[owner][int(features[owner][best - int(first_bins[owner])])] += gain
-    return gains

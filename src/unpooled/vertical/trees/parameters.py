@@ -38,7 +38,7 @@ class TreeParameters(LearnerParameters):
     hide_bags: bool = Field(
         True, description="let rows that take no part in a tree come along with weight zero, so that nobody sees which"
     )
-    bundle: bool = Field(True, description="let columns share bins if never two of them stand out; shows which do")
+    bundle: bool = Field(True, description="let mutually exclusive columns share bins; shows which do")
     precision: int = Field(16, description="bits of each row's gradient", ge=8, le=31)
     lockstep: int = Field(10, description="the most trees that grow together and share each round trip", ge=1)
 
@@ -100,13 +100,9 @@ AnyBoosting = GbdtParameters | XgbParameters | LgbParameters
 AnyTrees = AnyBoosting | ForestParameters
 
 
-def is_boosting(parameters: AnyTrees) -> bool:
-    return not isinstance(parameters, ForestParameters)
-
-
 def outputs_of(parameters: AnyTrees) -> int:
     """How many trees one round has: one, or for boosting with several classes one for each."""
-    return parameters.classes if is_boosting(parameters) and parameters.classes > 2 else 1
+    return 1 if isinstance(parameters, ForestParameters) or parameters.classes <= 2 else parameters.classes
 
 
 def sums_of(parameters: AnyTrees) -> int:
@@ -115,8 +111,8 @@ def sums_of(parameters: AnyTrees) -> int:
     return parameters.classes + 1 if several else 2
 
 
-def serve_again(parameters: AnyTrees) -> bool:
-    """Whether the gradients of a model's trees are the same ones, so that they keep their name."""
+def reuses_gradients(parameters: AnyTrees) -> bool:
+    """Whether all trees of a model have the same gradients, which then keep their name."""
     return isinstance(parameters, ForestParameters) and not parameters.bootstrap and not parameters.hide_bags
 
 

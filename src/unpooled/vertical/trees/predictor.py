@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.arrays import Bools, Bytes, Floats, Ints
+from unpooled.arrays import Bools, Bytes, Floats, Ints, are_lists, unpacked
 from unpooled.errors import InputError, ProtocolError
 from unpooled.secure.engine import count_bits
 from unpooled.vertical.numbers import mean_of_models
@@ -21,9 +21,8 @@ from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.binning import apply_bins
 from unpooled.vertical.trees.boosting import probabilities
 from unpooled.vertical.trees.bundles import Bins
-from unpooled.vertical.trees.grower_state import LEAF
+from unpooled.vertical.trees.grower.context import LEAF
 from unpooled.vertical.trees.model import Model, Part, Tree
-from unpooled.vertical.trees.node_rows import packed, unpacked
 from unpooled.vertical.trees.parameters import ForestParameters, outputs_of
 from unpooled.vertical.trees.split_table import right_of
 
@@ -96,8 +95,8 @@ def help_predict(team: Team, part: Part, matrix: Floats, *, same_rows: bool = Fa
         sides = []
         for number, bits in zip(request.numbers.tolist(), reach, strict=True):
             rows = request.begin + np.flatnonzero(np.unpackbits(bits, count=request.count))
-            sides.append(right_of(table, layout, features, rows, np.full(len(rows), number)))
-        answer = packed(np.concatenate(sides))
+            sides.append(right_of(table, layout, features, rows, number))
+        answer = np.packbits(np.concatenate(sides))
         session.send(active, messages.AllSides(answer) if part.hide_nodes else messages.Sides(answer))
         session.progress(request.begin + request.count, len(features))
 
@@ -113,7 +112,7 @@ class _Run:
     def asked(self, request: messages.Reached | messages.Needed, rows: int, splits: int, sender: str) -> Bytes:
         """For each split that is asked about a bit for each row; refused if any was asked about before.
 
-        Runs of rows come one after the other, so whoever answers need not remember more than one.
+        Runs of rows come one after the other, so only one has to be remembered.
         """
         kind, numbers, begin, count = type(request).__name__, request.numbers, request.begin, request.count
         if count < 1 or (begin, begin + count) != (self.begin, self.end):
@@ -121,12 +120,12 @@ class _Run:
                 raise ProtocolError(f"invalid {kind} from {sender}: rows that are not there, or not in order")
             self.begin, self.end = begin, begin + count
             self.known.clear()
-        if numbers.ndim != 1 or not numbers.size or len(set(numbers.tolist())) < numbers.size:
+        if not are_lists(numbers) or not numbers.size or len(set(numbers.tolist())) < numbers.size:
             raise ProtocolError(f"invalid {kind} from {sender}: no splits, or repeated ones")
         if numbers.min() < 0 or numbers.max() >= splits:
             raise ProtocolError(f"invalid {kind} from {sender}: splits that are not there")
         if isinstance(request, messages.Reached):
-            flat = unpacked(request.reach, len(numbers) * count, sender)
+            flat = unpacked(request.reach, len(numbers) * count, kind, sender)
             reach = np.packbits(flat.reshape(len(numbers), count), axis=1)
         else:
             reach = np.tile(np.packbits(np.ones(count, bool)), (len(numbers), 1))
@@ -195,8 +194,7 @@ def _leaves(team: Team, model: Model, nodes: _Nodes, features: Bins, begin: int,
     known[0] = True
     own, table = slice(nodes.begins[mine], nodes.begins[mine + 1]), model.part.table
     for number in range(own.stop - own.start):
-        of_rows = np.arange(begin, end), np.full(count, number)
-        sides[own.start + number] = right_of(table, model.part.binning.layout, features, *of_rows)
+        sides[own.start + number] = right_of(table, model.part.binning.layout, features, slice(begin, end), number)
     known[own] = True
     at, rows = np.repeat(nodes.roots[:, np.newaxis], count, axis=1), np.arange(count)
     for _ in range(nodes.depth):
@@ -217,17 +215,17 @@ def _leaves(team: Team, model: Model, nodes: _Nodes, features: Bins, begin: int,
 
 def _ask(team: Team, model: Model, owner: str, begin: int, reach: Bools, sides: Bools, known: Bools) -> None:
     """Fill in a passive party's sides, splits × rows; nothing is asked about twice."""
-    numbers, count = np.flatnonzero(reach.any(axis=1)), reach.shape[1]
+    numbers, count, session = np.flatnonzero(reach.any(axis=1)), reach.shape[1], team.session
     if model.parameters.hide_nodes:
-        team.session.send(owner, messages.Needed(begin, count, numbers.astype(np.int32)))
-        answer = team.session.recv(owner, messages.AllSides, at_most=len(numbers) * count // 8).sides
-        sides[numbers] = unpacked(answer, len(numbers) * count, owner).reshape(len(numbers), count)
+        session.send(owner, messages.Needed(begin, count, numbers.astype(np.int32)))
+        answer = session.recv(owner, messages.AllSides, at_most=len(numbers) * count // 8).sides
+        sides[numbers] = unpacked(answer, len(numbers) * count, "AllSides", owner).reshape(len(numbers), count)
         known[numbers] = True
     else:
-        bits = packed(reach[numbers].reshape(-1))
-        team.session.send(owner, messages.Reached(begin, count, numbers.astype(np.int32), bits))
+        session.send(owner, messages.Reached(begin, count, numbers.astype(np.int32), np.packbits(reach[numbers])))
         reached = int(reach.sum())
-        sides[reach] = unpacked(team.session.recv(owner, messages.Sides, at_most=reached // 8).sides, reached, owner)
+        answer = session.recv(owner, messages.Sides, at_most=reached // 8).sides
+        sides[reach] = unpacked(answer, reached, "Sides", owner)
         known |= reach
 
 

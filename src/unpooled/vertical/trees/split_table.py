@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from unpooled.arrays import Bools, Ints
 from unpooled.vertical.trees.bundles import Bins, Layout
 
@@ -21,7 +19,6 @@ class SplitTable:
     uses: list[int] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     _numbers: dict[tuple[int, int, bool], int] = field(default_factory=dict, repr=False)
-    _fields: Ints = field(default_factory=lambda: np.empty((3, 0), np.int64), repr=False)
 
     def __post_init__(self) -> None:
         self._numbers = {split: number for number, split in enumerate(self.splits)}
@@ -36,24 +33,16 @@ class SplitTable:
             self.rows.append(0)
         return self._numbers[split]
 
-    @property
-    def fields(self) -> Ints:
-        """Features, last bins on the left and whether missing values go left, of all splits."""
-        if self._fields.shape[1] < len(self.splits):
-            new = np.array(self.splits[self._fields.shape[1] :], np.int64)
-            self._fields = np.concatenate([self._fields, new.T], axis=1)
-        return self._fields
-
     def used(self, number: int, rows: int) -> None:
         self.uses[number] += 1
         self.rows[number] += rows
 
 
-def right_of(table: SplitTable, layout: Layout, features: Bins, rows: Ints, numbers: Ints) -> Bools:
-    """Whether rows fall to the right of splits, for pairs of a row and a split's number."""
-    feature, place, missing_left = table.fields[:, numbers]
+def right_of(table: SplitTable, layout: Layout, features: Bins, rows: Ints | slice, number: int) -> Bools:
+    """Whether rows fall to the right of a split."""
+    feature, place, missing_left = table.splits[number]
     bins = features[rows, feature]
     right: Bools = bins > place
-    if missing_left.any():
-        right &= ~((missing_left == 1) & (bins >= layout.values[feature]))
+    if missing_left:
+        right &= bins < layout.features[feature].values
     return right

@@ -1,0 +1,1 @@
+"""Completing a table: predicting or generating the cells that a party lacks."""

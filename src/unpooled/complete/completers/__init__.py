@@ -1,0 +1,1 @@
+"""Completers: filling a party's missing cells from its own table alone."""

@@ -1,0 +1,67 @@
+"""A completer that has learned, on disk: one .npz file with its arrays and, as JSON, everything else.
+
+It is for its owner alone: most completers keep values of the table, some whole rows. Nothing in it is ever executed.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from unpooled import atomic
+from unpooled.complete.completers.completers import AnyCompleter, completer_of
+from unpooled.complete.completers.filling import Fitted
+from unpooled.data.coding import Column
+from unpooled.errors import InputError
+from unpooled.settings import Section, faults
+
+_HEADER = "header"
+
+
+class _Header(Section):
+    format: Literal[1] = 1
+    settings: AnyCompleter
+    columns: tuple[Column, ...]
+    quality: dict[str, float]
+
+
+def save(fitted: Fitted, path: Path) -> None:
+    """Write a fitted completer, for its owner alone; numbers come back exactly."""
+    header = _Header(settings=fitted.settings, columns=fitted.columns, quality=dict(fitted.quality))
+    arrays = {field.name: getattr(fitted.state, field.name) for field in fields(fitted.state)} if fitted.state else {}
+    text = np.frombuffer(header.model_dump_json().encode(), np.uint8)
+    with atomic.naming(path), atomic.replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **{_HEADER: text, **arrays})
+
+
+def load(path: Path) -> Fitted:
+    """Read what `save` wrote, and check it."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        header = _Header.model_validate_json(arrays.pop(_HEADER).tobytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except ValidationError as error:
+        raise InputError(f"{path}: is no fitted completer: {faults(error)[0]}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
+        raise InputError(f"{path}: is no fitted completer, or a damaged one") from None
+    return Fitted(header.settings, header.columns, _state(header, arrays, path), header.quality)
+
+
+def _state(header: _Header, arrays: dict[str, NDArray[Any]], path: Path) -> Any:
+    used = sum(not column.empty for column in header.columns)
+    if not used:
+        return None
+    kind = completer_of(header.settings).state
+    expected = {field.name for field in fields(kind)}
+    fits = all(array.dtype == np.float64 and array.shape[-1:] == (used,) for array in arrays.values())
+    if set(arrays) != expected or not fits:
+        raise InputError(f"{path}: is no fitted completer: its arrays do not fit its columns")
+    return kind(**arrays)

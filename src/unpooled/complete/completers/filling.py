@@ -1,0 +1,207 @@
+"""Filling the cells of a table: `fit` learns from the known cells, `complete` fills the others.
+
+A mask says which cells are to be filled, rows × columns of the table besides the ids; without one, all missing cells.
+Values under the mask are neither learned from nor kept. Missing cells outside of it stay missing, and so do all cells
+of a column without any known value. Known cells are never changed. Filled cells lie in the range and among the levels
+that were seen, and whole numbers stay whole.
+
+Every filled cell has a trust value between 0 and 1. For numbers and dates it estimates the fraction of the column's
+variance that is explained (R²), for all other types the probability that the cell is right:
+
+- with several draws that differ, from their spread: 1 - variance of the draws / variance of the column, or the fraction
+  of pairs of draws that agree. With few draws that is a rough figure;
+- otherwise the column's quality, the same for all its cells: R² (not below 0) or accuracy of one draw on rows that were
+  held out, with cells hidden there as they are in rows of the mask.
+
+>>> import polars as pl
+>>> from unpooled.complete.completers.simple import MedianSettings
+>>> from unpooled.data.table import table_from_frame
+>>> frame = pl.DataFrame({"id": range(5), "age": [20, 30, None, 40, 50], "tariff": ["a", "b", "a", None, "a"]})
+>>> table = table_from_frame(frame, "id", "telco")
+>>> fitted = fit(MedianSettings(), table, np.random.default_rng(1))
+>>> complete(fitted, table, np.random.default_rng(2)).table.frame.rows()
+[('0', 20.0, 'a'), ('1', 30.0, 'b'), ('2', 35.0, 'a'), ('3', 40.0, 'a'), ('4', 50.0, 'a')]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, repeat
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from unpooled.arrays import Bools, Floats
+from unpooled.complete.completers.completer import CompleterSettings
+from unpooled.complete.completers.completers import completer_of
+from unpooled.data.coding import Column, encode_all, learn_all, replace_cells, seen
+from unpooled.data.columns import fault
+from unpooled.data.table import Table
+from unpooled.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A completer that has learned; `quality` by column, for those of which enough cells were held out.
+
+    `state` is the completer's own, or None if no column has a value.
+    """
+
+    settings: CompleterSettings
+    columns: tuple[Column, ...]
+    state: Any
+    quality: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Completed:
+    """A completed table: `draws` of it, what they agree on, which cells were filled, and how far each can be trusted.
+
+    `table` has the median of numbers and dates, rounded where they are whole, and the most frequent of other values.
+    `trust` is NaN for cells that were not filled.
+    """
+
+    table: Table
+    draws: tuple[Table, ...]
+    filled: Bools
+    trust: Floats
+
+
+def fit(settings: CompleterSettings, table: Table, rng: np.random.Generator, mask: Bools | None = None) -> Fitted:
+    """Learn from the known cells of a table that are not under the mask."""
+    mask = _checked(mask, list(table.kinds), table)
+    hidden = {
+        name: table.frame[name].set(pl.Series(cells), None) for name, cells in zip(table.kinds, mask.T, strict=True)
+    }
+    table = replace(table, frame=table.frame.with_columns(**hidden))
+    columns = learn_all(table)
+    values = encode_all(columns, table)
+    for_fit, for_quality = rng.spawn(2)
+    fitted = _fit(settings, columns, values, for_fit)
+    quality = _quality(settings, fitted.columns, values, mask, for_quality) if settings.held_out else {}
+    return Fitted(settings, fitted.columns, fitted.state, quality)
+
+
+def complete(
+    fitted: Fitted, table: Table, rng: np.random.Generator, mask: Bools | None = None, *, draws: int = 1
+) -> Completed:
+    """Fill the cells under the mask, as many times as there are to be draws; the same `rng` gives the same cells."""
+    if draws < 1:
+        raise InputError(f"completing a table takes at least one draw, not {draws}")
+    values = encode_all(fitted.columns, table)
+    mask = _checked(mask, [column.name for column in fitted.columns], table)
+    values[mask] = np.nan
+    rows = np.flatnonzero(mask.any(axis=1))
+    hidden = mask[rows]
+    different = draws if fitted.settings.random else 1
+    found = np.array(list(islice(_draw(fitted, values[rows], hidden, rng), different)))
+    wide = np.full(values.shape, np.nan)
+
+    def with_cells(cells: Floats) -> Table:
+        wide[rows] = cells
+        return replace_cells(table, fitted.columns, wide, mask)
+
+    agreed, trust = _agreement(fitted, found, hidden)
+    filled, trusts = np.zeros_like(mask), np.full(values.shape, np.nan)
+    filled[rows], trusts[rows] = hidden & ~np.isnan(agreed), trust
+    tables = [with_cells(one) for one in found]
+    return Completed(with_cells(agreed), tuple(tables * (draws // different)), filled, trusts)
+
+
+def _checked(mask: Bools | None, names: Sequence[str], table: Table) -> Bools:
+    rows = table.frame.height
+    if mask is None:
+        return table.frame.select(pl.col(list(names)).is_null()).to_numpy().reshape(rows, len(names))
+    if mask.shape != (rows, len(names)) or mask.dtype != np.bool_:
+        reason = f"the mask must be {rows:,} rows × {len(names):,} columns of true and false"
+        raise fault(table.party, table.origin, reason)
+    return mask
+
+
+def _fit(settings: CompleterSettings, columns: Sequence[Column], values: Floats, rng: np.random.Generator) -> Fitted:
+    columns = tuple(seen(column, cells) for column, cells in zip(columns, values.T, strict=True))
+    used = [place for place, column in enumerate(columns) if not column.empty]
+    state = None
+    if used:
+        state = completer_of(settings).fit(settings, [columns[place] for place in used], values[:, used], rng)
+    return Fitted(settings, columns, state, {})
+
+
+def _draw(fitted: Fitted, values: Floats, wanted: Bools, rng: np.random.Generator) -> Iterator[Floats]:
+    """Values with the wanted cells filled, again and again; columns without any known value are left alone."""
+    used = [place for place, column in enumerate(fitted.columns) if not column.empty]
+    if not used or not wanted[:, used].any():
+        yield from repeat(values)
+    columns = [fitted.columns[place] for place in used]
+    draw = completer_of(fitted.settings).draw
+    for cells in draw(fitted.settings, columns, fitted.state, values[:, used], wanted[:, used], rng):
+        filled = values.copy()
+        filled[:, used] = np.where(wanted[:, used], _allowed(columns, cells), values[:, used])
+        yield filled
+
+
+def _allowed(columns: Sequence[Column], cells: Floats) -> Floats:
+    """Whole where the column is, and in the range that was seen."""
+    whole = np.array([column.whole for column in columns])
+    low, high = (np.array([getattr(column, end) for column in columns], float) for end in ("low", "high"))
+    return np.clip(np.where(whole, np.rint(cells), cells), low, high)
+
+
+def _agreement(fitted: Fitted, draws: Floats, wanted: Bools) -> tuple[Floats, Floats]:
+    """What the draws, draws × rows × columns, agree on, and how far that can be trusted."""
+    agreed, trust = draws[0].copy(), np.full(wanted.shape, np.nan)
+    for place, column in enumerate(fitted.columns):
+        rows = wanted[:, place] & ~np.isnan(draws[0, :, place])
+        cells = draws[:, rows, place]
+        agreed[rows, place] = _middle(column, cells)
+        if len(draws) == 1:
+            trust[rows, place] = fitted.quality.get(column.name, 0.0)
+        elif column.is_number:
+            unexplained = cells.var(axis=0, ddof=1) / (column.spread**2 or 1.0)
+            trust[rows, place] = np.clip(1.0 - unexplained, 0.0, 1.0)
+        else:
+            pairs = sum((cells == one).sum(axis=0) - 1 for one in cells)
+            trust[rows, place] = pairs / (len(draws) * (len(draws) - 1))
+    return agreed, trust
+
+
+def _middle(column: Column, cells: Floats) -> Floats:
+    """For each cell, draws × cells: the median of numbers, else the most frequent value, the first of several."""
+    if column.is_number:
+        middle: Floats = np.median(cells, axis=0)
+        return middle
+    counts = np.array([(cells == one).sum(axis=0) for one in cells])
+    first: Floats = np.where(counts == counts.max(axis=0), cells, np.inf).min(axis=0)
+    return first
+
+
+def _quality(
+    settings: CompleterSettings, columns: Sequence[Column], values: Floats, mask: Bools, rng: np.random.Generator
+) -> dict[str, float]:
+    """By column R² or accuracy in rows that were held out, each hidden as a random row of the mask is, or wholly."""
+    known = ~np.isnan(values)
+    rows = rng.permutation(np.flatnonzero(known.any(axis=1)))
+    count = round(settings.held_out * len(rows))
+    if not 0 < count < len(rows):
+        return {}
+    held = rows[:count]
+    masked = mask[mask.any(axis=1)]
+    hidden = masked[rng.integers(len(masked), size=count)] if len(masked) else np.ones_like(mask[held])
+    hidden = hidden & known[held]
+    fitted = _fit(settings, columns, values[np.sort(rows[count:])], rng)
+    filled = next(_draw(fitted, np.where(hidden, np.nan, values[held]), hidden, rng))
+    quality = {}
+    for place, column in enumerate(columns):
+        cells = hidden[:, place] & ~np.isnan(filled[:, place])
+        if cells.sum() > 1:
+            quality[column.name] = _skill(column, values[held][cells, place], filled[cells, place])
+    return quality
+
+
+def _skill(column: Column, truth: Floats, filled: Floats) -> float:
+    if not column.is_number:
+        return float((truth == filled).mean())
+    error, variance = float(((truth - filled) ** 2).mean()), float(truth.var())
+    return max(1.0 - error / variance, 0.0) if variance else float(error == 0.0)

@@ -1,0 +1,107 @@
+"""What honest parties would have put in: gradients from labels and the rows' leaves, and bins as they may be shown.
+
+A tree's gradients follow from the labels, the weights, the seed of draws, and the scores that the trees before it left;
+those follow from these trees' gradients and the leaf of each row. So the learners themselves are run again
+(`boosting`, `forest`), and where they would grow trees they are given leaves. Whole numbers come out the same, to the
+bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import numpy as np
+
+from unpooled.arrays import Ints, Ints32
+from unpooled.errors import InputError
+from unpooled.vertical.targets import Target
+from unpooled.vertical.trees.audit.trail import Leaves, rows_of_nodes
+from unpooled.vertical.trees.binning import Binned
+from unpooled.vertical.trees.bundles import Bins
+from unpooled.vertical.trees.ensemble import fit_trees, weighted_targets
+from unpooled.vertical.trees.grower.context import GrownTree, TreeSpec
+from unpooled.vertical.trees.grower.node_rows import (
+    OUTSIDE,
+    ROOT,
+    AskedRows,
+    Families,
+    asked_bins,
+    leaf_sums,
+    root_family,
+    rows_in_bag,
+)
+from unpooled.vertical.trees.parameters import AnyTrees
+
+
+class _Enough(Exception):
+    """No more leaves are known."""
+
+
+def gradients(
+    parameters: AnyTrees, targets: Sequence[Target], leaves: Sequence[Sequence[Leaves]]
+) -> list[list[TreeSpec]]:
+    """What each group of trees is grown from: those whose leaves are given, and the one after them, if any."""
+    weighted = weighted_targets(parameters, targets, len(targets[0].values))
+    groups: list[list[TreeSpec]] = []
+
+    def grow(specs: Sequence[TreeSpec]) -> list[GrownTree]:
+        groups.append(list(specs))
+        if len(groups) > len(leaves):
+            raise _Enough
+        if len(specs) != len(leaves[len(groups) - 1]):
+            raise InputError("leaves are given for another number of trees than grow together")
+        return [_grown(*each) for each in zip(specs, leaves[len(groups) - 1], strict=True)]
+
+    with suppress(_Enough):
+        fit_trees(grow, _ANY_FEATURES, parameters, weighted)
+    return groups
+
+
+_ANY_FEATURES = 1
+"""Columns are drawn after rows, so it does not matter how many there are."""
+
+
+def inputs_of(spec: TreeSpec, leaves: Leaves, nodes: Sequence[int], rows: int, *, part: bool) -> tuple[Ints, Ints32]:
+    """Y of a product about some nodes of a tree, as the active party hands it in, and which of these each row is in."""
+    asked = rows_of_nodes(leaves, nodes)
+    if part and len(asked.rows) > rows:
+        raise InputError("a product has fewer rows than the nodes that it is about")
+    y = asked.laid_out(spec.y.take(asked.rows, axis=0), rows, part=True) if part else spec.y
+    return y, asked.nodes_in(rows, part=part)
+
+
+def columns(
+    parameters: AnyTrees, own: Binned, leaves: Leaves, asked: Sequence[Sequence[int]]
+) -> Iterator[tuple[Bins, AskedRows]]:
+    """X of all products about a tree, as an honest passive party hands them in; `asked` are their nodes, in order."""
+    if parameters.hide_nodes:
+        part = own.columns if leaves.part is None else own.columns[leaves.part]
+        yield from ((part, rows_of_nodes(leaves, nodes)) for nodes in asked)
+        return
+    taking_part = leaves.where != OUTSIDE if leaves.part is None else leaves.part
+    tree = rows_in_bag(own, taking_part, parameters.min_rows, cut=leaves.part is not None)
+    parents = {child: node for node, first in enumerate(leaves.first.tolist()) for child in (first, first + 1)}
+    for nodes in asked:
+        families = root_family()
+        if list(nodes) != [ROOT]:
+            of = [parents[node] for node in nodes]
+            firsts = leaves.first[of]
+            families = Families(*(np.array(each, np.int32) for each in (of, firsts, nodes - firsts)))
+            children = np.concatenate([firsts, firsts + 1])
+            moved = rows_of_nodes(leaves, children.tolist())
+            tree.node_of_row[moved.rows] = children[moved.families]
+        ((rows, bins),) = asked_bins([tree], [families])
+        yield bins, rows
+
+
+def _grown(spec: TreeSpec, leaves: Leaves) -> GrownTree:
+    """A tree as the learner sees it; inner nodes, which no row is in any more, need no totals."""
+    if len(leaves.where) != len(spec.y):
+        raise InputError("leaves are given for another number of rows than a tree has")
+    outside = leaves.where == OUTSIDE
+    if (outside != (spec.taking_part is not None and not spec.cut and ~spec.taking_part)).any():
+        raise InputError("leaves are given for other rows than take part in a tree")
+    totals = leaf_sums(leaves.where, len(leaves.first), spec.y)
+    none = np.full(len(leaves.first), -1)
+    return GrownTree(leaves.first, none, none, none, np.zeros(len(none)), totals, leaves.where)

@@ -1,0 +1,1 @@
+"""Growing trees: the active party's part, the passive parties', and what both use."""

@@ -1,0 +1,131 @@
+"""What a passive party refuses while trees grow: more than trees of the plan ask of it, whatever it is told.
+
+An active party that deviates can choose what it asks, not how often: the histogram of a tree's root is shown once, a
+node is split once, and a tree has no more nodes than the plan and the rows allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from unpooled.arrays import Bools, Ints
+from unpooled.errors import ProtocolError, RefusedError
+from unpooled.vertical.team import Team
+from unpooled.vertical.trees import messages
+from unpooled.vertical.trees.budget import leaves_of, nodes_asked
+from unpooled.vertical.trees.grower.node_rows import Families, TreeRows
+from unpooled.vertical.trees.parameters import AnyTrees, LgbParameters, reuses_gradients, sums_of
+
+_LONGEST_NAME = 120
+
+
+def check_trees(team: Team, parameters: AnyTrees, group: messages.Trees, model: bytes) -> None:
+    """Refuse a group of trees that no honest party would grow: what is kept for a group must come to an end."""
+    names, wrong = group.names, f"invalid Trees from {team.active}"
+    if not 1 <= len(names) <= parameters.lockstep:
+        raise ProtocolError(f"{wrong}: {len(names)} trees in a group, where 1 to {parameters.lockstep} grow")
+    known = all(name.startswith(f"{model.hex()} ") and len(name) <= _LONGEST_NAME for name in names)
+    once = len(set(names)) == len(names) or reuses_gradients(parameters)
+    if not known or not once or not all(name.isprintable() for name in names):
+        raise ProtocolError(f"{wrong}: repeated names, or names of another model")
+    if group.sums != sums_of(parameters):
+        raise ProtocolError(f"{wrong}: {group.sums} sums, where the learner needs {sums_of(parameters)}")
+
+
+def check_growth(team: Team, parameters: AnyTrees, tree: TreeRows, families: Families) -> None:
+    """Refuse more histograms of a tree than the plan has: each is a question about every row of a node.
+
+    The root's is shown once, those of nodes as deep as the plan's trees never, and in all as many as such a tree has.
+    """
+    if (families.siblings == 1) != (not tree.depths):
+        raise ProtocolError(f"invalid Level from {team.active}: the root comes first, and once")
+    depths = [tree.depths.get(parent, -1) + 1 for parent in families.parents.tolist()]
+    tree.asked += len(families)
+    if max(depths) >= parameters.depth or tree.asked > sum(nodes_asked(parameters, len(tree.node_of_row))):
+        raise RefusedError(
+            f"{team.session.party} shows no more nodes than trees of the plan have, and {team.active} asks for more"
+        )
+    for depth, first in zip(depths, families.firsts.tolist(), strict=True):
+        tree.depths.update(dict.fromkeys(range(first, first + families.siblings), depth))
+    if families.siblings == 2:
+        count_split(team, parameters, tree, families.parents.tolist())
+
+
+def count_split(team: Team, parameters: AnyTrees, tree: TreeRows, nodes: Iterable[int]) -> None:
+    """Refuse to see more nodes split than a tree of the plan has."""
+    tree.split.update(nodes)
+    if len(tree.split) >= leaves_of(parameters, len(tree.node_of_row)):
+        raise RefusedError(
+            f"{team.session.party} opens no more splits than trees of the plan have, and {team.active} asks for more"
+        )
+
+
+def check_open(tree: TreeRows, node: int, feature: int, place: int, missing_left: bool, sender: str) -> None:
+    """Refuse a split of a node of which nothing was shown, or one that goes through a group of bins."""
+    if node not in tree.depths:
+        raise ProtocolError(f"invalid SplitRequest from {sender}: a node that it was shown nothing of")
+    if node in tree.opened:
+        raise ProtocolError(f"invalid SplitRequest from {sender}: a node that was opened before")
+    if tree.min_rows > 1:
+        ends, joined = tree.groups[node]
+        parts_missing = missing_left or place == tree.layout.features[feature].values - 1
+        if not ends[tree.layout.starts[feature] + place] or (joined[feature] and parts_missing):
+            raise ProtocolError(f"invalid SplitRequest from {sender}: a split within bins that were shown as one")
+
+
+def check_counts(team: Team, min_rows: int, right: Bools, counts: Ints, kind: str) -> None:
+    """Refuse splits that leave too few rows on a side."""
+    if not counts.all():
+        raise ProtocolError(f"invalid {kind} from {team.active}: a node that has no rows")
+    to_the_right = np.add.reduceat(right, np.cumsum([0, *counts[:-1]]), dtype=np.int64)
+    if min(int(to_the_right.min()), int((counts - to_the_right).min())) < min_rows:
+        does = "opens" if kind == "SplitRequest" else "follows"
+        raise RefusedError(f"{team.session.party} {does} no split that leaves fewer than {min_rows} rows on a side")
+
+
+@dataclass
+class HiddenGrowth:
+    """How far a group of trees is whose nodes this party does not know.
+
+    By tree, how many histograms were asked for in each step; how many nodes were shown and can be split now, how many
+    splits were opened in all, and whether any were since the last step.
+    """
+
+    asked: dict[int, list[int]] = field(default_factory=dict)
+    shown: int = 0
+    opened: int = 0
+    answered: bool = False
+
+    def show(self, team: Team, parameters: AnyTrees, level: Sequence[tuple[int, int, int]]) -> None:
+        """Refuse more nodes than trees of the plan can have in this step; given tree, nodes and rows."""
+        shown = 0
+        for tree, nodes, rows in level:
+            before, most = self.asked.setdefault(tree, []), nodes_asked(parameters, rows)
+            if len(before) == len(most) or not 0 < nodes <= min(most[len(before)], 2 * before[-1] if before else 1):
+                raise ProtocolError(
+                    f"invalid HiddenLevel from {team.active}: more nodes of a tree than the plan has, or none"
+                )
+            shown += 2 * nodes if before else 1
+            before.append(nodes)
+        waiting = self.shown if isinstance(parameters, LgbParameters) else 0  # leaves whose turn may come yet
+        self.shown, self.answered = shown + waiting, False
+
+    def open(self, team: Team, parameters: AnyTrees, splits: int, rows: int) -> None:
+        """Refuse more splits than there are nodes to split: in a step all that were shown, or leaf by leaf one a tree.
+
+        In all there are no more than the trees have.
+        """
+        if isinstance(parameters, LgbParameters):
+            most = min(self.shown, len(self.asked))
+        else:
+            most = 0 if self.answered else self.shown
+        most = min(most, len(self.asked) * (leaves_of(parameters, rows) - 1) - self.opened)
+        if splits > most:
+            raise RefusedError(
+                f"{team.session.party} opens at most {most} splits now, one for each node that was shown and not yet "
+                f"split, and {team.active} asks for {splits}"
+            )
+        self.shown, self.opened, self.answered = self.shown - splits, self.opened + splits, True

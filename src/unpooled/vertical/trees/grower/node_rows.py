@@ -1,0 +1,213 @@
+"""The rows of a tree while it grows, at any party: the node of each row, and the bins as they may be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unpooled.arrays import Bools, Ints, Ints32
+from unpooled.vertical.trees.binning import Binned
+from unpooled.vertical.trees.bundles import Bins, Layout, to_logical
+from unpooled.vertical.trees.grower.min_rows import Groups, NodeGroups, covered, merged, shown_bins, whole
+
+T = TypeVar("T", bound=np.generic)
+
+OUTSIDE = -1
+ROOT = 0
+
+
+@dataclass(eq=False)
+class TreeRows:
+    """One tree: its rows' bins, the node of each row, and by node the groups of bins and how many rows each bin has.
+
+    `min_rows` is the rule for bins that are shown; 1 shows them as they are. `opened` are nodes whose split this party
+    has opened, `split` all that it knows to be split; `depths` are those of the nodes whose histograms were asked for,
+    and `asked` counts the histograms that were shown.
+    """
+
+    own: Binned
+    node_of_row: Ints32
+    min_rows: int
+    groups: dict[int, NodeGroups] = field(default_factory=dict)
+    counts: dict[int, Ints] = field(default_factory=dict)
+    opened: set[int] = field(default_factory=set)
+    split: set[int] = field(default_factory=set)
+    depths: dict[int, int] = field(default_factory=dict)
+    asked: int = 0
+
+    @property
+    def layout(self) -> Layout:
+        return self.own.layout
+
+
+@dataclass(frozen=True, eq=False)
+class Families:
+    """The children of some splits, or the root: the parents, the first child of each, and which child is asked about.
+
+    The other child's histogram is what is left of the parent's.
+    """
+
+    parents: Ints32
+    firsts: Ints32
+    asked: Ints32
+
+    @property
+    def siblings(self) -> int:
+        return 1 if self.parents.size and self.parents[0] < 0 else 2
+
+    @property
+    def asked_nodes(self) -> Ints32:
+        return self.firsts + self.asked
+
+    def nodes(self) -> list[int]:
+        return [node for first in self.firsts.tolist() for node in range(first, first + self.siblings)]
+
+    def __len__(self) -> int:
+        return len(self.firsts)
+
+
+def root_family() -> Families:
+    return Families(np.array([OUTSIDE], np.int32), np.array([ROOT], np.int32), np.array([0], np.int32))
+
+
+def rows_in_bag(own: Binned, taking_part: Bools | None, min_rows: int, *, cut: bool) -> TreeRows:
+    """The rows of a tree before its first split: all, or those that take part; the others are cut off, or outside."""
+    if taking_part is not None and cut:
+        own = Binned(own.feature_bins[taking_part], own.columns[taking_part], own.layout)
+    elif taking_part is not None:
+        return TreeRows(own, np.where(taking_part, np.int32(ROOT), np.int32(OUTSIDE)), min_rows)
+    return TreeRows(own, np.zeros(len(own.columns), np.int32), min_rows)
+
+
+def members(node_of_row: Ints32, nodes: Ints32) -> tuple[Ints, Ints]:
+    """The rows of some nodes, node by node and in each in the order of rows, and how many each has."""
+    size = max(int(node_of_row.max(initial=0)), int(nodes.max(initial=0))) + 2
+    slots = np.full(size, len(nodes), np.min_scalar_type(len(nodes)))  # numpy sorts 16 bits and fewer by counting
+    slots[nodes] = np.arange(len(nodes))
+    found = slots.take(node_of_row, mode="wrap")  # rows outside, whose node is -1, have the last one
+    counts = np.bincount(found, minlength=len(nodes))[: len(nodes)]
+    return found.argsort(kind="stable")[: int(counts.sum())], counts
+
+
+def cut(values: NDArray[T], lengths: Ints) -> list[NDArray[T]]:
+    """Views of parts of these lengths, one after the other; quicker than numpy's `split`."""
+    each = lengths.tolist()
+    return [values[end - length : end] for end, length in zip(accumulate(each), each, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class AskedRows:
+    """For a tree's families: the rows asked about, which family asks about each, and the places of their bins.
+
+    Rows come family by family. A product has either a place for each row of the tree, or just one for each that can be
+    asked about: `laid_out` and `nodes_in` put them there.
+    """
+
+    rows: Ints
+    families: Ints32
+    places: Ints32
+
+    def laid_out(self, values: NDArray[T], count: int, *, part: bool) -> NDArray[T]:
+        """What the rows asked about have, in a product of so many rows; zero elsewhere."""
+        if len(values) == count and part:
+            return values
+        found = np.zeros((count, *values.shape[1:]), values.dtype)
+        found[slice(len(values)) if part else self.rows] = values
+        return found
+
+    def nodes_in(self, count: int, *, part: bool) -> Ints32:
+        """Which family asks about each row of a product, or -1."""
+        return self.laid_out(self.families + np.int32(1), count, part=part) - np.int32(1)
+
+
+def asked_rows(trees: Sequence[TreeRows], families: Sequence[Families]) -> list[AskedRows]:
+    """The rows that the families of each tree ask about; also finds out how the bins of these families are grouped.
+
+    The groups of bins of all trees are found together, which costs little more than those of one.
+    """
+    asked = [_asked_rows(tree, of_tree) for tree, of_tree in zip(trees, families, strict=True)]
+    layout, min_rows = trees[0].layout, trees[0].min_rows
+    if min_rows > 1:
+        counts = np.concatenate([_counts(*each) for each in zip(trees, families, asked, strict=True)])
+        groups = covered(layout, merged(layout, _parents_groups(trees, families), counts, min_rows), counts, min_rows)
+        found = zip(groups.ends, groups.missing_joined, strict=True)
+        for tree, of_tree in zip(trees, families, strict=True):
+            for first in of_tree.firsts.tolist():
+                tree.groups |= dict.fromkeys(range(first, first + of_tree.siblings), next(found))
+    return asked
+
+
+def asked_bins(trees: Sequence[TreeRows], families: Sequence[Families]) -> list[tuple[AskedRows, Bins]]:
+    """The rows that the families of each tree ask about, and their bins as they may be shown."""
+    asked = asked_rows(trees, families)
+    if trees[0].min_rows <= 1:
+        return [(rows, tree.own.columns.take(rows.rows, axis=0)) for tree, rows in zip(trees, asked, strict=True)]
+    tables = shown_bins(trees[0].layout, family_groups(trees, families))
+    found, begin = [], 0
+    for rows, of_tree in zip(asked, families, strict=True):
+        found.append((rows, tables[begin : begin + len(of_tree)].reshape(-1).take(rows.places)))
+        begin += len(of_tree)
+    return found
+
+
+def family_groups(trees: Sequence[TreeRows], families: Collection[Families]) -> Groups:
+    """How the bins of each family's nodes are grouped."""
+    each = zip(trees, families, strict=True)
+    return Groups.of([tree.groups[first] for tree, of_tree in each for first in of_tree.firsts.tolist()])
+
+
+def leaf_sums(leaf_of_row: Ints, nodes: int, values: Ints) -> Ints:
+    """Sums of the rows of each leaf, nodes × columns; inner nodes have zero."""
+    inside = leaf_of_row != OUTSIDE
+    sums = np.zeros((nodes, values.shape[1]), np.int64)
+    np.add.at(sums, leaf_of_row[inside], values[inside])
+    return sums
+
+
+def bin_sums(layout: Layout, places: Ints32, count: int, y: Ints | None) -> Ints:
+    """The sums of y, or how many rows there are, by node and bin: nodes × bins × columns of y.
+
+    `places` are those of each cell among nodes × bins. numpy adds in floating point, which is exact up to 2^53.
+    """
+    length, width = count * layout.bins, places.shape[1]
+    if y is None:
+        return np.bincount(places.reshape(-1), minlength=length).reshape(count, layout.bins, 1)
+    flat, sums = places.reshape(-1).astype(np.intp), np.empty((length, y.shape[1]), np.int64)
+    for k in range(y.shape[1]):
+        sums[:, k] = np.bincount(flat, np.repeat(y[:, k].astype(float), width), length)
+    return sums.reshape(count, layout.bins, y.shape[1])
+
+
+def _asked_rows(tree: TreeRows, families: Families) -> AskedRows:
+    rows, counts = members(tree.node_of_row, families.asked_nodes)
+    of_rows = np.arange(len(families), dtype=np.int32).repeat(counts)
+    places = tree.own.places.take(rows, axis=0)
+    places += (of_rows * np.int32(tree.layout.bins))[:, np.newaxis]
+    return AskedRows(rows, of_rows, places)
+
+
+def _counts(tree: TreeRows, families: Families, rows: AskedRows) -> Ints:
+    """How many rows each node has in each bin, families × siblings × logical bins."""
+    layout, every = tree.layout, np.arange(len(families))
+    totals = np.bincount(rows.families, minlength=len(families))
+    asked = to_logical(layout, bin_sums(layout, rows.places, len(families), None), totals[:, np.newaxis])[..., 0]
+    counts = asked[:, np.newaxis]
+    if families.siblings == 2:
+        parents = np.array([tree.counts.pop(parent) for parent in families.parents.tolist()])
+        counts = np.empty((len(families), 2, layout.logical), np.int64)
+        counts[every, families.asked], counts[every, 1 - families.asked] = asked, parents - asked
+    for first, of_family in zip(families.firsts.tolist(), counts, strict=True):
+        tree.counts.update(enumerate(of_family, first))
+    return counts
+
+
+def _parents_groups(trees: Sequence[TreeRows], families: Sequence[Families]) -> Groups:
+    if families[0].siblings == 1:
+        return whole(trees[0].layout, len(families))
+    each = zip(trees, families, strict=True)
+    return Groups.of([tree.groups[parent] for tree, of_tree in each for parent in of_tree.parents.tolist()])

@@ -1,0 +1,94 @@
+"""What the two sides of a tree's products agree on: the passive party's columns, and the products themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from unpooled.arrays import are_lists
+from unpooled.errors import InputError, ProtocolError
+from unpooled.secure.calls import Call, OneHot
+from unpooled.vertical.team import Team
+from unpooled.vertical.trees import messages
+from unpooled.vertical.trees.binning import Binned
+from unpooled.vertical.trees.budget import asks_anew
+from unpooled.vertical.trees.bundles import Feature, Layout
+from unpooled.vertical.trees.grower.node_rows import Families
+from unpooled.vertical.trees.parameters import AnyTrees
+
+NAME_BYTES = 16
+_MOST_COLUMNS = 2**16
+
+
+def lent_columns(own: Binned) -> messages.LentColumns:
+    """What the active party is told of the columns."""
+    features = own.layout.features
+    return messages.LentColumns(
+        rows=len(own.columns),
+        values=np.array([feature.values for feature in features], np.int32),
+        missing=np.array([feature.missing for feature in features], np.int32),
+        usual=np.array([feature.usual for feature in features], np.int32),
+        bundles=tuple(np.array(bundle, np.int32) for bundle in own.layout.bundles),
+    )
+
+
+def layout_of(lent: messages.LentColumns, sender: str, bins: int) -> Layout:
+    """The layout that a party told, checked; its columns have at most so many bins for values."""
+    wrong = f"invalid LentColumns from {sender}"
+    if not are_lists(lent.values, lent.missing, lent.usual) or any(bundle.ndim != 1 for bundle in lent.bundles):
+        raise ProtocolError(f"{wrong}: the lists differ in length")
+    if len(lent.values) > _MOST_COLUMNS:
+        raise ProtocolError(f"{wrong}: more than {_MOST_COLUMNS} columns")
+    if int(lent.values.max(initial=1)) > bins:
+        raise ProtocolError(f"{wrong}: more bins than the {bins} of the plan")
+    features = zip(lent.values.tolist(), lent.missing.tolist(), lent.usual.tolist(), strict=True)
+    layout = Layout(
+        tuple(Feature(values, bool(missing), usual) for values, missing, usual in features),
+        tuple(tuple(bundle.tolist()) for bundle in lent.bundles),
+    )
+    try:
+        layout.check()
+    except InputError as error:
+        raise ProtocolError(f"{wrong}: {error}") from None
+    return layout
+
+
+def tree_call(
+    team: Team,
+    helper: str,
+    layout: Layout,
+    parameters: AnyTrees,
+    group: messages.Trees,
+    tree: int,
+    shape: tuple[int, int],
+    *,
+    part: bool = False,
+) -> Call:
+    """The product that gives the histograms of a tree's nodes; its shape is the tree's rows, and nodes.
+
+    It may be about a `part` of the rows: of two siblings the smaller one is asked about, so half of the rows are
+    enough; how many it really has the coordinator is not told.
+    """
+    rows, nodes = shape
+    hidden = parameters.hide_nodes
+    return Call(
+        terms=((helper, team.active),),
+        receiver=team.active,
+        rows=rows // 2 if part else rows,
+        left=OneHot(layout.sizes, nodes, hidden=hidden),
+        columns=group.sums,
+        bound=2**parameters.precision - 1,
+        x=f"bins {group.names[tree].partition(' ')[0]}" if hidden and parameters.hide_bags else "",
+        y="" if asks_anew(team.products.rules, parameters) else group.names[tree],
+        digest=team.digest,
+        among=rows if part else 0,
+    )
+
+
+def in_part(team: Team, parameters: AnyTrees, families: Iterable[Families]) -> bool:
+    """Whether products have only the rows that are asked about, not all of the tree.
+
+    Paillier uses all rows, which were encrypted once for the whole tree; so do products with hidden nodes.
+    """
+    return asks_anew(team.products.rules, parameters) and all(of_tree.siblings == 2 for of_tree in families)

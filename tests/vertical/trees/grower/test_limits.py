@@ -1,0 +1,376 @@
+"""What a passive party refuses of an active one that asks for more than trees of the plan need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unpooled.errors import ProtocolError, RefusedError
+from unpooled.secure.calls import Inputs
+from unpooled.secure.product import finish, product
+from unpooled.vertical.trees import messages
+from unpooled.vertical.trees.budget import groups_of, leaves_of, nodes_asked, splits_of
+from unpooled.vertical.trees.grower.limits import HiddenGrowth, check_growth, check_trees
+from unpooled.vertical.trees.grower.node_rows import Families, TreeRows, root_family
+from unpooled.vertical.trees.grower.products import layout_of, tree_call
+from unpooled.vertical.trees.parameters import (
+    AnyTrees,
+    ForestParameters,
+    GbdtParameters,
+    LgbParameters,
+    XgbParameters,
+    questions_of,
+    sums_of,
+)
+
+Make = Callable[..., Any]
+
+TEAM: Any = SimpleNamespace(active="bank", session=SimpleNamespace(party="telco"))
+NAME = bytes(16)
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int32)
+
+
+# how large trees can become
+
+
+@pytest.mark.parametrize(
+    ("parameters", "rows", "leaves", "asked"),
+    [
+        (GbdtParameters(depth=3), 10_000, 8, [1, 1, 2]),
+        (GbdtParameters(depth=6), 10_000, 64, [1, 1, 2, 4, 8, 16]),
+        (GbdtParameters(depth=6, min_rows=10), 90, 9, [1, 1, 2, 3, 3, 3]),
+        (GbdtParameters(depth=6, min_rows=10, hide_nodes=True), 90, 64, [1, 1, 2, 4, 8, 16]),
+        (GbdtParameters(depth=3, min_rows=10), 5, 1, [1, 1, 1]),
+        (LgbParameters(depth=6, leaves=5), 10_000, 5, [1] * 4),
+        (LgbParameters(depth=2, leaves=31), 10_000, 4, [1] * 2),
+        (LgbParameters(depth=6, leaves=31, min_rows=10), 40, 4, [1] * 3),
+    ],
+)
+def test_trees_grow_as_large_as_plan_and_rows_allow(
+    parameters: AnyTrees, rows: int, leaves: int, asked: list[int]
+) -> None:
+    assert leaves_of(parameters, rows) == leaves
+    assert nodes_asked(parameters, rows) == asked
+    assert sum(asked) * sums_of(parameters) * parameters.trees <= questions_of(parameters)
+    most = leaves - 1 if parameters.hide_nodes else min(parameters.depth, leaves - 1)
+    assert splits_of(parameters, rows) == most
+
+
+@pytest.mark.parametrize(
+    ("learner", "hidden", "engine"),
+    [
+        ("gbdt", False, "shares"),
+        ("gbdt", True, "paillier"),
+        ("gbdt", False, "plain"),
+        ("lgb", True, "shares"),
+        ("lgb", False, "paillier"),
+        ("lgb", True, "plain"),
+        ("rf", False, "shares"),
+        ("rf", True, "shares"),
+        ("rf", False, "paillier"),
+    ],
+)
+def test_an_honest_run_needs_no_more_bits_than_were_reckoned(
+    learner: str, hidden: bool, engine: str, parameters_for: Make, together: Make
+) -> None:
+    """And the reckoning is no wild guess."""
+    run = together(parameters_for(learner, hide_nodes=hidden), engine=engine, predicts=False)
+    answered, needed = run.bits["telco"]
+    assert needed / 4 < answered <= needed
+
+
+# groups of trees
+
+
+def lent(ask: Callable[[Any, Any, int], None], groups: int | None = None) -> Callable[[Any, Any], None]:
+    """A bank that begins as it should and then goes its own way."""
+
+    def bank(team: Any, data: Any) -> None:
+        lent_columns = team.session.recv("telco", messages.LentColumns)
+        team.session.send("telco", messages.Begin(NAME, len(data.matrix), 2 if groups is None else groups))
+        ask(team, layout_of(lent_columns, "telco", 32), len(data.matrix))
+        team.session.send("telco", messages.Finished())
+        finish(team.products)
+
+    return bank
+
+
+def send_trees(team: Any, *names: str, prefix: bytes = NAME) -> messages.Trees:
+    trees = messages.Trees(tuple(f"{prefix.hex()} {name}" for name in names), 2)
+    team.session.send("telco", trees)
+    return trees
+
+
+def run_with(together: Make, parameters: AnyTrees, bank: Callable[[Any, Any], None]) -> Any:
+    return together(parameters, engine="plain", own={"bank": bank}, predicts=False)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "models", "groups"),
+    [
+        (GbdtParameters(trees=7, lockstep=4), 1, 7),
+        (GbdtParameters(trees=7, lockstep=4), 5, 14),
+        (XgbParameters(trees=7, classes=9, lockstep=4), 1, 21),
+        (ForestParameters(trees=7, lockstep=4), 1, 2),
+        (ForestParameters(trees=7, lockstep=4), 3, 6),
+    ],
+)
+def test_the_plan_says_how_many_groups_there_are(parameters: AnyTrees, models: int, groups: int) -> None:
+    assert groups_of(parameters, models) == groups
+
+
+@pytest.mark.parametrize("groups", [-1, 0, 1, 3, 2**40])
+def test_another_number_of_groups_is_refused(groups: int, parameters_for: Make, together: Make) -> None:
+    bank = lent(lambda team, layout, rows: None, groups)
+    with pytest.raises(ProtocolError, match=rf"Begin from bank.* {groups} .* 2"):
+        run_with(together, parameters_for("xgb"), bank)
+
+
+def test_groups_come_to_an_end(parameters_for: Make, together: Make) -> None:
+    def grow_three(team: Any, layout: Any, rows: int) -> None:
+        for number in range(3):
+            team.session.send("telco", messages.Grown(send_trees(team, f"tree {number}").names))
+
+    with pytest.raises(RefusedError, match=r"telco.*bank"):
+        run_with(together, parameters_for("rf", trees=11), lent(grow_three))  # trees are left, groups are not
+
+
+GROUPS: dict[str, tuple[tuple[str, ...], str]] = {
+    "empty": ((), " 0 .*1 to 10"),
+    "too large": (tuple(f"{NAME.hex()} {number}" for number in range(11)), " 11 .*1 to 10"),
+    "the same twice": ((f"{NAME.hex()} a",) * 2, "names"),
+    "of another model": ((f"{bytes(15).hex()}01 a",), "names"),
+    "without a name": (("",), "names"),
+    "with a long name": ((f"{NAME.hex()} {'a' * 100}",), "names"),
+    "with an unprintable name": ((f"{NAME.hex()} a\n",), "names"),
+}
+
+
+@pytest.mark.parametrize("case", GROUPS)
+def test_groups_that_no_honest_party_grows_are_refused(case: str) -> None:
+    names, text = GROUPS[case]
+    with pytest.raises(ProtocolError, match=rf"Trees from bank.*{text}"):
+        check_trees(TEAM, XgbParameters(lockstep=10), messages.Trees(names, 2), NAME)
+
+
+def test_an_empty_group_is_refused_before_it_costs_a_page(parameters_for: Make, together: Make) -> None:
+    with pytest.raises(ProtocolError, match=r"Trees from bank.* 0"):
+        run_with(together, parameters_for("xgb"), lent(lambda team, layout, rows: send_trees(team)))
+
+
+def test_trees_of_one_forest_share_gradients_where_the_plan_has_it_so() -> None:
+    same = messages.Trees((f"{NAME.hex()} forest 0",) * 3, 2)
+    check_trees(TEAM, ForestParameters(bootstrap=False, hide_bags=False), same, NAME)
+    with pytest.raises(ProtocolError, match="Trees from bank"):
+        check_trees(TEAM, ForestParameters(bootstrap=False), same, NAME)
+
+
+@pytest.mark.parametrize("forget", [(), ("other",), (f"{NAME.hex()} tree", "other")])
+def test_gradients_are_forgotten_with_their_trees(
+    forget: tuple[str, ...], parameters_for: Make, together: Make
+) -> None:
+    """Whoever lets them pile up would use up the memory of the others."""
+
+    def keep(team: Any, layout: Any, rows: int) -> None:
+        send_trees(team, "tree")
+        team.session.send("telco", messages.Grown(forget))
+
+    with pytest.raises(ProtocolError, match="Grown from bank"):
+        run_with(together, parameters_for("xgb"), lent(keep))
+
+
+# nodes in the open
+
+
+def tree_rows(rows: int = 100) -> TreeRows:
+    return TreeRows(None, np.zeros(rows, np.int32), 1)  # type: ignore[arg-type]
+
+
+def family(parent: int, first: int) -> Families:
+    return Families(ints(parent), ints(first), ints(0))
+
+
+def test_the_root_is_looked_at_once() -> None:
+    tree = tree_rows()
+    check_growth(TEAM, GbdtParameters(), tree, root_family())
+    with pytest.raises(ProtocolError, match=r"Level from bank.*root"):
+        check_growth(TEAM, GbdtParameters(), tree, root_family())
+    with pytest.raises(ProtocolError, match=r"Level from bank.*root"):
+        check_growth(TEAM, GbdtParameters(), tree_rows(), family(0, 1))
+
+
+def test_the_root_is_not_asked_about_again_in_a_run(parameters_for: Make, together: Make) -> None:
+    """Each time would have been as good as a tree, with all rows to choose from."""
+    parameters = parameters_for("xgb", min_rows=1)
+
+    def twice(team: Any, layout: Any, rows: int) -> None:
+        trees = send_trees(team, "tree")
+        for _ in range(2):
+            root = messages.TreeLevel(0, ints(-1), ints(0), ints(0), np.empty(0, np.uint8))
+            team.session.send("telco", messages.Level((root,)))
+            call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, 1))
+            product(team.products, [(call, Inputs(y=np.zeros((rows, 2), np.int64), nodes=np.zeros(rows, np.int32)))])
+
+    with pytest.raises(ProtocolError, match=r"Level from bank.*root"):
+        run_with(together, parameters, lent(twice))
+
+
+def test_no_node_is_looked_at_that_is_too_deep() -> None:
+    tree, parameters = tree_rows(), GbdtParameters(depth=2)
+    check_growth(TEAM, parameters, tree, root_family())
+    check_growth(TEAM, parameters, tree, family(0, 1))
+    with pytest.raises(RefusedError, match=r"telco.*nodes.*bank"):
+        check_growth(TEAM, parameters, tree, family(1, 3))
+
+
+def test_no_more_leaves_than_the_plan_names() -> None:
+    tree, parameters = tree_rows(1000), LgbParameters(leaves=4, depth=10)
+    check_growth(TEAM, parameters, tree, root_family())
+    check_growth(TEAM, parameters, tree, family(0, 1))
+    check_growth(TEAM, parameters, tree, family(1, 3))
+    with pytest.raises(RefusedError, match=r"telco.*nodes.*bank"):
+        check_growth(TEAM, parameters, tree, family(2, 5))
+
+
+def test_no_split_of_anybodys_leaves_few_rows_on_a_side(parameters_for: Make, together: Make) -> None:
+    """The bank says that by a column of its own a single row fell to the right."""
+    parameters = parameters_for("xgb", min_rows=6)
+
+    def one_row(team: Any, layout: Any, rows: int) -> None:
+        trees, sides = send_trees(team, "tree"), np.zeros(rows, bool)
+        sides[7] = True
+        root = messages.TreeLevel(0, ints(-1), ints(0), ints(0), np.empty(0, np.uint8))
+        team.session.send("telco", messages.Level((root,)))
+        call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, 1))
+        product(team.products, [(call, Inputs(y=np.zeros((rows, 2), np.int64), nodes=np.zeros(rows, np.int32)))])
+        team.session.recv("telco", messages.Merged)
+        split = messages.TreeLevel(0, ints(0), ints(1), ints(1), np.packbits(sides))
+        team.session.send("telco", messages.Level((split,)))
+        team.session.recv("telco", messages.Merged)
+
+    with pytest.raises(RefusedError, match=r"telco.* 6"):
+        run_with(together, parameters, lent(one_row))
+
+
+# hidden nodes
+
+
+def test_a_hidden_tree_has_no_more_nodes_than_the_plan_says() -> None:
+    parameters, growth = GbdtParameters(depth=3, hide_nodes=True), HiddenGrowth()
+    growth.show(TEAM, parameters, [(0, 1, 1000)])
+    growth.show(TEAM, parameters, [(0, 1, 1000)])
+    growth.show(TEAM, parameters, [(0, 2, 1000)])
+    with pytest.raises(ProtocolError, match="HiddenLevel from bank"):
+        growth.show(TEAM, parameters, [(0, 1, 1000)])
+
+
+@pytest.mark.parametrize("asked", [[2], [1, 2], [1, 1, 3], [1, 1, 2, 5], [0], [-1], [1, 0]])
+def test_each_step_of_a_hidden_tree_follows_from_the_one_before(asked: list[int]) -> None:
+    parameters, growth = GbdtParameters(depth=6, hide_nodes=True), HiddenGrowth()
+    for nodes in asked[:-1]:
+        growth.show(TEAM, parameters, [(0, nodes, 1000)])
+    with pytest.raises(ProtocolError, match="HiddenLevel from bank"):
+        growth.show(TEAM, parameters, [(0, asked[-1], 1000)])
+
+
+def test_hidden_splits_are_opened_between_levels_and_for_nodes_that_were_shown() -> None:
+    parameters, growth = GbdtParameters(depth=3, hide_nodes=True), HiddenGrowth()
+
+    def refused(splits: int, most: int) -> None:
+        with pytest.raises(RefusedError, match=rf"telco.* {most} splits.* bank.* {splits}"):
+            growth.open(TEAM, parameters, splits, 1000)
+
+    refused(1, 0)  # nothing was shown
+    growth.show(TEAM, parameters, [(0, 1, 1000), (1, 1, 1000)])
+    refused(3, 2)
+    growth.open(TEAM, parameters, 1, 1000)
+    refused(1, 0)  # once between two levels
+    growth.show(TEAM, parameters, [(0, 1, 1000)])
+    refused(3, 2)
+    growth.open(TEAM, parameters, 2, 1000)
+    growth.show(TEAM, parameters, [(0, 2, 1000)])
+    growth.open(TEAM, parameters, 4, 1000)
+
+
+def test_leaf_by_leaf_each_step_opens_one_split_of_a_tree() -> None:
+    parameters, growth = LgbParameters(depth=9, leaves=4, hide_nodes=True), HiddenGrowth()
+    growth.show(TEAM, parameters, [(0, 1, 1000), (1, 1, 1000)])
+    growth.open(TEAM, parameters, 2, 1000)
+    growth.show(TEAM, parameters, [(0, 1, 1000), (1, 1, 1000)])
+    with pytest.raises(RefusedError, match=r"telco.* 2 splits"):
+        growth.open(TEAM, parameters, 3, 1000)
+    growth.open(TEAM, parameters, 2, 1000)
+    growth.open(TEAM, parameters, 2, 1000)
+    with pytest.raises(RefusedError, match=r"telco.* 0 splits"):
+        growth.open(TEAM, parameters, 1, 1000)
+
+
+def all_thresholds(layout: Any) -> messages.SplitRequestForAll:
+    splits = [(number, place, 0) for number, feature in enumerate(layout.features) for place in range(feature.values)]
+    return messages.SplitRequestForAll(*np.array(splits, np.int32).T.copy())
+
+
+@pytest.mark.parametrize("asked", [0, 1])
+def test_one_message_does_not_open_the_whole_table(asked: int, parameters_for: Make, together: Make) -> None:
+    """All thresholds of all columns would be every row's bins."""
+    parameters = parameters_for("gbdt", hide_nodes=True)
+
+    def everything(team: Any, layout: Any, rows: int) -> None:
+        trees = send_trees(team, "tree")
+        for _ in range(asked):
+            team.session.send("telco", messages.HiddenLevel(ints(0), ints(1)))
+            call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, 1))
+            product(team.products, [(call, Inputs(y=np.zeros((rows, 2), np.int64), nodes=np.zeros(rows, np.int32)))])
+        team.session.send("telco", all_thresholds(layout))
+        team.session.recv("telco", messages.SplitSidesForAll)
+
+    with pytest.raises(RefusedError, match=rf"telco.* {asked} splits"):
+        run_with(together, parameters, lent(everything))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        messages.SplitRequestForAll(ints(0, 0), ints(1, 1), ints(0, 0)),
+        messages.SplitRequestForAll(ints(0), ints(1), ints(2)),
+        messages.SplitRequestForAll(ints(0), ints(1), ints(-1)),
+    ],
+)
+def test_a_hidden_split_is_asked_for_once_and_has_two_sides(
+    request_: messages.SplitRequestForAll, parameters_for: Make, together: Make
+) -> None:
+    def ask(team: Any, layout: Any, rows: int) -> None:
+        send_trees(team, "tree")
+        team.session.send("telco", request_)
+        team.session.recv("telco", messages.SplitSidesForAll)
+
+    with pytest.raises(ProtocolError, match="SplitRequestForAll from bank"):
+        run_with(together, parameters_for("gbdt", hide_nodes=True), lent(ask))
+
+
+# what is lent
+
+
+def columns(*values: int) -> messages.LentColumns:
+    zeros = ints(*([0] * len(values)))
+    return messages.LentColumns(10, ints(*values), zeros, zeros, tuple(ints(place) for place in range(len(values))))
+
+
+def test_no_column_has_more_bins_than_the_plan_says() -> None:
+    assert layout_of(columns(32, 5), "telco", 32).bins == 37
+    with pytest.raises(ProtocolError, match=r"LentColumns from telco.* 32"):
+        layout_of(columns(5, 33), "telco", 32)
+
+
+def test_nobody_lends_columns_without_end() -> None:
+    many = columns(2)
+    many = messages.LentColumns(10, *(np.tile(each, 2**16 + 1) for each in (many.values, many.missing, many.usual)), ())
+    with pytest.raises(ProtocolError, match=r"LentColumns from telco.* 65536"):
+        layout_of(many, "telco", 32)
