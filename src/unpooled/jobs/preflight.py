@@ -13,6 +13,7 @@ from unpooled.data.columns import Kind, kind_name
 from unpooled.data.prepare import check_limits
 from unpooled.data.sources import load, schema
 from unpooled.errors import PlanError
+from unpooled.jobs.exclusion import check_excluded
 from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.learning import rules_of
 from unpooled.jobs.private import Private
@@ -54,6 +55,8 @@ def preflight(job: CheckedJob[Any], *, joins: bool = False) -> Preflight:
         origin, columns = settings.origin, schema(settings, party)
         check_limits(private.prepare, columns, party, origin)
         kind.check_columns(job, columns, origin)
+        if private.exclude:
+            check_excluded(private.exclude, settings.id, party)
         if isinstance(job.parameters, IdRules):
             comparable(load(settings.model_copy(update={"columns": (), "types": {}}), party), job.parameters)
     certificates = "made for the run"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from unpooled.data.columns import Kind as ColumnKind
 from unpooled.jobs.align.job import ALIGNED
-from unpooled.jobs.kind import Agreement, Audit, Example, Kind, any_columns, own_table
+from unpooled.jobs.kind import Agreement, Audit, Example, Kind, own_table
 from unpooled.jobs.learning import check_prepared
+from unpooled.jobs.lookalike.in_common import check_described
 from unpooled.jobs.lookalike.job import Parameters, groups_of, outline, role, shorter
 from unpooled.jobs.lookalike.list_files import RANKING, RELIABLE, as_sent
 from unpooled.jobs.lookalike.section import headline, section
@@ -14,13 +18,26 @@ from unpooled.jobs.work import CheckedJob
 from unpooled.pu.bags import is_bag
 from unpooled.secure.evidence import Arrays
 
-_FOUND = Agreement("found", "{seeker} learns the ids of the look-alikes, who are customers of {party}")
+FOUND = Agreement("found", "{seeker} learns the ids of the look-alikes, who are customers of {party}")
+ADVICE = Agreement("advice", "{seeker} learns how many positives {party} expects on lists of any length", "advice")
+_DESCRIBE = Agreement(
+    "describe",
+    "{seeker} learns what look-alikes have in common in the columns that {party} names",
+    "describe",
+    ["age", "income", "mortgage", "risk"],
+)
+_TOLD = {"advice": True, "describe": True}
 _LITTLE = {"method": {"iterations": 2, "bags": 3}, "model": {"trees": 5, "hide_bags": False}, "estimate": False}
 """The whole protocol, with so few models that it ends soon under encryption."""
 
 
 def _check_files(job: CheckedJob[Parameters]) -> None:
     check_prepared(job.plan, job.parameters.model, job.party, job.private)
+
+
+def _check_columns(job: CheckedJob[Parameters], columns: Mapping[str, ColumnKind], origin: str) -> None:
+    if job.parameters.describe:
+        check_described(job.private.consent.describe, columns, job.party, origin)
 
 
 def _answers(job: CheckedJob[Parameters]) -> Answers | None:
@@ -51,18 +68,18 @@ LOOKALIKE = Kind(
     },
     private_needs={},
     consents={
-        "seeker": Agreement("positives", "{active} learns which of its rows are people of {party}"),
-        "active": _FOUND,
-        "passive": _FOUND,
+        "seeker": (Agreement("positives", "{active} learns which of its rows are people of {party}"),),
+        "active": (FOUND, ADVICE, _DESCRIBE),
+        "passive": (FOUND,),
     },
     table=own_table,
     check_files=_check_files,
-    check_columns=any_columns,
+    check_columns=_check_columns,
     answers=_answers,
     audit=Audit(model=lambda parameters: parameters.model, problem=_problem),
     groups=groups_of,
     shorter=shorter,
-    example=Example(parameters={}, paillier_parameters=_LITTLE, private={}, seeded=True),
+    example=Example(parameters=_TOLD, paillier_parameters=_LITTLE, private={}, seeded=True),
     headline=headline,
     section=section,
 )
