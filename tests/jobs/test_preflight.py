@@ -41,7 +41,7 @@ def test_a_party_in_order_is_described(bank: dict[str, Any]) -> None:
 
 def test_a_coordinator_has_no_table() -> None:
     found = preflight(checked(PLAN, "helper", Private()))
-    assert (found.origin, found.columns) == ("none", {})
+    assert (found.origin, found.columns) == ("no table", {})
 
 
 def test_certificates_are_checked_where_they_are_named(bank: dict[str, Any], tmp_path: Path) -> None:
