@@ -85,8 +85,7 @@ def keep_other_rows(
     with session.scope("other rows"):
         shared = np.arange(table.frame.height)
         if rest:
-            among = Places(first, tuple(rest), None, places.coordinator)
-            shared = find_common(session, among, table, method, limits).rows  # 1
+            shared = find_common(session, among_passive(places), table, method, limits).rows  # 1
         others = np.setdiff1d(shared, aligned.rows)
         if session.party == first:
             seeds = RowSeeds(session.rng.bytes(_SEED_BYTES), session.rng.bytes(_SEED_BYTES))
@@ -120,11 +119,16 @@ def learn_other_rows(session: Session, places: Places, aligned: Aligned) -> Exte
 
 def help_keep_other_rows(session: Session, places: Places, method: Method, limits: Limits) -> int | None:
     """At the coordinator, which compares the passive parties' hidden ids; how many rows they have in common."""
-    first, *rest = places.passive
-    if not rest:
+    if len(places.passive) < 2:
         return None
     with session.scope("other rows"):
-        return help_find_common(session, Places(first, tuple(rest), None, places.coordinator), method, limits)
+        return help_find_common(session, among_passive(places), method, limits)
+
+
+def among_passive(places: Places) -> Places:
+    """The passive parties as those who align, the first of them in the place of the active one."""
+    first, *rest = places.passive
+    return Places(first, tuple(rest), None, places.coordinator)
 
 
 def _extended(rows: Ints, aligned: Aligned, others: int, seed: bytes) -> ExtendedRows:

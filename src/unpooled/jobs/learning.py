@@ -28,7 +28,7 @@ from unpooled.version import __version__
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import Learner, LearnerParameters
 from unpooled.vertical.learners import learner_of
-from unpooled.vertical.resume import Checkpoint, CheckpointAt, ResumeFrom
+from unpooled.vertical.resume import Checkpoint, agreement_outline
 from unpooled.vertical.team import Team
 
 _CHECKPOINT = "checkpoint"
@@ -84,9 +84,7 @@ def learning_outline(
     setup = setup_of(plan)
     begin, end = engine_outline(setup)
     begin += [Exchange(setup.active, party, HowFar) for party in _waiting(plan)]
-    begin += [Exchange(party, setup.active, CheckpointAt, 1, 60) for party in setup.passive]
-    begin += [Exchange(setup.active, party, ResumeFrom, 1, 60) for party in setup.passive]
-    return begin, learner_of(parameters).outline(setup, parameters), end
+    return begin + agreement_outline(setup), learner_of(parameters).outline(setup, parameters), end
 
 
 def open_products(

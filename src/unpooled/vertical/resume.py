@@ -23,6 +23,7 @@ from unpooled import atomic
 from unpooled.checkpoint import Notebook, Page
 from unpooled.errors import ProtocolError, ResumeError, ResumeRefused
 from unpooled.secure.engine import limit_bits
+from unpooled.secure.outline import Exchange, Setup
 from unpooled.secure.query_count import Asked
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import Fitted, LearnerParameters, Limits, Model, Part
@@ -144,6 +145,14 @@ def agree(team: Team, checkpoint: Checkpoint, *, lends: bool = True) -> int:
             )
     checkpoint.go_back_to(groups, pages if lends else 0)
     return groups
+
+
+def agreement_outline(setup: Setup) -> list[Exchange]:
+    """What `agree` sends."""
+    return [
+        *(Exchange(party, setup.active, CheckpointAt, 1, 60) for party in setup.passive),
+        *(Exchange(setup.active, party, ResumeFrom, 1, 60) for party in setup.passive),
+    ]
 
 
 class Fits:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -13,10 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from unpooled.align import blind_rsa, ecdh, ring, rows, same
-from unpooled.align.ids import IdLooks, keys_of
+from unpooled.align import rows
+from unpooled.align.ids import keys_of
 from unpooled.align.normalise import IdRules
-from unpooled.align.opening import Limits, Opening, TooFew
+from unpooled.align.opening import Limits
+from unpooled.align.outline import alignment_outline
 from unpooled.align.rows import Method, Places
 from unpooled.data.prepare import Cleaning
 from unpooled.data.table import Table
@@ -81,21 +80,7 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     """What an alignment says; how many chunks it takes depends on the tables."""
     places = places_of(plan, parameters)
     method_of(plan, parameters)
-    owners = places.owners
-    said: list[Exchange] = []
-    if places.passive and parameters.psi == "ecdh" and places.coordinator:
-        said += _ring_outline(owners, places.coordinator)
-    else:
-        for peer in places.passive:
-            said += [*_pair_outline(places.active, peer, parameters), Exchange(places.active, peer, ring.CommonRows, 1)]
-    said += [
-        Exchange(a, b, kind, 1, 120) for kind in (same.HiddenDigest, same.SameRows) for a, b in permutations(owners, 2)
-    ]
-    if places.seeker:
-        said += [Exchange(party, places.seeker, rows.CommonCount, 1, 60) for party in places.passive]
-        said += _pair_outline(places.active, places.seeker, parameters)
-        said.append(Exchange(places.active, places.seeker, rows.Enough, 1, 60))
-    return [*said, *_ending_outline(places, parameters)]
+    return alignment_outline(places, parameters.psi)
 
 
 def places_of(plan: Plan, parameters: Parameters) -> Places:
@@ -155,40 +140,3 @@ def brought(work: Work[P], table: Table, cleaning: Cleaning) -> dict[str, Any]:
 def write_aligned(folder: Path, table: Table, labels: NDArray[np.int8] | None = None) -> None:
     """Write the ids of aligned rows in their common order, and the labels where this party is entitled to them."""
     write_rows(folder / ALIGNED, table.ids, {} if labels is None else {LABEL: pl.Series(labels)})
-
-
-def _ending_outline(places: Places, parameters: Parameters) -> list[Exchange]:
-    """What is said besides when a step finds too few ids in common."""
-    few = "if too few are in common"
-    teller = places.coordinator if parameters.psi == "ecdh" and places.coordinator else places.active
-    told = [(teller, owner) for owner in places.owners if places.passive and owner != teller]
-    told += [(places.active, places.seeker)] if places.seeker else []
-    askers = [*places.passive, *([places.seeker] if places.seeker else [])]
-    return [
-        *(Exchange(sender, receiver, TooFew, only_if=few) for sender, receiver in told),
-        *(Exchange(party, places.active, IdLooks, only_if=few) for party in askers),
-    ]
-
-
-def _ring_outline(owners: Sequence[str], coordinator: str) -> list[Exchange]:
-    everybody = (*owners, coordinator)
-    return [
-        *(Exchange(a, b, Opening, 1, 120) for a, b in permutations(everybody, 2)),
-        *(Exchange(owners[place - 1], owner, ecdh.HiddenIds) for place, owner in enumerate(owners)),
-        *(Exchange(owner, coordinator, ring.Tags) for owner in owners),
-        *(Exchange(coordinator, owner, ring.CommonRows, 1) for owner in owners),
-    ]
-
-
-def _pair_outline(asker: str, peer: str, parameters: Parameters) -> list[Exchange]:
-    openings = [Exchange(a, b, Opening, 1, 120) for a, b in permutations((asker, peer), 2)]
-    if parameters.psi == "ecdh":
-        there_and_back = [Exchange(asker, peer, ecdh.HiddenIds), Exchange(peer, asker, ecdh.HiddenIds)]
-        return [*openings, *there_and_back, Exchange(peer, asker, ecdh.RaisedIds)]
-    return [
-        *openings,
-        Exchange(peer, asker, blind_rsa.SigningKey, 1, 3_000),
-        Exchange(peer, asker, blind_rsa.SignedTags),
-        Exchange(asker, peer, blind_rsa.BlindedIds),
-        Exchange(peer, asker, blind_rsa.Signatures),
-    ]
