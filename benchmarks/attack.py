@@ -11,6 +11,8 @@ the messages. Scores are AUCs of the seeker's people against all others; 0.5 is 
 `made_up` is what a bank that sends powers of two instead of gradients (`deviating`) reads of the telco's table in 12
 trees of depth 3: the fraction of the telco's cells, 3,000 rows (encrypted: 768) of six columns in 32 bins; how many
 bits about a row it was answered, and how many the plan allows.
+
+`completing` is what parties that complete a table can infer about each other (`complete_attack`).
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from unittest import mock
 import numpy as np
 from rich.console import Console
 
+import complete_attack
 from deviating import attack
 from unpooled.arrays import Bools, Floats, Ints
 from unpooled.data import datasets
@@ -45,6 +48,7 @@ ROWS, NOISE, FRIENDS, SEED = 6_000, 6, 10, 7
 OWNERS = ("telco", "bank")
 METHOD = VfpuSettings(iterations=3, bags=5)
 SHOWN_AT_LEAST, HIDDEN_AT_MOST = 0.9, 0.52
+LEAVES_SHOWN_AT_LEAST, LEAVES_HIDDEN_AT_MOST = 0.75, 0.6
 MADE_UP: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "shares": ("shares", {}, {}),
     "count_rows = false": ("shares", {}, {"count_rows": False}),
@@ -156,12 +160,19 @@ def main() -> None:
     for name in MADE_UP:
         Console(stderr=True).print(f"made-up gradients, {name} ...")
         figures["made_up"][name] = made_up(name)
+    Console(stderr=True).print("completing a table ...")
+    figures["completing"] = complete_attack.figures()
     shown, hidden = figures["shown"]["bags"], figures["hidden"]["bags"]
+    told = figures["completing"]["told_to_registry"]
+    leaves, hidden_leaves = told["noise, hide_nodes = false"], told["noise, hide_nodes = true"]
     bars = [
-        {"name": "bags_shown", "value": shown, "bar": SHOWN_AT_LEAST, "holds": shown >= SHOWN_AT_LEAST},
-        {"name": "bags_hidden", "value": hidden, "bar": HIDDEN_AT_MOST, "holds": hidden <= HIDDEN_AT_MOST},
+        ("bags_shown", shown, SHOWN_AT_LEAST, shown >= SHOWN_AT_LEAST),
+        ("bags_hidden", hidden, HIDDEN_AT_MOST, hidden <= HIDDEN_AT_MOST),
+        ("leaves_shown", leaves, LEAVES_SHOWN_AT_LEAST, leaves >= LEAVES_SHOWN_AT_LEAST),
+        ("leaves_hidden", hidden_leaves, LEAVES_HIDDEN_AT_MOST, hidden_leaves <= LEAVES_HIDDEN_AT_MOST),
     ]
-    print(json.dumps(figures | {"bars": bars}))
+    keys = ("name", "value", "bar", "holds")
+    print(json.dumps(figures | {"bars": [dict(zip(keys, bar, strict=True)) for bar in bars]}))
 
 
 if __name__ == "__main__":
