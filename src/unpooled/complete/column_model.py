@@ -54,7 +54,7 @@ class ColumnModel(BaseModel):
 
     `donors` are known values in the order of `predicted`, what models said of them. `trust` gives the confidence of a
     class by its probability, or the expected error of a number, relative to that of the median, by its expected rank;
-    None: by the paper's formulas. `margin` makes an interval of that expected error which holds `COVERED` of all values.
+    None: by the paper's formulas. `margin` times the expected error reaches as far as `COVERED` of all values lie.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
