@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from unpooled.cli.quality import show_tables
 from unpooled.jobs.kinds import kind_named, outline_of
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.preflight import Preflight
+from unpooled.jobs.together import Together
 from unpooled.jobs.work import CheckedJob
 
 
 def show_dry_run(
-    plan: Plan, preflights: Sequence[Preflight], parties: Sequence[CheckedJob[Any]], *, as_json: bool
+    plan: Plan,
+    preflights: Sequence[Preflight],
+    parties: Sequence[CheckedJob[Any]],
+    together: Together | None = None,
+    *,
+    as_json: bool,
 ) -> None:
     """Show what was found at the parties, all messages of the job, and the most that they can tell."""
     exchanges = outline_of(plan)
@@ -26,11 +34,12 @@ def show_dry_run(
     answers = {party: answered for party, answered in found.items() if answered}
     if as_json:
         most = {party: vars(answered) for party, answered in answers.items()}
-        content = {"parties": [vars(each) for each in preflights], "exchanges": [_plain(e) for e in exchanges]}
-        typer.echo(json.dumps(content | {"answers": most}))
+        content = {"parties": [asdict(each) for each in preflights], "exchanges": [_plain(e) for e in exchanges]}
+        typer.echo(json.dumps(content | {"answers": most, "together": together and asdict(together)}))
         return
     console = Console(markup=False, emoji=False, highlight=False)
     console.print(_parties(plan, preflights))
+    show_tables(console, preflights, together)
     console.print(_exchanges(exchanges))
     for party, answered in answers.items():
         console.print(f"{party}: {answered}.")

@@ -21,6 +21,7 @@ from unpooled import atomic
 from unpooled.cli.bars import ConsoleHandler, bars
 from unpooled.cli.dry_run import show_dry_run
 from unpooled.cli.options import Json, Quiet
+from unpooled.cli.quality import say_warnings
 from unpooled.data import example
 from unpooled.errors import InputError, JobFailed, UnpooledError
 from unpooled.jobs import kinds
@@ -30,7 +31,7 @@ from unpooled.jobs.files import load_job, load_plan, load_private
 from unpooled.jobs.lookalike.evaluation import evaluate_list
 from unpooled.jobs.lookalike.kind import LOOKALIKE
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.preflight import preflight
+from unpooled.jobs.preflight import loaded, preflight, preflight_together
 from unpooled.jobs.templates import job_template, plan_template, private_template
 from unpooled.jobs.work import WORKING, CheckedJob, Result
 from unpooled.report.page import write_report
@@ -71,14 +72,17 @@ def run_command(
     Certificates and ports that the file does not name are made for the run. To run each party on its own machine, use
     `join`.
     """
-    loaded = load_job(job)
-    parties = [checked(loaded.plan, party, private) for party, private in loaded.privates.items()]
-    found = [preflight(party) for party in parties]
+    read = load_job(job)
+    parties = [loaded(checked(read.plan, party, private)) for party, private in read.privates.items()]
+    found, together = preflight_together(parties)
     if dry_run:
-        show_dry_run(loaded.plan, found, parties, as_json=as_json)
+        show_dry_run(read.plan, found, parties, together, as_json=as_json)
         return
-    folder = run or run_folder.new_folder(loaded.plan.kind)
-    _watched(loaded.plan, folder, lambda watch: spawn(loaded.plan, loaded.privates, folder, watch), quiet, as_json)
+    del parties  # each party's process reads its own table
+    if not quiet and not as_json:
+        say_warnings(found, together)
+    folder = run or run_folder.new_folder(read.plan.kind)
+    _watched(read.plan, folder, lambda watch: spawn(read.plan, read.privates, folder, watch), quiet, as_json)
 
 
 def join_command(
@@ -97,6 +101,7 @@ def join_command(
     """
     job = checked(load_plan(plan), party, load_private(private))
     if dry_run:
+        job = loaded(job)
         found = preflight(job, joins=True)
         addresses_of(job.plan, party, job.private)
         show_dry_run(job.plan, [found], [job], as_json=as_json)

@@ -116,7 +116,7 @@ def _decoded(path: Path, encoding: str) -> bytes:
 @contextmanager
 def _opened(path: Path, encoding: str) -> Iterator[io.TextIOWrapper]:
     with _bytes_of(path) as file:
-        yield io.TextIOWrapper(file, encoding=encoding, newline="")
+        yield io.TextIOWrapper(file, encoding=encoding, newline="")  # type: ignore[arg-type]
 
 
 @contextmanager

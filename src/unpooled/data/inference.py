@@ -33,6 +33,7 @@ from unpooled.data.columns import (
     Kind,
     Writing,
     for_people,
+    rows_named,
     typed,
     what_is_wrong,
     without_missing,
@@ -64,6 +65,10 @@ class Note:
     text: str
     level: Literal["note", "warning", "error"] = "note"
     rows: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        places = [f"column '{self.column}'"] if self.column else []
+        return ": ".join([*places, *([rows_named(self.rows)] if self.rows else []), self.text])
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,8 @@ def understand(raw: pl.Series, settings: CellSettings) -> Understood:
     else:
         found = _of_dtype(cells) if declared is None else _Found(declared)
     notes = [found.note] if found.note else []
+    if raw.dtype == pl.String and (spaces := int(raw.str.contains(r"^\s+\S|\S\s+$").sum())):
+        notes.append(Note(raw.name, f"spaces around {spaces:,} cells were removed"))
     if found.note and found.note.level == "error":
         shown = cells if cells.dtype == pl.String else pl.Series(cells.name, [None] * len(cells), dtype=pl.String)
         return Understood(shown, found.kind, found.writing, (*notes,))
@@ -136,7 +143,10 @@ def _of_dtype(cells: pl.Series) -> _Found:
     if dtype.is_numeric() or dtype == pl.Null:
         return _Found("number")
     if dtype in (pl.String, pl.Categorical, pl.Enum):
-        return _Found("category")
+        texts = cells.cast(pl.String).drop_nulls()
+        numbers = len(texts) > 0 and _fit(texts, "number", USUAL).all() and not texts.str.contains(_LEADING_ZERO).any()
+        text = f'all texts are numbers, and this is a category; if not, types = {{{_key(cells.name)} = "number"}}'
+        return _Found("category", note=Note(cells.name, text, "warning") if numbers else None)
     if dtype in (pl.Date, pl.Datetime):
         return _Found("date")
     if dtype == pl.Boolean:

@@ -231,8 +231,8 @@ def _faults_named(settings: TableSettings, party: str) -> Iterator[None]:
         raise fault(party, settings.origin, "there is no such file") from None
     except OSError as error:
         raise fault(party, settings.origin, f"cannot be read: {error}") from None
-    except Unreadable as reason:
-        raise fault(party, settings.origin, str(reason)) from None
+    except Unreadable as error:
+        raise fault(party, settings.origin, str(error)) from None
     except pl.exceptions.PolarsError:
         written = _csv_format(settings)
         reason = csv_files.why_unreadable(path, written) if written else "not a Parquet file, or a broken one"

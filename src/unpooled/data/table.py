@@ -82,8 +82,7 @@ def accepted(table: Table) -> Table:
     """The table, if nothing in its notes is an error; otherwise all of them, a line for each column."""
     errors = [note for note in table.notes if note.level == "error"]
     if errors:
-        lines = [str(fault(table.party, table.origin, note.text, note.column or None, note.rows)) for note in errors]
-        raise InputError("\n".join(lines))
+        raise InputError("\n".join(f"{table.party}: {table.origin}: {note}" for note in errors))
     return table
 
 

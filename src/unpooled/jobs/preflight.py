@@ -1,30 +1,35 @@
-"""Check everything that a party needs before a job starts, without a connection and without reading its whole table."""
+"""Check everything that a party needs before a job starts, without a connection."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from unpooled.data.columns import Kind, kind_name
-from unpooled.data.prepare import check_limits
-from unpooled.data.sources import schema
+from unpooled.data.columns import kind_name
+from unpooled.data.prepare import fit
+from unpooled.data.quality import Quality, quality_of
 from unpooled.errors import PlanError
 from unpooled.jobs.kinds import kind_named
+from unpooled.jobs.labels import features_of
 from unpooled.jobs.learning import rules_of
 from unpooled.jobs.private import Private
-from unpooled.jobs.work import CheckedJob
+from unpooled.jobs.together import Together, check_together
+from unpooled.jobs.work import CheckedJob, begin, with_table
 from unpooled.secure.engine import check_engine
 from unpooled.transport.trust import Identity, load_identity
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """What was found at one party."""
+    """What was found at one party; a coordinator has no table, and so no `quality`."""
 
     party: str
     origin: str
     columns: dict[str, str]
     certificates: str
+    quality: Quality | None
 
 
 def identity_of(party: str, private: Private) -> Identity:
@@ -34,23 +39,38 @@ def identity_of(party: str, private: Private) -> Identity:
     return load_identity(private.certificates, party)
 
 
+def loaded(job: CheckedJob[Any]) -> CheckedJob[Any]:
+    """The same with the party's whole table in memory; its model, which may say how to read it, is checked first."""
+    if job.table is not None:
+        return job
+    kind = kind_named(job.plan.kind)
+    kind.check_files(job)
+    return with_table(job, kind.table(job))
+
+
 def preflight(job: CheckedJob[Any], *, joins: bool = False) -> Preflight:
     """Check a party's model, table, columns, limits and certificates; the first fault is raised.
 
     A party that `joins` over a network must have certificates; for one that runs here they can be made.
     """
-    plan, party, private, kind = job.plan, job.party, job.private, kind_named(job.plan.kind)
+    plan, party, private = job.plan, job.party, job.private
     if plan.engine == "plain":  # for every kind of job; how products are protected was checked with the plan
         check_engine(rules_of(plan), coordinator=False, networked=True)
-    origin = "none"
-    columns: dict[str, Kind] = {}
-    kind.check_files(job)
-    if settings := kind.table(job):
-        origin, columns = settings.origin, schema(settings, party)
-        check_limits(private.prepare, columns, party, origin)
-        kind.check_columns(job, columns, origin)
+    work = begin(loaded(job), None, Path())
+    origin, columns, quality = "none", dict[str, str](), None
+    if work.table is not None:
+        kind_named(plan.kind).check_table(job, work.table)
+        if party in plan.owners:
+            fit(features_of(work.table, private), private.prepare)
+        origin, quality = work.table.origin, quality_of(work.table, private.prepare, work.cleaning)
+        columns = {name: kind_name(kind) for name, kind in work.table.kinds.items()}
     certificates = "made for the run"
     if joins or private.certificates is not None:
         identity_of(party, private)
         certificates = "valid"
-    return Preflight(party, origin, {name: kind_name(kind) for name, kind in columns.items()}, certificates)
+    return Preflight(party, origin, columns, certificates, quality)
+
+
+def preflight_together(jobs: Sequence[CheckedJob[Any]]) -> tuple[list[Preflight], Together | None]:
+    """Check all parties of a job on this machine, and what only shows when their tables are compared."""
+    return [preflight(job) for job in jobs], check_together(jobs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -66,12 +66,20 @@ def asked_before(work: Work[P]) -> Asked:
     return Asked(work.folder / WORKING)
 
 
+def with_table(job: CheckedJob[P], settings: TableSettings | None) -> CheckedJob[P]:
+    """The same with the table of these settings in memory, unless one is there; what it was taken for is logged."""
+    if job.table is not None or settings is None:
+        return job
+    log.info("%s reads %s", job.party, settings.origin)
+    table = load(settings, job.party)
+    for note in table.notes:
+        log.log(logging.INFO if note.level == "note" else logging.WARNING, "%s: %s", job.party, note)
+    return replace(job, table=table)
+
+
 def begin(job: CheckedJob[P], settings: TableSettings | None, folder: Path, *, resume: bool = False) -> Work[P]:
     """Take the table in memory, or load the one of these settings; clean it, and refuse one with too few rows."""
-    party, private, table, cleaning = job.party, job.private, job.table, None
-    if table is None and settings is not None:
-        log.info("%s reads %s", party, settings.origin)
-        table = load(settings, party)
+    table, cleaning, party, private = with_table(job, settings).table, None, job.party, job.private
     if table is not None:
         check_weights(table, private.weight)
         table, cleaning = clean(table, private.prepare)
