@@ -153,15 +153,18 @@ def test_a_dry_run_in_words(shared: Path) -> None:
     frames = sum(exchange.frames or 0 for exchange in outline_of(plan))
     assert f" {frames} messages" in said
     assert "Nothing was started" in said
+    assert "telco: 900 rows ready" in said
+    assert "in common: " in said
 
 
 def test_a_dry_run_prints_names_as_they_are(tmp_path: Path, job: Path) -> None:
     strange = tmp_path / "[bold]shop.csv"
-    strange.write_text("id,[red]basket,:bank:\n1,2,3\n")
+    shop = Path(re.search(r'path = "(.*/shop.csv)"', job.read_text())[1])  # type: ignore[index]
+    strange.write_text(shop.read_text().replace("last_purchase,basket", "[red]basket,:bank:"))
     job.write_text(re.sub(r'path = ".*/shop.csv"', f'path = "{strange}"', job.read_text()))
     said = say("run", spoil(job, 'last_purchase = "date"', ""), "--dry-run").stdout
     assert "[bold]shop.csv" in said
-    assert "[red]basket (number), :bank: (number)" in said
+    assert "[red]basket (date), :bank: (number)" in said
 
 
 def test_a_dry_run_as_json(shared: Path) -> None:
@@ -170,6 +173,7 @@ def test_a_dry_run_as_json(shared: Path) -> None:
     assert [party["party"] for party in said["parties"]] == list(ROLES)
     bank = next(party for party in said["parties"] if party["party"] == "bank")
     assert bank["columns"]["risk"] == "ordered category"
+    assert bank["quality"]["rows"] > said["together"]["common"] > said["together"]["known"] > 0
     foretold = outline_of(load_job(path).plan)
     assert [(e["sender"], e["receiver"], e["kind"], e["frames"]) for e in said["exchanges"]] == [
         (e.sender, e.receiver, e.kind, e.frames) for e in foretold
@@ -187,6 +191,7 @@ def test_a_dry_run_as_json(shared: Path) -> None:
         ("risk = [", 'riks = "category"\nrisk = [', 1, r"bank: .*bank\.csv: column 'riks'"),
         ('branch = "category"', 'branch = "date"', 1, r"bank: .*bank\.csv: column 'branch': "),
         ("/telco.csv", "/telko.csv", 1, r"telco: .*telko\.csv: "),
+        ("[private.coordinator]", "[private.bank.policy]\nminimum_overlap = 5000", 1, r"5,000.*minimum_overlap"),
         ("[private.coordinator]", "[private.coordinator.table]\nid='id'\npath='x.csv'", 2, "coordinator.*table"),
         (
             "[private.coordinator]",
