@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from typer.testing import CliRunner
 
 from unpooled.cli import app
 from unpooled.data import example
+from unpooled.data.sources import TableSettings
 from unpooled.errors import InputError
+from unpooled.jobs.private import Private
 
 RUNNER = CliRunner()
 
@@ -70,3 +73,19 @@ def test_wrong_calls_are_refused(folder: Path, words: list[str], reason: str) ->
     result = RUNNER.invoke(app, ["check", *words])
     assert isinstance(result.exception, InputError)
     assert re.search(reason, str(result.exception))
+
+
+def test_the_page_about_sources_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "sources.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^```toml\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    tables = [Private.model_validate(tomllib.loads(text)).table for text in examples]
+    assert [table.decimal for table in tables if table] == [",", None]
+    for line in re.findall(r"^unpooled (.*)$", page, flags=re.MULTILINE):
+        result = RUNNER.invoke(app, line.split())
+        assert result.exit_code == 0, result.output
+    assert (tmp_path / "telco-quality.html").exists()
+    named = {
+        key for line in re.findall(r"^\| (`.*?) \|", page, flags=re.MULTILINE) for key in re.findall(r"`(\w+)`", line)
+    }
+    assert named == TableSettings.model_fields.keys()

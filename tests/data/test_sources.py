@@ -145,6 +145,7 @@ def test_unnamed_and_repeated_columns_are_named_by_their_place(tmp_path: Path) -
         ("key;x\n1;2,5\n", "column 'id': .*key, x"),
         ("a;id;b,id,c\n", "people.csv: .*commas, semicolons.*separator"),
         ("id,x\n1,2\n2,3,4\n", "people.csv: row 2: 3 .* 2"),
+        ("id,x,y\n1,2,\n2,3\n", "people.csv: row 2: 2 .* 3"),
         (b"id,x\n1,\xe4\n", "people.csv: .*utf-8.*encoding = "),
         ("id,x\n1,2\n".encode("utf-16-le"), "people.csv: .*utf-16-le"),
         ('id,x\n1,"secret\n', "people.csv: .*quot"),

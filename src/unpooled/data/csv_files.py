@@ -10,7 +10,7 @@ import csv
 import gzip
 import io
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,11 +67,23 @@ def format_of(path: Path, ids: Sequence[str], separator: str | None, encoding: s
 
 
 def scan(path: Path, written: CsvFormat) -> pl.LazyFrame:
-    """All fields as text."""
+    """All fields as text; a row with fewer fields than the header is refused, where polars would fill it up."""
     source: Path | io.BytesIO = path
     if written.encoding != "utf-8":
         source = io.BytesIO(_decoded(path, written.encoding))
-    return pl.scan_csv(source, separator=written.separator, infer_schema=False, glob=False)
+    found = pl.scan_csv(source, separator=written.separator, infer_schema=False, glob=False)
+    last = pl.col(found.collect_schema().names()[-1])
+    if len(written.header) > 1 and found.select(last.has_nulls()).collect().item():
+        _check_short_rows(path, written)
+    return found
+
+
+def _check_short_rows(path: Path, written: CsvFormat) -> None:
+    width = len(written.header)
+    with _opened(path, written.encoding) as lines, suppress(csv.Error, UnicodeError):  # of which polars will tell
+        for row, cells in enumerate(csv.reader(lines, delimiter=written.separator)):
+            if 0 < len(cells) < width:
+                raise Unreadable(f"row {row}: {len(cells)} fields, but the header has {width}")
 
 
 def why_unreadable(path: Path, written: CsvFormat) -> str:
