@@ -312,7 +312,7 @@ def test_the_log_of_a_join_is_kept_and_quiet_is_about_the_terminal(quiet: bool, 
     ended = subprocess.run(call, check=False, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 3, ended.stderr
     log = (tmp_path / "run" / "log.txt").read_text()
-    assert re.match(r"\d\d:\d\d:\d\d bank listens on 127\.0\.0\.1:\d+\n", log)
+    assert re.search(r"\d\d:\d\d:\d\d bank listens on 127\.0\.0\.1:\d+\n", log)
     assert (log in ended.stderr) is not quiet
 
 

@@ -83,6 +83,7 @@ def test_ids_are_looked_at() -> None:
     numbers = [str(100_000 + row) for row in range(ROWS - 1)] + ["77"]
     assert "leading zeros" in said(quality({}, numbers), "id")
     assert said(quality({}, [f"{row:06}" for row in range(ROWS)]), "id") == ""
+    assert said(quality({}, [str(row) for row in range(1, ROWS + 1)]), "id") == "", "these count from 1"
     twice = quality({"x": [float(row) for row in range(ROWS)]}, ["a", "a", *map(str, range(ROWS - 2))])
     assert not twice.accepted
     assert "same id" in said(twice, "")

@@ -126,7 +126,7 @@ def mixed_decimals(raw: pl.DataFrame, columns: Sequence[Understood], settings: C
         return []
     text = f"numbers have a point here and a comma in column '{commas[0]}': set decimal and thousands in [table]"
     points = [column.cells.name for column in numbers if column.writing.decimal == "."]
-    return [Note(name, text, "error") for name in points if raw[name].str.contains(".", literal=True).any()]
+    return [Note(name, text, "error") for name in points if raw[name].str.contains(r"[0-9]\.[0-9]").any()]
 
 
 @dataclass(frozen=True)

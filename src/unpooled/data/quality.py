@@ -18,7 +18,7 @@ _BARS = 12
 _NEAR_UNIQUE = 0.9
 _MOSTLY_MISSING = 0.5
 _FEW_ROWS = 30
-_LONG_ID = 5
+_LARGE = 1e15
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,8 @@ def _id_quality(cells: pl.Series) -> IdQuality:
 def _about_ids(cells: pl.Series, ids: IdQuality) -> list[Note]:
     digits = cells.drop_nulls().str.contains("^[0-9]+$")
     zeros = cells.drop_nulls().str.starts_with("0")
-    if not digits.all() or zeros.any() or not _LONG_ID <= ids.longest != ids.shortest:
+    counted = ids.longest <= len(str(2 * ids.distinct))  # ids that count from 1 have different lengths anyway
+    if not digits.all() or zeros.any() or ids.longest == ids.shortest or counted:
         return []
     text = f"ids have {ids.shortest} to {ids.longest} digits and none begins with 0: leading zeros may have been lost"
     return [Note(ids.name, text, "warning")]
@@ -169,4 +170,6 @@ def _about_category(present: pl.Series, column: ColumnQuality) -> list[str]:
 
 
 def _short(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.0f}" if value.is_integer() and abs(value) < _LARGE else f"{value:g}"

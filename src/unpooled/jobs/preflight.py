@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from unpooled.data.columns import kind_name
@@ -16,7 +15,7 @@ from unpooled.jobs.labels import features_of
 from unpooled.jobs.learning import rules_of
 from unpooled.jobs.private import Private
 from unpooled.jobs.together import Together, check_together
-from unpooled.jobs.work import CheckedJob, begin, with_table
+from unpooled.jobs.work import CheckedJob, cleaned, with_table
 from unpooled.secure.engine import check_engine
 from unpooled.transport.trust import Identity, load_identity
 
@@ -56,14 +55,14 @@ def preflight(job: CheckedJob[Any], *, joins: bool = False) -> Preflight:
     plan, party, private = job.plan, job.party, job.private
     if plan.engine == "plain":  # for every kind of job; how products are protected was checked with the plan
         check_engine(rules_of(plan), coordinator=False, networked=True)
-    work = begin(loaded(job), None, Path())
+    table, cleaning = cleaned(loaded(job))
     origin, columns, quality = "none", dict[str, str](), None
-    if work.table is not None:
-        kind_named(plan.kind).check_table(job, work.table)
+    if table is not None:
+        kind_named(plan.kind).check_table(job, table)
         if party in plan.owners:
-            fit(features_of(work.table, private), private.prepare)
-        origin, quality = work.table.origin, quality_of(work.table, private.prepare, work.cleaning)
-        columns = {name: kind_name(kind) for name, kind in work.table.kinds.items()}
+            fit(features_of(table, private), private.prepare)
+        origin, quality = table.origin, quality_of(table, private.prepare, cleaning)
+        columns = {name: kind_name(kind) for name, kind in table.kinds.items()}
     certificates = "made for the run"
     if joins or private.certificates is not None:
         identity_of(party, private)

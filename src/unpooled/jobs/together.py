@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from unpooled.data.table import Table
 from unpooled.errors import InputError
 from unpooled.jobs.align import job as align
 from unpooled.jobs.kinds import kind_named
-from unpooled.jobs.work import CheckedJob, begin
+from unpooled.jobs.work import CheckedJob, cleaned
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ def check_together(jobs: Sequence[CheckedJob[Any]]) -> Together | None:
         return None
     places = align.places_of(plan, parameters)
     overlaps = {job.party: job.private.policy.minimum_overlap for job in jobs}
-    tables = {job.party: table for job in jobs if (table := begin(job, None, Path()).table) is not None}
+    tables = {job.party: table for job in jobs if (table := cleaned(job)[0]) is not None}
     keys = {party: keys_of(table, ignore_case=parameters.ignore_case) for party, table in tables.items()}
     _check_id_columns(tables)
     found = set.intersection(*(set(keys[party]) for party in places.owners))

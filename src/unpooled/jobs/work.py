@@ -77,14 +77,21 @@ def with_table(job: CheckedJob[P], settings: TableSettings | None) -> CheckedJob
     return replace(job, table=table)
 
 
+def cleaned(job: CheckedJob[P]) -> tuple[Table | None, Cleaning | None]:
+    """The table in memory, cleaned; one with too few rows is refused."""
+    if job.table is None:
+        return None, None
+    check_weights(job.table, job.private.weight)
+    table, cleaning = clean(job.table, job.private.prepare)
+    minimum = job.private.policy.minimum_rows
+    if table.frame.height < minimum:
+        raise RefusedError(f"{job.party} takes part with at least {minimum} rows (policy.minimum_rows) and has fewer")
+    return table, cleaning
+
+
 def begin(job: CheckedJob[P], settings: TableSettings | None, folder: Path, *, resume: bool = False) -> Work[P]:
-    """Take the table in memory, or load the one of these settings; clean it, and refuse one with too few rows."""
-    table, cleaning, party, private = with_table(job, settings).table, None, job.party, job.private
+    """Take the table in memory, or load the one of these settings, and clean it."""
+    table, cleaning = cleaned(with_table(job, settings))
     if table is not None:
-        check_weights(table, private.weight)
-        table, cleaning = clean(table, private.prepare)
-        rows, minimum = table.frame.height, private.policy.minimum_rows
-        if rows < minimum:
-            raise RefusedError(f"{party} takes part with at least {minimum} rows (policy.minimum_rows) and has fewer")
-        log.info("%s has %d rows ready", party, rows)
-    return Work(job.plan, job.parameters, party, private, table, cleaning, folder, resume)
+        log.info("%s has %d rows ready", job.party, table.frame.height)
+    return Work(job.plan, job.parameters, job.party, job.private, table, cleaning, folder, resume)
