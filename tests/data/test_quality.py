@@ -37,6 +37,10 @@ def test_columns_are_counted_and_drawn() -> None:
     assert len(age.edges) == len(age.counts) + 1
     assert (city.labels, city.counts) == (("Malmö", "東京"), (60, 40))
     assert (since.labels, since.lowest) == (("2000", "2001", "2002"), "2000-01-01")
+    long = quality({"since": [datetime.date(1990 + row % 30, 1, 1) for row in range(ROWS)]}).columns[0]
+    assert (long.labels[0], long.labels[-1], sum(long.counts)) == ("1990-1992", "2017-2019", ROWS)
+    short = quality({"since": [datetime.date(2020, 1 + row % 12, 1) for row in range(ROWS)]}).columns[0]
+    assert (short.labels[0], len(short.labels)) == ("2020-01", 12)
     assert (found.ids[0].distinct, found.ids[0].shortest, found.ids[0].longest) == (ROWS, 2, 3)
     assert (found.rows, found.accepted, found.notes) == (ROWS, True, ())
 

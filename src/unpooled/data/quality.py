@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +37,8 @@ class IdQuality:
 class ColumnQuality:
     """A column: missing cells, different values, and how many levels of a category are pooled because they are rare.
 
-    A number has a histogram, `edges` and `counts`; other types have `labels` and `counts`, the most frequent first.
+    A number has a histogram, `edges` and `counts`. Other types have `labels` and `counts`: dates by period, levels in
+    their order if they have one, otherwise the most frequent first.
     """
 
     name: str
@@ -128,12 +130,29 @@ def _picture(present: pl.Series, kind: Kind) -> tuple[tuple[float, ...], tuple[s
             return (), (), ()
         counts, edges = np.histogram(finite, min(_BINS, len(np.unique(finite))))
         return tuple(edges.tolist()), (), tuple(counts.tolist())
-    if kind == "date":
-        years = present.dt.year().cast(pl.String).value_counts().sort("count", descending=True)
-        years = years.head(_BARS).sort(present.name)
-        return (), tuple(years[present.name]), tuple(years["count"])
+    if kind == "date" and len(present):
+        return (), *_bars(_periods(present).value_counts().sort(present.name))
+    if isinstance(kind, tuple):
+        return (), *_bars(present.value_counts().sort(present.name))
     levels = present.cast(pl.String).value_counts().sort(["count", present.name], descending=[True, False])
-    return (), tuple(levels[present.name].head(_BARS)), tuple(levels["count"].head(_BARS))
+    return (), *_bars(levels.head(_BARS))
+
+
+def _periods(dates: pl.Series) -> pl.Series:
+    """For each date its month, or as many years as make few bars."""
+    years = dates.dt.year()
+    span = int(years.max()) - int(years.min()) + 1  # type: ignore[arg-type]
+    if span == 1:
+        return dates.dt.strftime("%Y-%m")
+    step = math.ceil(span / _BARS)
+    first = years - (years - years.min()) % step
+    if step == 1:
+        return first.cast(pl.String)
+    return (first.cast(pl.String) + "-" + (first + step - 1).cast(pl.String)).alias(dates.name)
+
+
+def _bars(counted: pl.DataFrame) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    return tuple(counted.to_series(0).cast(pl.String)), tuple(counted["count"])
 
 
 def _about_column(cells: pl.Series, kind: Kind, column: ColumnQuality) -> list[Note]:
