@@ -73,9 +73,9 @@ def labels_of(table: Table, private: Private, classes: int) -> Labels:
         if len(names) != classes:
             reason = f"{len(names)} different labels are in the common rows, and parameters.model.classes is {classes}"
             raise fault(table.party, table.origin, reason, name)
-        if (counts := table.frame[name].drop_nulls().value_counts(sort=True))["count"][-1] < _FEWEST_OF_A_CLASS:
-            rare = as_text(counts[name])[-1]
-            reason = f"only one common row has the label {rare!r}, and one cannot be learned from and judged by"
+        counts = table.frame[name].drop_nulls().value_counts(sort=True)
+        if classes == 2 and counts["count"][-1] < _FEWEST_OF_A_CLASS:
+            reason = f"only one common row has the label {as_text(counts[name])[-1]!r}: too few to learn and to judge"
             raise fault(table.party, table.origin, reason, name)
     elif not table.frame[name].count():
         raise fault(table.party, table.origin, "no common row has a value", name)
