@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from unpooled.data.table import Table
 from unpooled.jobs.align.job import ALIGNED
-from unpooled.jobs.kind import Agreement, Audit, Example, Kind, any_columns, own_table
+from unpooled.jobs.kind import Agreement, Audit, Example, Kind, own_table
 from unpooled.jobs.learning import check_prepared
-from unpooled.jobs.lookalike.job import Parameters, groups_of, outline, role, shorter
+from unpooled.jobs.lookalike.figures import check_truth
+from unpooled.jobs.lookalike.job import Parameters, check_known, groups_of, outline, role, shorter
 from unpooled.jobs.lookalike.list_files import RANKING, RELIABLE, as_sent
 from unpooled.jobs.lookalike.section import headline, section
 from unpooled.jobs.query_bounds import Answers, answers_of
@@ -21,6 +23,11 @@ _LITTLE = {"method": {"iterations": 2, "bags": 3}, "model": {"trees": 5, "hide_b
 
 def _check_files(job: CheckedJob[Parameters]) -> None:
     check_prepared(job.plan, job.parameters.model, job.party, job.private)
+
+
+def _check_table(job: CheckedJob[Parameters], table: Table) -> None:
+    if job.private.target is not None:
+        check_truth(table, job.private.target)
 
 
 def _answers(job: CheckedJob[Parameters]) -> Answers | None:
@@ -57,7 +64,8 @@ LOOKALIKE = Kind(
     },
     table=own_table,
     check_files=_check_files,
-    check_columns=any_columns,
+    check_table=_check_table,
+    check_common=check_known,
     answers=_answers,
     audit=Audit(model=lambda parameters: parameters.model, problem=_problem),
     groups=groups_of,
