@@ -22,7 +22,7 @@ from unpooled.jobs.preflight import preflight
 from unpooled.jobs.private import Private
 from unpooled.wire import is_declared
 
-SCREEN_LINES, SCREEN_COLUMNS = 50, 80
+SCREEN_LINES, SCREEN_COLUMNS = 52, 80
 
 
 @pytest.mark.parametrize("kind", [kind.name for kind in KINDS])
@@ -30,7 +30,7 @@ def test_messages_fit_a_screen_and_are_told_by_names_that_policies_take(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(SCREEN_COLUMNS))
-    plan = example_job(kind, Path("model") if kind == "predict" else None).plan
+    plan = example_job(kind, Path("runs") if kind in ("predict", "deliver") else None).plan
     exchanges = outline_of(plan)
     block = _messages(plan, exchanges)
     shown, more = wrapped(block.lines).splitlines(), wrapped(block.more).splitlines()

@@ -57,8 +57,11 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_tutorial_works_as_written(tables: Path) -> None:
-    job, later = fences("tutorial.md", "toml")
+    job, longer, later = fences("tutorial.md", "toml")
     (tables / "job.toml").write_text(job)
+    (tables / "longer.toml").write_text(longer)
+    truth = pl.read_csv(tables / "truth.csv", infer_schema=False).rename({"id": "customer"})
+    truth.filter(pl.col("would_buy") == "true").write_csv(tables / "sales.csv")
     (tables / "later.toml").write_text(later)
     said = {" ".join(words): say(*words) for words in commands("tutorial.md") if words[0] != "purge"}
     assert "Nothing was started" in said["run job.toml --dry-run"]
@@ -70,6 +73,8 @@ def test_the_tutorial_works_as_written(tables: Path) -> None:
     assert len(found) == round(0.05 * len(ranked))
     assert set(found["customer"]) <= set(pl.read_csv(tables / "bank.csv")["customer"])
     assert not set(found["customer"]) & set(pl.read_csv(tables / "shop.csv")["customer"])
+    more = pl.read_csv(tables / "runs" / "longer" / "shop" / "reliable.csv")
+    assert more["customer"].to_list() == ranked["customer"].head(100).to_list()
     scored = pl.read_csv(tables / "runs" / "later" / "bank" / "predictions.csv")
     assert scored["score"].is_between(0, 1).all()
     for words in commands("tutorial.md"):

@@ -211,7 +211,9 @@ def many(tmp_path: Path) -> Learning:
 
 
 SEEKING = ("shop", "telco", "bank", "coordinator")
-AGREED = {"shop": {"consent": {"positives": True}}} | {party: {"consent": {"found": True}} for party in OWNERS}
+AGREED = {"shop": {"consent": {"positives": True}}} | {
+    party: {"consent": {"found": True, "advice": True, "describe": ["income"]}} for party in OWNERS
+}
 
 
 @dataclass(frozen=True)

@@ -103,11 +103,23 @@ def test_to_predict_owners_have_what_they_learned(tmp_path: Path) -> None:
     assert load_private(tmp_path / "beside" / "bank.toml").model == tmp_path / "bank"
 
 
+def test_to_deliver_the_bank_has_what_it_found(tmp_path: Path) -> None:
+    job = example_job("deliver", tmp_path)
+    assert list(job.plan.parties) == ["shop", "telco", "bank"]
+    assert {name: private.earlier for name, private in job.privates.items()} == {
+        "shop": None,
+        "telco": None,
+        "bank": tmp_path / "bank",
+    }
+    assert job.privates["bank"].consent.advice == job.plan.parameters["advice"] is True
+
+
 @pytest.mark.parametrize(
     ("kind", "trained", "reason"),
     [
         ("predict", None, "predict"),
         ("train", Path("run"), "train"),
+        ("deliver", None, "deliver"),
         ("learn", None, "no such kind"),
     ],
 )

@@ -79,6 +79,10 @@ RESULTS: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
         {"table": {"rows": 900}, "links": [{"megabytes_per_second": 80.0}, {"megabytes_per_second": 20.5}]},
         {"rows": 900, "slowest_megabytes_per_second": 20.5},
     ),
+    "deliver": (
+        {"listed": 30, "expected": {"precision": 0.625}},
+        {"listed": 30, "expected_precision": 0.625},
+    ),
     "lookalike": (
         {"common": 700, "positives": 40, "listed": 30, "judged": {"listed": {"precision": 0.5}}},
         {"common": 700, "positives": 40, "listed": 30, "precision": 0.5},
@@ -140,7 +144,7 @@ GREET = Kind(
     role=role,
     tables={"greeters": RowFile("greeters.csv")},
     private_needs={"active": ("target",)},
-    consents={"passive": Agreement("found", "{active} hears from {party}")},
+    consents={"passive": (Agreement("found", "{active} hears from {party}"),)},
     table=own_table,
     check_files=no_files,
     check_table=any_table,

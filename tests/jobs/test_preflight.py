@@ -157,3 +157,15 @@ def test_ids_are_checked_in_every_row(tmp_path: Path, parameters: Any, table: An
     plain = plan.model_copy(update={"parameters": {"normalise": "case"}})
     good = private.model_copy(update={"table": TableSettings(path=path, id="id")})
     assert preflight(checked(plain, "bank", good)).columns == {"age": "number"}
+
+
+@pytest.mark.parametrize("party", ["shop", "bank"])
+def test_every_id_of_a_file_of_exclusions_is_checked(tmp_path: Path, party: str) -> None:
+    path, excluded = tmp_path / "people.csv", tmp_path / "out.csv"
+    path.write_text("id,age\n" + "".join(f"p{n}@x.org,{n}\n" for n in range(40)))
+    excluded.write_text("id\np1@x.org\np2 at x.org\n")
+    parties = {"shop": {"role": "seeker"}, "bank": {"role": "active"}}
+    plan = Plan.model_validate({"kind": "align", "parties": parties, "parameters": {"normalise": "email"}})
+    private = Private.model_validate({"table": {"path": str(path), "id": "id"}, "exclude": str(excluded)})
+    with pytest.raises(InputError, match=rf"^{party}: .*out\.csv: column 'id': row 2"):
+        preflight(checked(plan, party, private))

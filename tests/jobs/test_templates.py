@@ -43,8 +43,7 @@ def test_the_printed_plan_loads(kind: str, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(plan_template(kind), encoding="utf-8")
     plan = load_plan(tmp_path / "plan.toml")
     assert plan.kind == kind
-    seeker = set() if kind in ("train", "predict") else {"seeker"}
-    assert {party.role for party in plan.parties.values()} == {"active", "passive", "coordinator"} | seeker
+    assert {party.role for party in plan.parties.values()} == set(kind_named(kind).takes)
     assert outline_of(plan)
 
 
@@ -64,7 +63,9 @@ def test_the_printed_job_is_the_plan_without_addresses_and_loads(kind: str, tmp_
     assert all(party.address is None for party in job.plan.parties.values())
     assert job.plan.parties == {n: p.model_copy(update={"address": None}) for n, p in plan.parties.items()}
     assert all(private.certificates is None for private in job.privates.values())
-    assert [name for name, private in job.privates.items() if private.table] == list(plan.parties)[:-1]
+    assert [name for name, private in job.privates.items() if private.table] == [
+        name for name, party in plan.parties.items() if party.role != "coordinator"
+    ]
     (tmp_path / "job.toml").write_text(with_defaults_spelled_out(job_template(kind)), encoding="utf-8")
     again = load_job(tmp_path / "job.toml")
     assert again.privates == job.privates

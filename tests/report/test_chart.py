@@ -14,6 +14,7 @@ from unpooled.drawing.chart import (
     WIDTH,
     Chart,
     calibration_chart,
+    expected_chart,
     histogram_chart,
     loss_chart,
     precision_recall_chart,
@@ -148,3 +149,16 @@ def test_a_loss_falls_from_left_to_right(losses: list[float]) -> None:
         assert (next_y > y) == (after < loss)
     assert all(chart.top <= y <= chart.bottom for _, y in found)
     assert len(chart.dots) == (len(losses) == 1)
+
+
+def test_what_is_expected_lies_in_its_band() -> None:
+    lengths, expected = [10.0, 40.0, 80.0], [0.5, 0.25, 0.25]
+    chart = expected_chart(lengths, expected, ([0.25, 0.0, 0.0], [1.0, 0.5, 0.25]), suggested=40.0, here=(80.0, 0.25))
+    corners = [tuple(map(float, corner.split())) for corner in chart.area.strip("MZ").split("L")]
+    assert [x for x, _ in corners] == [x for x, _ in corners][::-1]
+    assert corners[-1][1] == chart.top
+    points = [tuple(map(float, point.split())) for point in chart.curve.strip("M").split("L")]
+    assert chart.reference == f"M{points[1][0]} {chart.bottom}V{chart.top}"
+    assert (chart.dots[0].x, chart.dots[0].y) == points[2]
+    for (_, low), (_, middle), (_, high) in zip(corners[:3], points, corners[:2:-1], strict=True):
+        assert low >= middle >= high, "upwards is less"

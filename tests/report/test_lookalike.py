@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from unpooled.jobs.lookalike.evaluation import EVALUATION
-from unpooled.jobs.lookalike.section import TOP_SHOWN
+from unpooled.jobs.lookalike.list_section import TOP_SHOWN
 from unpooled.jobs.run_files import RESULT
 from unpooled.report.page import write_report
 from unpooled.run.folder import REPORT
@@ -35,13 +35,18 @@ OWNER: dict[str, Any] = {
     "thresholds": 4,
     "questions": 12,
 }
-ESTIMATES: dict[str, Any] = {
-    "fraction": 0.25,
-    "fraction_by_elkan_noto": 0.375,
-    "fraction_at_most": 0.5,
-    "suggested": 135,
-    "warning": "",
+ADVICE: dict[str, Any] = {
+    "rows": 540,
+    "fewest": 60,
+    "positives": 135,
+    "most": 270,
+    "doubtful": False,
+    "lengths": [20, 24, 135, 540],
+    "precision": [0.75, 0.75, 0.5, 0.25],
+    "low": [0.5, 0.5, 0.25, 0.125],
+    "high": [1.0, 1.0, 0.75, 0.5],
 }
+ESTIMATES: dict[str, Any] = {"warning": ""}
 FOUND: dict[str, Any] = OWNER | {
     "method": "vfpu",
     "learner": "gbdt",
@@ -54,6 +59,7 @@ FOUND: dict[str, Any] = OWNER | {
         {"rows": 8, "lowest": 0.625, "highest": 0.8125},
     ],
     "estimates": ESTIMATES,
+    "advice": ADVICE,
     "importance": [{"name": "overdraft", "splits": 7, "rows": 900}],
     "questions": 0,
     "file": "ranking.csv",
@@ -131,18 +137,19 @@ def write_list(folder: Path, rows: int = 24, names: tuple[str, ...] = ("id",)) -
 
 def test_the_active_party_reads_how_the_list_came_about(write_job: WriteJob) -> None:
     tree = parsed(write_report(write_job("lookalike", ROLES, RESULTS) / "bank"))
-    assert lead(tree) == "bank found 24 look-alikes among 540 people whom shop does not know, by vfpu."
+    assert lead(tree) == "bank found 24 look-alikes among 540 people whom shop does not know."
     assert table(tree, "Promotions") == [["1", "16", "0.750", "0.875"], ["2", "8", "0.625", "0.812"]]
-    ((picture, caption),) = charts(tree)
+    (picture, caption), (expected, _) = charts(tree)
     assert caption.startswith("Scores of the 540 rows that shop does not know")
     first, second = (float(column.get("height") or 0) for column in picture.iter("rect"))
     assert first == pytest.approx(5 * second, abs=0.3)
     shown = figures(tree)
-    assert (shown["Fraction of positives, by best bin"], shown["by Elkan and Noto"]) == ("25.0 %", "37.5 %")
-    assert (shown["at most"], shown["Suggested length of a list"]) == ("50.0 %", "135")
-    assert "an upper bound rather than an estimate" in words(tree)
+    assert shown["Suggested length of a list"] == "135"
+    assert shown["Positives among all 540 unknown people"] == "about 135"
+    assert {path.get("class") for path in expected.iter("path")} >= {"curve", "area", "reference"}
+    assert "shop was told none of this" in words(tree)
     assert "How good the list is" not in headings(tree)
-    assert "The look-alikes" not in headings(tree)
+    assert "Your list" not in headings(tree)
 
 
 def test_the_funnel_goes_from_rows_to_look_alikes(write_job: WriteJob) -> None:
@@ -171,11 +178,11 @@ def test_without_a_warning_there_is_no_box(write_job: WriteJob) -> None:
     [({}, False), ({"spies": 12, "spies_promoted": 0.5}, True)],
 )
 def test_what_was_not_estimated_is_not_shown(estimates: dict[str, Any], there: bool, write_job: WriteJob) -> None:
-    result = FOUND | {"estimates": estimates}
+    result = FOUND | {"estimates": estimates, "advice": None}
     tree = parsed(write_report(write_job("lookalike", ROLES, RESULTS | {"bank": result}) / "bank"))
     assert ("How many look-alikes there may be" in headings(tree)) == there
     assert "Suggested length of a list" not in figures(tree)
-    assert figures(tree).get("of whom were promoted") == ("50.0 %" if there else None)
+    assert ("of 12, 50.0 % were promoted" in words(tree)) == there
 
 
 def test_a_list_is_judged_where_the_truth_is_known(write_job: WriteJob) -> None:
@@ -189,7 +196,7 @@ def test_a_list_is_judged_where_the_truth_is_known(write_job: WriteJob) -> None:
     shown = figures(tree)
     assert (shown["Precision"], shown["Recall"], shown["F"]) == ("50.0 %", "25.0 %", "0.333")
     assert shown["Precision over that of a random list"] == "4.00"
-    _, (picture, caption) = charts(tree)
+    *_, (picture, caption) = charts(tree)
     assert {path.get("class") for path in picture.iter("path")} >= {"curve", "second", "reference"}
     assert "bagging alone" in caption
     assert "a list drawn at random" in caption
@@ -198,9 +205,9 @@ def test_a_list_is_judged_where_the_truth_is_known(write_job: WriteJob) -> None:
 @pytest.mark.parametrize(
     ("method", "judged", "pictures"),
     [
-        ("bagging", JUDGED, 2),
-        ("naive", {key: value for key, value in JUDGED.items() if key != "bagging_curve"}, 2),
-        ("vfpu", JUDGED | {"curve": []}, 1),
+        ("bagging", JUDGED, 3),
+        ("naive", {key: value for key, value in JUDGED.items() if key != "bagging_curve"}, 3),
+        ("vfpu", JUDGED | {"curve": []}, 2),
     ],
 )
 def test_bagging_is_compared_with_others_alone(
@@ -217,15 +224,53 @@ def test_the_seeker_reads_the_top_of_its_list(write_job: WriteJob) -> None:
     run = write_job("lookalike", ROLES, RESULTS)
     page = write_report(write_list(run / "shop"))
     tree = parsed(page)
-    assert lead(tree) == "shop has 24 look-alikes, found among the people that telco and bank have in common."
+    assert lead(tree) == "shop has 24 look-alikes. They were found among the people that telco and bank have in common."
+    assert headings(tree)[:4] == ["Your list", "How good the list probably is", "What to do next", "Who took part"]
+    assert "24 look-alikes for shop" in words(next(tree.iter("h1")))
     top = table(tree, "The top of the list")
     assert len(top) == TOP_SHOWN
     assert top[0] == ["1", "p1", "0.990", "first", "1"]
-    assert top[-1] == ["20", "p20", "0.800", "third", "1"]
+    assert top[-1] == ["10", "p10", "0.900", "second", "1"]
     assert table(tree, "When they were promoted") == [["1", "14"], ["2", "8"], ["not promoted", "2"]]
-    assert "keep this page secret" in words(tree)
+    assert "keep both secret" in words(tree)
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
     assert figures(tree)["Asked about by bank"] == "600"
+
+
+def test_the_seeker_reads_what_to_expect(write_job: WriteJob) -> None:
+    advised = SOUGHT | {"advice": ADVICE, "excluded": 3}
+    run = write_job("lookalike", ROLES, RESULTS | {"shop": advised}, parameters={"advice": True})
+    tree = parsed(write_report(write_list(run / "shop")))
+    assert "about 18 are expected to be positive" in words(tree)
+    assert "probably between 12 and 24" in words(tree)
+    assert "3 more had been sent" in words(tree)
+    assert figures(tree)["Suggested length of a list"] == "135"
+    assert table(tree, "What to expect of other lengths")[2] == ["135", "68", "34", "101", "50 %"]
+    assert not [found for found in tree.iter("p") if found.get("class") == "warning"]
+    (picture, caption), (_, scores) = charts(tree)
+    assert caption.startswith("Expected precision")
+    assert scores.startswith("Scores of the 24")
+    assert len(list(picture.iter("circle"))) == 1
+    doubtful = advised | {"advice": ADVICE | {"doubtful": True}}
+    (run / "shop" / RESULT).write_text(json.dumps(doubtful))
+    (box,) = (p for p in parsed(write_report(run / "shop")).iter("p") if p.get("class") == "warning")
+    assert words(box).startswith("Be careful: shop’s people score higher")
+
+
+def test_a_delivery(write_job: WriteJob) -> None:
+    roles = {name: role for name, role in ROLES.items() if role != "coordinator"}
+    received = {key: SOUGHT[key] for key in ("listed", "iterations", "scores")} | {"advice": ADVICE}
+    results = {"shop": received, "telco": {}, "bank": {"ranked": 540, "listed": 24, "excluded": 2}}
+    run = write_job("deliver", roles, results, parameters={"top": 24, "advice": True})
+    write_list(run / "shop")
+    index = parsed(write_report(run))
+    sent = "bank sent shop the first 24 of 540 people whom it had ranked. 2 of them were left out by its own file."
+    assert lead(index) == lead(parsed(run / "bank" / REPORT)) == sent
+    shop = parsed(run / "shop" / REPORT)
+    assert headings(shop)[0] == "Your list"
+    assert table(shop, "The top of the list")[0][1] == "p1"
+    assert lead(parsed(run / "telco" / REPORT)).startswith("telco agreed")
+    assert not re.search(r"\bp1\b", words(parsed(run / "bank" / REPORT)))
 
 
 def test_an_id_of_several_columns_and_a_row_without_a_score(write_job: WriteJob) -> None:
@@ -246,8 +291,8 @@ def test_nobody_else_reads_the_list(write_job: WriteJob) -> None:
     write_list(run / "shop")
     (run / "shop" / EVALUATION).write_text(json.dumps(EVALUATED))
     index = parsed(write_report(run))
-    assert lead(index) == "bank found 24 look-alikes among 540 people whom shop does not know, by vfpu."
-    assert not {"How many look-alikes there may be", "The look-alikes", "How good the list was"} & set(headings(index))
+    assert lead(index) == "bank found 24 look-alikes among 540 people whom shop does not know."
+    assert not {"How many look-alikes there may be", "Your list", "How good the list was"} & set(headings(index))
     for folder in (run, run / "bank", run / "telco", run / "helper"):
         assert not re.search(r"\bp1\b", words(parsed(folder / REPORT)))
         assert not re.search("The top of the list|turned out positive", words(parsed(folder / REPORT)))
@@ -307,6 +352,7 @@ def test_outcomes_are_shown_to_the_seeker(write_job: WriteJob) -> None:
         ("bank", RESULT, json.dumps(FOUND | {"unlabelled": -1}), "unlabelled: "),
         ("bank", RESULT, json.dumps(FOUND | {"judged": JUDGED | {"fraction": 0}}), "judged.fraction: "),
         ("bank", RESULT, json.dumps(FOUND | {"scores": {"edges": [1, 0], "counts": [1]}}), "scores: "),
+        ("bank", RESULT, json.dumps(FOUND | {"advice": ADVICE | {"most": 541}}), "advice: "),
         ("bank", RESULT, "{", "JSON"),
         ("telco", RESULT, json.dumps(OWNER | {"thresholds": "many"}), "thresholds: "),
         ("shop", RESULT, json.dumps(SOUGHT | {"iterations": None}), "iterations: "),

@@ -27,7 +27,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "train": {"model": TREES | {"classes": 0}},
     "predict": {},
     "lookalike": {"method": {"iterations": 1, "bags": 1}, "model": TREES, "estimate": False, "fraction": 0.05},
+    "deliver": {"top": 1500},
 }
+EARLIER = {"predict": "train", "deliver": "lookalike"}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,7 @@ def run(root: Path, kind: str) -> dict[str, dict[str, Any]]:
 
     Where a coordinator is not needed there is none, to save a process.
     """
-    job = example_job(kind, trained=root / "train" if kind == "predict" else None)
+    job = example_job(kind, trained=root / EARLIER[kind] if kind in EARLIER else None)
     parties = {name: p for name, p in job.plan.parties.items() if name != "coordinator" or kind in NEEDS_COORDINATOR}
     plan = job.plan.model_copy(update={"parties": parties, "parameters": SETTINGS[kind], "timeout": 600.0})
     privates = {party: job.privates[party].at(root / "tables") for party in parties}
@@ -86,6 +88,9 @@ def test_every_kind_of_job(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     others = common - ids["shop"]
     assert len(listed) == results["lookalike"]["shop"]["listed"] == round(0.05 * len(others))
     assert set(listed) <= others
+    longer = pl.read_csv(root / "deliver" / "shop" / "reliable.csv", infer_schema=False)["id"]
+    assert longer[: len(listed)].equals(listed)
+    assert len(longer) == results["deliver"]["shop"]["listed"] == 1500
     truth = pl.read_csv(root / "tables" / "truth.csv", infer_schema=False)
     right = set(truth.filter(pl.col(example.OUTCOME).is_in(["1", "true"]))["id"])
     assert len(set(listed) & right) / len(listed) > 2 * len(others & right) / len(others) > 0

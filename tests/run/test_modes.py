@@ -23,7 +23,9 @@ SMALL: dict[str, dict[str, Any]] = {
     "train": {"model": {**_TREES, "classes": 0}},
     "predict": {},
     "lookalike": {"method": {"iterations": 1, "bags": 2}, "model": _TREES, "estimate": False},
+    "deliver": {"top": 20},
 }
+EARLIER = {"predict": "train", "deliver": "lookalike"}
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +46,7 @@ def run(root: Path, kind: str, *, processes: bool = False) -> Path:
     tables, folder = root / "tables", root / kind
     if not tables.exists():
         example.write(tables, rows=1000)
-    job = example_job(kind, trained=run(root, "train") if kind == "predict" else None)
+    job = example_job(kind, trained=run(root, EARLIER[kind]) if kind in EARLIER else None)
     plan = job.plan.model_copy(update={"parameters": SMALL[kind], "timeout": 600.0})
     privates = {party: private.at(tables) for party, private in job.privates.items()}
     folder.mkdir(mode=0o755)

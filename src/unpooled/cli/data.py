@@ -42,7 +42,10 @@ def example_command(
     kind: Annotated[str, typer.Option(metavar="KIND", help="The kind of job to write files for.")] = ALIGN.name,
     model: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="For a kind that uses a model: the folder of the run that trained it."),
+        typer.Option(
+            metavar="RUN",
+            help="For a kind that uses an earlier run: the folder of the run that trained a model, or made a list.",
+        ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -53,7 +56,8 @@ def example_command(
 
     Start the job with `unpooled run DIR/job.toml`. It finds the people whom the parties have in common. With
     `--kind train` the telephone company and the bank learn how often people pay by card, and with `--kind predict` they
-    use that model.
+    use that model. With `--kind lookalike` they find look-alikes for the shop, and with `--kind deliver` the shop gets
+    a list of another length.
     """
     example_job(kind, model)  # before anything is written
     _say_written([*example.write(folder, rows, seed), *write_job_files(folder, kind, model)], quiet)

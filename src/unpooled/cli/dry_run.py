@@ -90,7 +90,7 @@ def _findings(quality: Quality) -> tuple[list[str], list[str]]:
     warnings = [f"warning: {note}" for note in quality.notes if note.level == "warning"]
     others = [f"note: {note}" for note in quality.notes if note.level == "note"]
     if quality.rows_read > quality.rows:
-        others.insert(0, f"{many(quality.rows_read, 'row')} read, {quality.rows:,} left after cleaning")
+        others.insert(0, f"{many(quality.rows_read, 'row')} read, {quality.rows:,} left")
     return warnings, others
 
 

@@ -17,6 +17,7 @@ from unpooled.errors import InputError
 from unpooled.evaluate.lookalike import Evaluation, Part
 from unpooled.evaluate.table import ColumnEvaluation, TableEvaluation, evaluate_table
 from unpooled.evaluate.table_files import read_mask, read_tables
+from unpooled.jobs.deliver.job import Parameters as DeliverParameters
 from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.lookalike.evaluation import evaluate_list
 from unpooled.jobs.lookalike.job import Parameters
@@ -171,11 +172,11 @@ def _figure(measure: str, value: float | None) -> str:
     return f"{value:.4g}" if measure in ("rmse", "mae", "mean", "variance") else f"{value:.3f}"
 
 
-def _seeker(run: Path) -> tuple[Parameters, str, Path]:
-    """The settings of a search, who its seeker is, and where its files are."""
+def _seeker(run: Path) -> tuple[Parameters | DeliverParameters, str, Path]:
+    """The settings of the job that left a list, who its seeker is, and where its files are."""
     plan = plan_in(run)
     parameters, seekers = parameters_of(plan), plan.with_role("seeker")
-    if not isinstance(parameters, Parameters) or not seekers:
+    if not isinstance(parameters, Parameters | DeliverParameters) or not seekers:
         raise InputError(f"{run} is a run of kind {plan.kind}, which leaves no list of look-alikes")
     if not (run / STATUS).exists():
         return parameters, seekers[0], run / seekers[0]

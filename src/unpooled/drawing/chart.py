@@ -104,6 +104,26 @@ def precision_recall_chart(
     )
 
 
+def expected_chart(
+    lengths: Sequence[float],
+    expected: Sequence[float],
+    band: tuple[Sequence[float], Sequence[float]],
+    suggested: float,
+    here: tuple[float, float],
+) -> Chart:
+    """Expected precision by the length of a list, with its band, a suggested length, and the list that is here."""
+    chart, x, y = _framed(_axis(0.0, max(*lengths, _INTERVALS)), _axis(0.0, 1.0), "first rows", "precision")
+    lower, upper = (_joined(lengths, values, x, y) for values in band)
+    back = "L".join(reversed(upper.removeprefix("M").split("L")))
+    return replace(
+        chart,
+        curve=_joined(lengths, expected, x, y),
+        area=f"{lower}L{back}Z",
+        reference=f"M{x(suggested)} {chart.bottom}V{chart.top}",
+        dots=(Dot(x(here[0]), y(here[1])),),
+    )
+
+
 def calibration_chart(predicted: Sequence[float], observed: Sequence[float], *, shares: bool) -> Chart:
     """Observed against predicted means of groups of rows, on one scale, with the diagonal."""
     both = (*predicted, *observed)

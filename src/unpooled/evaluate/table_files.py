@@ -55,8 +55,11 @@ def read_mask(path: Path, completed: Table) -> Bools:
 
 
 def _names(path: Path, ids: Sequence[str], party: str) -> list[str]:
-    """The columns of a file besides the ids."""
-    return [name for name in column_names(_settings(path, ids), party) if name not in ids]
+    """The columns of a file besides the ids, which it must have."""
+    names = column_names(_settings(path, ids), party)
+    if absent := [name for name in ids if name not in names]:
+        raise fault(party, str(path), f"there is no such column; there are: {', '.join(names)}", absent[0])
+    return [name for name in names if name not in ids]
 
 
 def _settings(

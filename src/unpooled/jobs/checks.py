@@ -7,7 +7,7 @@ from typing import Any
 from unpooled import control
 from unpooled.data.table import Table
 from unpooled.errors import PlanError, RefusedError
-from unpooled.jobs.kind import Kind
+from unpooled.jobs.kind import Kind, agreements_of
 from unpooled.jobs.kinds import kind_named, outline_of, parameters_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Policy, Private
@@ -28,8 +28,8 @@ def check_fits(plan: Plan, party: str, private: Private, *, table_given: bool = 
         raise PlanError(f"{party} is not in the plan; its parties are {', '.join(plan.parties)}")
     role = plan.parties[party].role
     has_table = table_given or private.table is not None
-    if role == "coordinator" and has_table:
-        raise PlanError(f"{party} is the coordinator, which must see no data: remove its table")
+    if role == "coordinator" and (has_table or private.exclude):
+        raise PlanError(f"{party} is the coordinator, which must see no data: remove its table and exclude")
     if role != "coordinator" and not has_table:
         raise PlanError(f"{party} needs a table section in its private file: path and id at least")
     if role != "active" and (private.target is not None or private.weight is not None):
@@ -46,13 +46,14 @@ def check_fits(plan: Plan, party: str, private: Private, *, table_given: bool = 
 
 def _check_consent(kind: Kind[Any], plan: Plan, party: str, private: Private) -> None:
     """Refuse a job to which a party has not agreed."""
-    agreement = kind.consents.get(plan.parties[party].role)
-    if agreement and not getattr(private.consent, agreement.key):
-        seeker = ", ".join(plan.with_role("seeker"))
-        text = agreement.text.format(party=party, active=plan.active, seeker=seeker)
-        raise PlanError(
-            f"{party}: consent.{agreement.key}: {text}; agree to that in the private file, or do not take part"
-        )
+    for agreement in agreements_of(kind, plan.parties[party].role, parameters_of(plan)):
+        if not getattr(private.consent, agreement.key):
+            seeker = ", ".join(plan.with_role("seeker"))
+            text = agreement.text.format(party=party, active=plan.active, seeker=seeker)
+            otherwise = f"agree on a plan without {agreement.only_with}" if agreement.only_with else "do not take part"
+            raise PlanError(
+                f"{party}: consent.{agreement.key}: {text}; agree to that in the private file, or {otherwise}"
+            )
 
 
 def check_policy(plan: Plan, party: str, policy: Policy) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,27 +21,28 @@ from unpooled.jobs.templates import ROLES, example_settings
 
 Engine = Literal["shares", "paillier"]
 _FIRST_PORT = 7433
+_FROM_A_RUN = ("model", "earlier")
+"""Keys of private files that name a party's folder of an earlier run."""
 
 
 def example_job(kind: str, trained: Path | None = None, engine: Engine = "shares") -> Job:
     """The job for tables that lie beside its file; addresses are left to whoever runs it on one machine.
 
-    `trained` is for a kind that takes a model: the folder of a train job's run.
+    `trained` is for a kind that takes what an earlier run has made: the folder of that run.
     """
     of = kind_named(kind)
-    if any("model" in keys for keys in of.private_needs.values()) != (trained is not None):
-        raise PlanError(f"model: {kind} {'takes no model' if trained else 'takes the folder of a run that made one'}")
+    if any(key in keys for keys in of.private_needs.values() for key in _FROM_A_RUN) != (trained is not None):
+        raise PlanError(f"model: {kind} {'takes no earlier run' if trained else 'takes the folder of an earlier run'}")
     roles = {name: role for name, role in ROLES.items() if role in of.takes}
     parties = {name: Party(role=role) for name, role in roles.items()}
     parameters = dict(of.example.paillier_parameters if engine == "paillier" else of.example.parameters)
     plan = Plan(kind=kind, engine=engine, parties=parties, parameters=parameters)
-    return Job(plan, {name: _private(of, name, trained) for name in roles})
+    return Job(plan, {name: _private(of, name, parameters, trained) for name in roles})
 
 
-def _private(kind: Kind[Any], name: str, trained: Path | None) -> Private:
-    table, given = _table(name), example_settings(kind, name)
-    if "model" in given and trained:
-        given["model"] = trained.resolve() / name
+def _private(kind: Kind[Any], name: str, parameters: Mapping[str, Any], trained: Path | None) -> Private:
+    table, given = _table(name), example_settings(kind, name, parameters)
+    given |= {key: trained.resolve() / name for key in _FROM_A_RUN if key in given and trained}
     seed = example.SEED if kind.example.seeded and table else None
     return Private.model_validate(given | {"seed": seed, "table": table})
 

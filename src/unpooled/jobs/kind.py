@@ -30,11 +30,14 @@ P = TypeVar("P", bound=Settings)
 class Agreement:
     """A key of the private file's `consent`, and what a party agrees to with it.
 
-    The text may name `{party}`, the `{active}` party and the `{seeker}`.
+    The text may name `{party}`, the `{active}` party and the `{seeker}`. With `only_with` it is asked for only if the
+    plan sets the parameter of this name. `example` is what an example file says.
     """
 
     key: str
     text: str
+    only_with: str = ""
+    example: Any = True
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class Kind(Generic[P]):
 
     private_needs: Mapping[Role, tuple[str, ...]]
     """The keys that the private file of a party must have, besides its table."""
-    consents: Mapping[Role, Agreement]
+    consents: Mapping[Role, tuple[Agreement, ...]]
     table: Callable[[CheckedJob[P]], TableSettings | None]
     """How a party's table is read; None for one that has none."""
     check_files: Callable[[CheckedJob[P]], None]
@@ -104,6 +107,12 @@ class Kind(Generic[P]):
     headline: Callable[[Result], list[Figure]]
     """The figures of a party's result that are said at the end; none for a coordinator."""
     section: Callable[[RunFiles, P], Section]
+
+
+def agreements_of(kind: Kind[P], role: Role, parameters: P) -> list[Agreement]:
+    """What a party in a role must agree to, with these parameters."""
+    asked = kind.consents.get(role, ())
+    return [one for one in asked if not one.only_with or getattr(parameters, one.only_with)]
 
 
 def own_table(job: CheckedJob[P]) -> TableSettings | None:

@@ -10,12 +10,13 @@ from unpooled.data.columns import Kind, kind_name
 from unpooled.data.prepare import fit
 from unpooled.data.quality import Quality, quality_of
 from unpooled.errors import PlanError
+from unpooled.jobs.exclusion import excluded_people
 from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.labels import features_of
 from unpooled.jobs.learning import rules_of
 from unpooled.jobs.private import Private
 from unpooled.jobs.together import Together, check_together
-from unpooled.jobs.work import CheckedJob, cleaned, with_table
+from unpooled.jobs.work import CheckedJob, cleaned, id_rules, with_table
 from unpooled.secure.engine import check_engine
 from unpooled.transport.trust import Identity, load_identity
 
@@ -59,12 +60,14 @@ def preflight(job: CheckedJob[Any], *, joins: bool = False) -> Preflight:
     plan, party, private = job.plan, job.party, job.private
     if plan.engine == "plain":  # for every kind of job; how products are protected was checked with the plan
         check_engine(rules_of(plan), coordinator=False, networked=True)
-    table, cleaning = cleaned(loaded(job))
+    table, cleaning, _ = cleaned(loaded(job))
     origin, columns, quality = "no table", dict[str, Kind](), None
     if table is not None:
         kind_named(plan.kind).check_table(job, table)
         if party in plan.owners:
             fit(features_of(table, private), private.prepare)
+        elif private.exclude:
+            excluded_people(private.exclude, table.id, party, id_rules(job), hashed=table.hashed)
         origin, columns, quality = table.origin, table.kinds, quality_of(table, private.prepare, cleaning)
     certificates = "made for the run"
     if joins or private.certificates is not None:

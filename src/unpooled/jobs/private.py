@@ -80,6 +80,17 @@ class Consent(Section):
         False,
         description="for the others: the seeker may learn the ids of look-alikes, who are this party's customers",
     )
+    advice: bool = Field(
+        False,
+        description="for the active party: the seeker may learn how many positives are expected among its look-alikes, "
+        "by the length of the list",
+    )
+    describe: tuple[str, ...] = Field(
+        (),
+        description="for the active party: columns of its table of which the seeker may learn what look-alikes have in "
+        "common, never of fewer people than policy.minimum_rows",
+        strict=False,
+    )
 
 
 class Private(Section):
@@ -107,6 +118,17 @@ class Private(Section):
         description="the folder with this party's part of a model, from the run that trained it",
         strict=False,
     )
+    earlier: Path | None = Field(
+        None,
+        description="the folder of this party's part in an earlier run, whose results a job continues from",
+        strict=False,
+    )
+    exclude: Path | None = Field(
+        None,
+        description="a file with the ids of people to leave out, in columns called as in the table: an owner's rows "
+        "never take part, a seeker's list is without them; never sent",
+        strict=False,
+    )
     table: TableSettings | None = Field(None, description="the party's table; a coordinator has none")
     prepare: PrepareSettings = Field(PrepareSettings(), description="how the table is prepared")
     policy: Policy = Field(Policy(), description="limits that this party's own software enforces")
@@ -114,11 +136,12 @@ class Private(Section):
 
     def at(self, folder: Path) -> Private:
         """The same with relative paths taken from a folder."""
-        certificates, model = (path and folder / path for path in (self.certificates, self.model))
+        named = {key: getattr(self, key) for key in ("certificates", "model", "earlier", "exclude")}
+        paths = {key: path and folder / path for key, path in named.items()}
         table = self.table
         if table and table.path:
             table = table.model_copy(update={"path": folder / table.path})
-        return self.model_copy(update={"certificates": certificates, "model": model, "table": table})
+        return self.model_copy(update={**paths, "table": table})
 
 
 def check_certificates(privates: Mapping[str, Private]) -> None:

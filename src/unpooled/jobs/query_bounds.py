@@ -46,7 +46,7 @@ def answers_of(job: CheckedJob[P], model: LearnerParameters, groups: Sequence[in
     plan, private = job.plan, job.private
     if plan.parties[job.party].role != "passive":
         return None
-    table, _ = cleaned(with_table(job, private.table))
+    table, *_ = cleaned(with_table(job, private.table))
     if table is None:
         return None
     features = features_of(table, private)

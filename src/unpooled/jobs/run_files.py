@@ -29,10 +29,16 @@ Number = Annotated[float, Field(ge=-1e150, le=1e150)]
 
 @dataclass(frozen=True)
 class Section:
-    """What a kind of job adds to a page: a sentence for its head, which may be empty, and HTML."""
+    """What a kind of job adds to a page: a sentence for its head, which may be empty, and HTML.
+
+    `first` is HTML that stands before who took part, for what a reader opens the page for; `title` is the page's
+    heading, once the run has finished.
+    """
 
     headline: str
     html: str
+    first: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True)

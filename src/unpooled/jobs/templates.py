@@ -9,7 +9,7 @@ import tomli_w
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from unpooled.jobs.kind import Kind
+from unpooled.jobs.kind import Kind, agreements_of
 from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.plan import Party, Plan, Role
 from unpooled.jobs.private import Private
@@ -66,13 +66,16 @@ def _parties(kind: Kind[Any]) -> dict[str, dict[str, str]]:
     }
 
 
-def example_settings(kind: Kind[Any], party: str) -> dict[str, Any]:
-    """What a party's example file says, besides its table: what the kind of job needs, and agrees to."""
+def example_settings(kind: Kind[Any], party: str, parameters: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What a party's example file says, besides its table: what the kind of job needs, and agrees to.
+
+    A party agrees to what the plan's parameters ask for; without any, to what the kind's defaults do.
+    """
     given: dict[str, Any] = {
         key: value.format(party=party) for key, value in kind.example.private.get(ROLES[party], {}).items()
     }
-    agreement = kind.consents.get(ROLES[party])
-    return given | ({"consent": {agreement.key: True}} if agreement else {})
+    agreed = agreements_of(kind, ROLES[party], kind.parameters.model_validate(parameters or {}))
+    return given | ({"consent": {agreement.key: agreement.example for agreement in agreed}} if agreed else {})
 
 
 def _plan_lines(kind: Kind[Any], parties: Mapping[str, Mapping[str, str]]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from unpooled.data.prepare import Cleaning, clean
 from unpooled.data.sources import TableSettings, load
 from unpooled.data.table import Table
 from unpooled.errors import RefusedError
+from unpooled.jobs.exclusion import rows_left
 from unpooled.jobs.labels import check_weights
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
@@ -46,12 +47,14 @@ class CheckedJob(Generic[P]):
 class Work(CheckedJob[P]):
     """What a party begins with: its table, cleaned, or None for a coordinator; and the folder for what it makes.
 
-    `resume` says that an interrupted run goes on, where it has kept how far it was.
+    `resume` says that an interrupted run goes on, where it has kept how far it was. `excluded` is how many rows an
+    owner has left out by its own file.
     """
 
     cleaning: Cleaning | None
     folder: Path
     resume: bool = False
+    excluded: int = 0
 
 
 def evidence_for(work: Work[P]) -> Evidence | None:
@@ -78,24 +81,33 @@ def with_table(job: CheckedJob[P], settings: TableSettings | None) -> CheckedJob
     return replace(job, table=table)
 
 
-def cleaned(job: CheckedJob[P]) -> tuple[Table | None, Cleaning | None]:
-    """The table in memory, cleaned; one with too few rows is refused."""
+def cleaned(job: CheckedJob[P]) -> tuple[Table | None, Cleaning | None, int]:
+    """The table in memory, cleaned, and how many rows an owner has left out; one with too few rows is refused."""
     if job.table is None:
-        return None, None
+        return None, None, 0
     check_weights(job.table, job.private.weight)
     ids = comparable(job.table, job.parameters) if isinstance(job.parameters, IdRules) else None
     table, cleaning = clean(job.table, job.private.prepare, ids)
+    excluded = 0
+    if job.party in job.plan.owners:
+        left = rows_left(table, job.private.exclude, id_rules(job), hashed=table.hashed)
+        table, excluded = table.take(left), table.frame.height - len(left)
     minimum = job.private.policy.minimum_rows
     if table.frame.height < minimum:
         raise RefusedError(f"{job.party} takes part with at least {minimum} rows (policy.minimum_rows) and has fewer")
-    return table, cleaning
+    return table, cleaning, excluded
 
 
 def begin(job: CheckedJob[P], settings: TableSettings | None, folder: Path, *, resume: bool = False) -> Work[P]:
     """Take the table in memory, or load the one of these settings, and clean it."""
-    table, cleaning = cleaned(with_table(job, settings))
+    table, cleaning, excluded = cleaned(with_table(job, settings))
     if table is not None and cleaning is not None:
         if cleaning.duplicates_removed:
             log.info("%s: %d rows repeat another row and were removed", job.party, cleaning.duplicates_removed)
         log.info("%s has %d rows ready", job.party, table.frame.height)
-    return Work(job.plan, job.parameters, job.party, job.private, table, cleaning, folder, resume)
+    return Work(job.plan, job.parameters, job.party, job.private, table, cleaning, folder, resume, excluded)
+
+
+def id_rules(job: CheckedJob[P]) -> IdRules:
+    """How ids are compared; a kind of job that compares none has no rules, and takes ids as they are."""
+    return job.parameters if isinstance(job.parameters, IdRules) else IdRules()

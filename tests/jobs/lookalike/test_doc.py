@@ -21,11 +21,12 @@ TITLES = {
     "coordinator": "What the coordinator receives",
 }
 OPEN_BAGS = "only with `hide_bags = false`"
+TOLD = {"advice": "only with `advice = true`", "describe": "only with `describe = true`"}
 
 
-def outline(**model: Any) -> list[Exchange]:
+def outline(told: str | None = None, **model: Any) -> list[Exchange]:
     plan = example_job("lookalike").plan
-    return outline_of(plan.model_copy(update={"parameters": {"model": model}}))
+    return outline_of(plan.model_copy(update={"parameters": {"model": model} | ({told: True} if told else {})}))
 
 
 def received(role: str, exchanges: list[Exchange]) -> set[tuple[str, str, str]]:
@@ -51,9 +52,12 @@ def rows(role: str) -> dict[tuple[str, str, str], str]:
 
 @pytest.mark.parametrize("role", TITLES)
 def test_a_roles_table_is_what_it_receives(role: str) -> None:
-    hidden = {row for row, condition in rows(role).items() if condition != OPEN_BAGS}
-    assert hidden == received(role, outline())
-    assert set(rows(role)) == received(role, outline(hide_bags=False)) | hidden
+    always = {row for row, condition in rows(role).items() if condition not in (OPEN_BAGS, *TOLD.values())}
+    assert always == received(role, outline())
+    told = {name: received(role, outline(name)) - always for name in TOLD}
+    for name, condition in TOLD.items():
+        assert told[name] == {row for row, of_row in rows(role).items() if of_row == condition}
+    assert set(rows(role)) == received(role, outline(hide_bags=False)).union(always, *told.values())
 
 
 @pytest.mark.parametrize("role", TITLES)

@@ -142,8 +142,8 @@ def test_the_list_is_as_long_as_was_asked_for(seeking: Any, settings: dict[str, 
 
 def test_without_promotions_as_many_as_the_estimate_suggests(seeking: Any) -> None:
     bank = seeking.run(seeking.plan(method=METHODS["bagging"], model={"trees": 10}, **PLAIN)).results["bank"]
-    assert len(check_list(seeking)) == bank["estimates"]["suggested"] > 0
-    assert 0 <= bank["estimates"]["fraction"] <= bank["estimates"]["fraction_at_most"] <= 1
+    assert len(check_list(seeking)) == bank["advice"]["positives"] > 0
+    assert bank["advice"]["fewest"] <= bank["advice"]["positives"] <= bank["advice"]["most"] <= COMMON - KNOWN
     assert bank["promotions"] == []
 
 

@@ -50,6 +50,7 @@ CASES = [
     pytest.param({"parties": FIVE, "engine": "plain"} | ONE_BAG, LINEAR, id="plain, linear, two that lend columns"),
     pytest.param(PAILLIER | ONE_BAG, {}, id="paillier"),
     pytest.param({"engine": "plain"}, {}, id="plain"),
+    pytest.param({"engine": "plain", "advice": True, "describe": True}, {}, id="plain, all that is told"),
 ]
 
 

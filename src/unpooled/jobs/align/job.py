@@ -18,6 +18,7 @@ from unpooled.align.ids import IdLooks, keys_of
 from unpooled.align.normalise import IdRules
 from unpooled.align.opening import Limits, Opening, TooFew
 from unpooled.align.rows import Method, Places
+from unpooled.data.prepare import Cleaning
 from unpooled.data.table import Table
 from unpooled.errors import PlanError
 from unpooled.jobs.outline import Exchange
@@ -64,7 +65,7 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     if table is None or cleaning is None:
         rows.help_find_common(session, places, method, limits)
         return {}
-    result: dict[str, Any] = {"rows_read": cleaning.rows_read, "rows": table.frame.height}
+    result = brought(work, table, cleaning)
     if session.party == places.seeker:
         return result | {"asked_about": rows.help_label(session, places, table, method, label_limits_of(work))}
     aligned = rows.find_common(session, places, table, method, limits)
@@ -141,8 +142,14 @@ def common_rows(session: Session, work: Work[P], places: Places) -> Common | int
     keys = keys_of(table, method.ids)
     table = table.take(np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64))
     write_aligned(work.folder, table)
-    counts = {"rows_read": work.cleaning.rows_read, "rows": work.table.frame.height, "common": len(keys)}
+    counts = brought(work, work.table, work.cleaning) | {"common": len(keys)}
     return Common(table, aligned.digest, counts | {"digest": aligned.digest})
+
+
+def brought(work: Work[P], table: Table, cleaning: Cleaning) -> dict[str, Any]:
+    """What a result says of the party's own table."""
+    excluded = {"excluded_rows": work.excluded} if work.excluded else {}
+    return {"rows_read": cleaning.rows_read, "rows": table.frame.height, **excluded}
 
 
 def write_aligned(folder: Path, table: Table, labels: NDArray[np.int8] | None = None) -> None:

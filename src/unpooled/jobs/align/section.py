@@ -26,6 +26,7 @@ class AlignResult:
 
     rows_read: NonNegativeInt
     rows: NonNegativeInt
+    excluded_rows: NonNegativeInt = 0
     common: NonNegativeInt | None = None
     positives: NonNegativeInt | None = None
     asked_about: NonNegativeInt | None = None

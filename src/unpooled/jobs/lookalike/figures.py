@@ -10,35 +10,36 @@ from unpooled.arrays import Bools, Floats, Ints
 from unpooled.data.columns import as_text, fault
 from unpooled.data.table import Table
 from unpooled.evaluate.metrics import Undefined, precision_recall_curve
+from unpooled.jobs.lookalike.advice import Advice, advice_of
 from unpooled.jobs.private import Private
 from unpooled.jobs.scores import histogram_of
 from unpooled.pu.bags import CLASSES
-from unpooled.pu.estimates import prior, scar
+from unpooled.pu.estimates import scar
 from unpooled.pu.estimates.elkan_noto import HeldOut
+from unpooled.pu.estimates.expectation import expected_of
 from unpooled.pu.estimates.spies import Spies
 from unpooled.pu.ranking import Ranking, likeliest
 
 _STEPS = 12
 
 
-def estimates_of(held_out: HeldOut | None, ranking: Ranking, hidden: Spies | None) -> dict[str, Any]:
-    """How many positives there are, how many to ask for, and whether the known ones look like any others."""
+def estimates_of(
+    held_out: HeldOut | None, ranking: Ranking, hidden: Spies | None
+) -> tuple[dict[str, Any], Advice | None]:
+    """Whether the known people look like any other positives, and what to expect of lists of several lengths."""
     said: dict[str, Any] = {}
+    advice = None
     if held_out is not None:
         known, others = held_out.of_known, held_out.of_unlabelled
-        fraction = prior.best_bin(known, others)
-        suggested = prior.suggested(fraction, len(ranking.order))
-        unlike = scar.unlike_the_top(known, others, max(suggested // 2, 1))
-        said |= {
-            "fraction": fraction,
-            "fraction_by_elkan_noto": prior.elkan_noto(held_out),
-            "fraction_at_most": prior.most(known, others),
-            "suggested": suggested,
-            "warning": (unlike.warning if unlike else None) or "",
-        }
+        promoted = len(ranking.promoted)
+        expected = expected_of(known, others, [promoted] if promoted else [])
+        unlike = scar.unlike_the_top(known, others, max(expected.suggested // 2, 1))
+        warning = (unlike.warning if unlike else None) or ""
+        advice = advice_of(expected, doubtful=bool(warning))
+        said["warning"] = warning
     if hidden is not None:
         said |= {"spies": int(hidden.spies.sum()), "spies_promoted": hidden.recall(ranking.iterations > 0)}
-    return said
+    return said, advice
 
 
 def promotions_of(ranking: Ranking) -> list[dict[str, Any]]:
@@ -52,9 +53,9 @@ def promotions_of(ranking: Ranking) -> list[dict[str, Any]]:
     return said
 
 
-def histogram(found: Floats) -> dict[str, Any]:
-    """How many rows have which score."""
-    return histogram_of(found[np.isfinite(found)][:, np.newaxis], CLASSES)
+def histogram(found: Floats, *, whole: bool = True) -> dict[str, Any]:
+    """How many rows have which score, between 0 and 1 as a whole or between the lowest and the highest."""
+    return histogram_of(found[np.isfinite(found)][:, np.newaxis], CLASSES if whole else ())
 
 
 def judged(table: Table, private: Private, ranking: Ranking, listed: Ints, first: Ranking | None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -26,9 +26,12 @@ from unpooled.jobs.learning import (
     served,
     team_of,
 )
-from unpooled.jobs.lookalike import list_files
+from unpooled.jobs.lookalike import in_common, list_files
+from unpooled.jobs.lookalike.advice import ADVICE_BYTES, Advice, checked_advice
 from unpooled.jobs.lookalike.figures import estimates_of, histogram, judged, promotions_of
+from unpooled.jobs.lookalike.in_common import InCommon, checked_lines
 from unpooled.jobs.lookalike.list_files import Lookalikes
+from unpooled.jobs.lookalike.receiving import LISTED_BYTES, received
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.work import CheckedJob, Work
@@ -47,8 +50,6 @@ from unpooled.vertical.team import Team
 
 _SPIES = 0.2
 _FEWEST = 5  # estimates divide both the known and the others into as many groups
-_LISTED_BYTES = 2**10
-"""More than a row of the list takes, on average."""
 
 
 def _named(method: Any) -> Any:
@@ -94,6 +95,16 @@ class Parameters(align.Parameters):
     estimate: bool = Field(
         True, description="learn five models more, to estimate how many there are and whether the seeker's are typical"
     )
+    advice: bool = Field(
+        False,
+        description="the active party also tells the seeker what to expect of lists of several lengths, if it agrees "
+        "to that; needs estimate",
+    )
+    describe: bool = Field(
+        False,
+        description="the active party also tells the seeker what look-alikes have in common, in those of its columns "
+        "that it agrees to describe",
+    )
     stop: bool = Field(
         False,
         description="with vfpu: hide a fifth of the seeker's people among the others, and stop when promotions hold "
@@ -114,6 +125,8 @@ class Parameters(align.Parameters):
     def _possible(self) -> Self:
         if self.top is not None and self.fraction is not None:
             raise ValueError("top and fraction: give one of them")
+        if self.advice and not self.estimate:
+            raise ValueError("advice: it comes from estimates, so estimate must be true")
         promotes = isinstance(self.method, VfpuSettings)
         if self.stop and not promotes:
             raise ValueError("stop: only vfpu has promotions to stop after")
@@ -155,6 +168,8 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
         *(Exchange(active, party, NoMoreBags, 1, 50) for party in passive),
         *end,
         Exchange(active, places.seeker or "", Lookalikes, 1),
+        *([Exchange(active, places.seeker or "", Advice, 1, ADVICE_BYTES)] if parameters.advice else []),
+        *([Exchange(active, places.seeker or "", InCommon, 1)] if parameters.describe else []),
     ]
 
 
@@ -206,25 +221,19 @@ def _seek(session: Session, work: Work[Parameters], places: Places, table: Table
     with session.scope("align"):
         asked = rows.help_label(session, places, table, method, align.label_limits_of(work))
     with session.scope("deliver"):
-        while isinstance(
-            told := session.recv(places.active, Lookalikes, HowFar, at_most=asked * _LISTED_BYTES), HowFar
-        ):
+        while isinstance(told := session.recv(places.active, Lookalikes, HowFar, at_most=asked * LISTED_BYTES), HowFar):
             follow(session, places.active, told)
         parameters = work.parameters
         last = parameters.method.iterations if isinstance(parameters.method, VfpuSettings) else 0
         most = min(asked, parameters.top or asked)
         found = list_files.listed(told, table, places.active, most, last)
-    list_files.write_reliable(work.folder, found)
+        advice = (
+            checked_advice(session.recv(places.active, Advice), places.active, asked) if parameters.advice else None
+        )
+        described = checked_lines(session.recv(places.active, InCommon), places.active) if parameters.describe else []
     read = work.cleaning.rows_read if work.cleaning else 0
-    return {
-        "rows_read": read,
-        "rows": table.frame.height,
-        "asked_about": asked,
-        "listed": len(found.scores),
-        "iterations": np.bincount(found.iterations).tolist(),
-        "scores": histogram(found.scores),
-        "file": list_files.RELIABLE,
-    }
+    counts = {"rows_read": read, "rows": table.frame.height, "asked_about": asked}
+    return counts | received(work, found, advice, described)
 
 
 def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dict[str, Any]:
@@ -254,11 +263,17 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
         )
         finish(team.products)
     ranking = replace(found.ranking, known=known)
-    estimated = estimates_of(found.held_out, ranking, hidden)
-    listed = ranking.order[: list_size(parameters, ranking, estimated)]
-    seeker = work.plan.with_role("seeker")[0]
+    estimated, advice = estimates_of(found.held_out, ranking, hidden)
+    listed = ranking.order[: list_size(parameters, ranking, advice)]
+    seeker, fewest = work.plan.with_role("seeker")[0], work.private.policy.minimum_rows
+    wanted = work.private.consent.describe if parameters.describe else ()
+    lines = in_common.described(table, wanted, listed, ranking.order[len(listed) :], fewest)
     with session.scope("deliver"):
         session.send(seeker, list_files.message_of(table, parameters, ranking, listed))
+        if parameters.advice and advice:
+            session.send(seeker, advice)
+        if parameters.describe:
+            session.send(seeker, in_common.message_of(lines))
     model_files.save(found.model, preparation, work.folder)
     list_files.write_ranking(work.folder, table, ranking)
     return {
@@ -270,6 +285,8 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
         "scores": histogram(ranking.scores[~known]),
         "promotions": promotions_of(ranking),
         "estimates": estimated,
+        **({"advice": asdict(advice)} if advice else {}),
+        **({"in_common": [asdict(line) for line in lines]} if parameters.describe else {}),
         **learner.importance(found.model.part),
         **judged(table, work.private, ranking, listed, rankings[0] if rankings else None),  # the first: bagging alone
         "file": list_files.RANKING,
@@ -296,11 +313,11 @@ def _help(team: Team, work: Work[Parameters], table: Table) -> dict[str, Any]:
     return learner.importance(part)
 
 
-def list_size(parameters: Parameters, ranking: Ranking, estimated: Mapping[str, Any]) -> int:
+def list_size(parameters: Parameters, ranking: Ranking, advice: Advice | None) -> int:
     """How many the seeker receives."""
     unlabelled = len(ranking.order)
     if parameters.top is not None:
         return min(parameters.top, unlabelled)
     if parameters.fraction is not None:
         return max(round(parameters.fraction * unlabelled), 1)
-    return len(ranking.promoted) or int(estimated.get("suggested", 1))
+    return len(ranking.promoted) or (advice.suggested if advice else 1)

@@ -7,6 +7,7 @@ from unpooled.jobs.align.job import ALIGNED
 from unpooled.jobs.kind import Agreement, Audit, Example, Kind, own_table
 from unpooled.jobs.learning import check_prepared
 from unpooled.jobs.lookalike.figures import check_truth
+from unpooled.jobs.lookalike.in_common import check_described
 from unpooled.jobs.lookalike.job import Parameters, check_known, groups_of, outline, role, shorter
 from unpooled.jobs.lookalike.list_files import RANKING, RELIABLE, as_sent
 from unpooled.jobs.lookalike.section import headline, section
@@ -16,7 +17,15 @@ from unpooled.jobs.work import CheckedJob
 from unpooled.pu.bags import is_bag
 from unpooled.secure.evidence import Arrays
 
-_FOUND = Agreement("found", "{seeker} learns the ids of the look-alikes, who are customers of {party}")
+FOUND = Agreement("found", "{seeker} learns the ids of the look-alikes, who are customers of {party}")
+ADVICE = Agreement("advice", "{seeker} learns how many positives {party} expects on lists of any length", "advice")
+_DESCRIBE = Agreement(
+    "describe",
+    "{seeker} learns what look-alikes have in common in the columns that {party} names",
+    "describe",
+    ["age", "income", "mortgage", "risk"],
+)
+_TOLD = {"advice": True, "describe": True}
 _LITTLE = {"method": {"iterations": 2, "bags": 3}, "model": {"trees": 5, "hide_bags": False}, "estimate": False}
 """The whole protocol, with so few models that it ends soon under encryption."""
 
@@ -28,6 +37,8 @@ def _check_files(job: CheckedJob[Parameters]) -> None:
 def _check_table(job: CheckedJob[Parameters], table: Table) -> None:
     if job.private.target is not None:
         check_truth(table, job.private.target)
+    if job.parameters.describe:
+        check_described(job.private.consent.describe, table.kinds, job.party, table.origin)
 
 
 def _answers(job: CheckedJob[Parameters]) -> Answers | None:
@@ -58,9 +69,9 @@ LOOKALIKE = Kind(
     },
     private_needs={},
     consents={
-        "seeker": Agreement("positives", "{active} learns which of its rows are people of {party}"),
-        "active": _FOUND,
-        "passive": _FOUND,
+        "seeker": (Agreement("positives", "{active} learns which of its rows are people of {party}"),),
+        "active": (FOUND, ADVICE, _DESCRIBE),
+        "passive": (FOUND,),
     },
     table=own_table,
     check_files=_check_files,
@@ -70,7 +81,7 @@ LOOKALIKE = Kind(
     audit=Audit(model=lambda parameters: parameters.model, problem=_problem),
     groups=groups_of,
     shorter=shorter,
-    example=Example(parameters={}, paillier_parameters=_LITTLE, private={}, seeded=True),
+    example=Example(parameters=_TOLD, paillier_parameters=_LITTLE, private={}, seeded=True),
     headline=headline,
     section=section,
 )

@@ -13,6 +13,7 @@ from unpooled.arrays import Floats, Ints, Ints32
 from unpooled.data.columns import rows_named, unfit_ids
 from unpooled.data.table import Table
 from unpooled.errors import InputError, ProtocolError
+from unpooled.jobs.exclusion import rows_left
 from unpooled.jobs.scores import write_rows
 from unpooled.pu.ranking import Ranking
 from unpooled.wire import message
@@ -23,7 +24,8 @@ _FORMULA, _NUMBER = r"^'*[=+\-@＝＋－＠]", r"^[+-][0-9]+([.,][0-9]+)?$"
 """What a spreadsheet takes for a formula, and which of it is none: a number has no way to do anything."""
 
 _ADDED = ("rank", "score", "tier", "iteration")
-"""What stands behind the ids; a name that an id column has already comes with something after it."""
+_RANKED = ("rank", "score", "iteration")
+"""What stands behind the ids in either file; a name that an id column has already comes with something after it."""
 
 
 @message(
@@ -76,6 +78,13 @@ def listed(said: Lookalikes, table: Table, sender: str, most: int, last: int) ->
     return Listed(frame, said.scores, said.iterations.astype(np.int64))
 
 
+def without(found: Listed, exclude: Path | None, party: str, rules: IdRules, *, hashed: bool) -> Listed:
+    """The list without the people of a party's own file, whose ids are `hashed` if those of its table are."""
+    ids = Table(party, "the list", tuple(found.ids.columns), {}, found.ids, bool(rules.hash))
+    left = rows_left(ids, exclude, rules, hashed=hashed)
+    return Listed(ids.take(left).ids, found.scores[left], found.iterations[left])
+
+
 def write_reliable(folder: Path, found: Listed) -> None:
     """The seeker's file: id, rank, score, tier (thirds of the list) and iteration.
 
@@ -125,46 +134,48 @@ def _write(
 
 @dataclass(frozen=True, eq=False)
 class ListFile:
-    """The ids, and for each rank, score (null if it has none), tier and iteration."""
+    """The ids, and for each rank, score (null if it has none), in a seeker's list the tier, and iteration."""
 
     ids: pl.DataFrame
     lines: pl.DataFrame
 
 
 def read_list(path: Path, first: int | None = None) -> ListFile:
-    """The whole list, or the first few rows of it; InputError if the file is not one."""
+    """The seeker's whole list, or the first few rows of it; InputError if the file is not one."""
+    return _read(path, _ADDED, first)
+
+
+def read_ranking(path: Path) -> ListFile:
+    """The active party's ranking; InputError if the file is not one."""
+    return _read(path, _RANKED, None)
+
+
+def _read(path: Path, added: tuple[str, ...], first: int | None) -> ListFile:
     try:
         cells = pl.read_csv(path, infer_schema=False, n_rows=first, glob=False)
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file") from None
     except (OSError, pl.exceptions.PolarsError):
         raise InputError(f"{path}: cannot be read as a list of look-alikes") from None
-    ids, added = cells.columns[: -len(_ADDED)], cells.columns[-len(_ADDED) :]
-    if not ids or tuple(name.rstrip("_") for name in added) != _ADDED:
-        raise InputError(f"{path}: its columns are not ids followed by {', '.join(_ADDED)}")
-    rank, score, tier, iteration = (cells[name] for name in added)
-    lines = pl.DataFrame(
-        {
-            "rank": rank.cast(pl.UInt32, strict=False),
-            "score": score.cast(pl.Float64, strict=False),
-            "tier": tier,
-            "iteration": iteration.cast(pl.UInt32, strict=False),
-        }
-    )
-    wrong = {
-        rank.name: lines["rank"].is_null(),
-        score.name: lines["score"].is_null() & score.is_not_null(),
-        tier.name: ~tier.is_in(TIERS).fill_null(value=False),
-        iteration.name: lines["iteration"].is_null(),
-    }
-    for name, rows in wrong.items():
-        if rows.any():
-            numbers = (rows.arg_true() + 1).to_list()
+    ids, names = cells.columns[: -len(added)], cells.columns[-len(added) :]
+    if not ids or tuple(name.rstrip("_") for name in names) != added:
+        raise InputError(f"{path}: its columns are not ids followed by {', '.join(added)}")
+    given = cells.select(names).rename(dict(zip(names, added, strict=True)))
+    types = {"rank": pl.UInt32, "score": pl.Float64, "tier": pl.String, "iteration": pl.UInt32}
+    lines = given.with_columns(pl.col(name).cast(types[name], strict=False) for name in added)
+    for name, told in zip(added, names, strict=True):
+        wrong = lines[name].is_null()
+        if name == "score":
+            wrong &= given[name].is_not_null()
+        if name == "tier":
+            wrong = ~lines[name].is_in(TIERS).fill_null(value=False)
+        if wrong.any():
+            numbers = (wrong.arg_true() + 1).to_list()
             raise InputError(
-                f"{path}: column '{name}': {rows_named(numbers)}: not what a list of look-alikes has there"
+                f"{path}: column '{told}': {rows_named(numbers)}: not what a list of look-alikes has there"
             )
-    names = as_sent(cells.select(ids))
-    for column in names:
+    people = as_sent(cells.select(ids)) if added == _ADDED else cells.select(ids)
+    for column in people:
         if unfit := unfit_ids(column):
             raise InputError(f"{path}: column '{column.name}': {rows_named(unfit[1])}: {unfit[0]}")
-    return ListFile(names, lines)
+    return ListFile(people, lines)

@@ -11,18 +11,15 @@ from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeInt, Positi
 from unpooled.drawing.chart import Chart, histogram_chart, precision_recall_chart
 from unpooled.drawing.html import render
 from unpooled.drawing.words import listed, many, percent
-from unpooled.evaluate.lookalike import Evaluation
 from unpooled.jobs.align.section import alignment_html, common_figures
-from unpooled.jobs.lookalike.evaluation import EVALUATION
+from unpooled.jobs.lookalike.advice import KeptAdvice, at_length
 from unpooled.jobs.lookalike.job import Parameters
-from unpooled.jobs.lookalike.list_files import RELIABLE, read_list
+from unpooled.jobs.lookalike.list_section import ListResult, advice_chart, list_figures, list_section
 from unpooled.jobs.run_files import Figure, Histogram, RunFiles, Section, result_of
 from unpooled.jobs.train.columns import OwnerResult, columns_html
 from unpooled.jobs.train.section import Curve, Fraction
 from unpooled.jobs.work import Result
 from unpooled.pu.settings import VfpuSettings
-
-TOP_SHOWN = 20
 
 _TEMPLATE = Path(__file__).with_name("section.html")
 
@@ -41,12 +38,8 @@ class Promotion:
 
 @dataclass(frozen=True)
 class Estimates:
-    """What can be said without the truth; the shares are those of positives among the unlabelled rows."""
+    """What can be said without the truth, besides advice."""
 
-    fraction: Fraction | None = None
-    fraction_by_elkan_noto: Fraction | None = None
-    fraction_at_most: Fraction | None = None
-    suggested: NonNegativeInt | None = None
     warning: str = ""
     spies: NonNegativeInt = 0
     spies_promoted: Fraction | None = None
@@ -81,16 +74,6 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class SeekerResult:
-    """What a search leaves in `result.json` of the seeker; `iterations` counts rows, those never promoted first."""
-
-    listed: NonNegativeInt
-    asked_about: NonNegativeInt
-    iterations: tuple[NonNegativeInt, ...]
-    scores: Histogram
-
-
-@dataclass(frozen=True)
 class FoundResult:
     """What it leaves at the active party, besides what every owner of columns has."""
 
@@ -102,6 +85,7 @@ class FoundResult:
     scores: Histogram
     promotions: tuple[Promotion, ...] = ()
     estimates: Estimates = Estimates()
+    advice: KeptAdvice | None = None
     judged: Judged | None = None
 
 
@@ -110,8 +94,7 @@ def headline(result: Result) -> list[Figure]:
     said = common_figures(result)
     if "positives" in result:
         said.append(Figure("positives", result["positives"], f"{result['positives']:,} of them known to the seeker"))
-    if "listed" in result:
-        said.append(Figure("listed", result["listed"], f"{many(result['listed'], 'look-alike')} listed"))
+    said += list_figures(result)
     for judge in ("judged", "evaluation"):
         if (precision := result.get(judge, {}).get("listed", {}).get("precision")) is not None:
             said.append(Figure("precision", precision, f"{percent(precision)} of the list positive, by the truth"))
@@ -125,34 +108,39 @@ def section(run: RunFiles, parameters: Parameters) -> Section:
         found = result_of(run.parties[active], FoundResult)
         return Section(_found_words(run, found) if found else "", "")
     party, role = run.parties[run.owner], run.plan.parties[run.owner].role
+    alignment = alignment_html(run, parameters)
+    if role == "seeker" and (sought := result_of(party, ListResult)):
+        owners = listed([*run.plan.with_role("passive"), active])
+        whence = f"They were found among the people that {owners} have in common."
+        return list_section(run, sought, whence, alignment, _order(parameters))
     found = result_of(party, FoundResult) if role == "active" else None
-    sought = result_of(party, SeekerResult) if role == "seeker" else None
     owned = result_of(party, OwnerResult) if role in ("active", "passive") else None
-    headline = _headline(run, found, sought, owned)
+    headline = _headline(run, found, owned)
     html = render(
         _TEMPLATE,
         run=run,
         headline=headline,
         found=found,
-        sought=sought,
-        by_promotion=isinstance(parameters.method, VfpuSettings) and parameters.method.order == "promotion",
-        top=read_list(party.folder / RELIABLE, TOP_SHOWN) if sought else None,
-        evaluation=result_of(party, Evaluation, EVALUATION) if sought else None,
-        charts=_charts(found, sought),
+        told=parameters.advice,
+        at_length=at_length,
+        charts=_charts(found) if found else {},
         columns=columns_html(run, {run.owner: owned} if owned else {}),
-        alignment=alignment_html(run, parameters),
+        alignment=alignment,
     )
     return Section(headline, html)
 
 
-def _headline(run: RunFiles, found: FoundResult | None, sought: SeekerResult | None, owned: OwnerResult | None) -> str:
+def _order(parameters: Parameters) -> str:
+    """What decides the rank of a person."""
+    if isinstance(parameters.method, VfpuSettings) and parameters.method.order == "promotion":
+        return "Those promoted earlier come first; within an iteration the score decides."
+    return "The higher the score, the higher the rank."
+
+
+def _headline(run: RunFiles, found: FoundResult | None, owned: OwnerResult | None) -> str:
     """What came out, in a sentence or two."""
     if found:
         return _found_words(run, found)
-    if sought:
-        owners = listed([*run.plan.with_role("passive"), run.plan.active])
-        count = many(sought.listed, "look-alike")
-        return f"{run.owner} has {count}, found among the people that {owners} have in common."
     if owned:
         return f"{run.owner} lent {many(owned.columns, 'column')} of {many(owned.common, 'row')} to the search."
     return ""
@@ -161,18 +149,18 @@ def _headline(run: RunFiles, found: FoundResult | None, sought: SeekerResult | N
 def _found_words(run: RunFiles, found: FoundResult) -> str:
     (seeker,) = run.plan.with_role("seeker")
     among = f"{many(found.unlabelled, 'person')} whom {seeker} does not know".replace("persons", "people")
-    made = f"{run.plan.active} found {many(found.listed, 'look-alike')} among {among}, by {found.method}."
+    made = f"{run.plan.active} found {many(found.listed, 'look-alike')} among {among}."
     if found.judged is None or run.owner is None:
         return made
     precision, fraction = found.judged.listed.precision, found.judged.fraction
     return f"{made} {precision:.1%} of them are positive, against {fraction:.1%} of all.".replace("%", " %")
 
 
-def _charts(found: FoundResult | None, sought: SeekerResult | None) -> dict[str, Chart]:
-    charts = {}
-    if result := found or sought:
-        charts["scores"] = histogram_chart(result.scores.edges, result.scores.counts, "score")
-    if found and found.judged and found.judged.curve:
+def _charts(found: FoundResult) -> dict[str, Chart]:
+    charts = {"scores": histogram_chart(found.scores.edges, found.scores.counts, "score")}
+    if found.advice:
+        charts["expected"] = advice_chart(found.advice, found.listed)
+    if found.judged and found.judged.curve:
         beside = found.judged.bagging_curve if found.method != "bagging" else None
         charts["precision_recall"] = precision_recall_chart(*found.judged.curve, beside)
     return charts
