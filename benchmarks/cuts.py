@@ -33,7 +33,7 @@ from unpooled.jobs import preflight, work
 from unpooled.jobs.checks import checked
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
-from unpooled.jobs.work import Result
+from unpooled.jobs.work import CheckedJob, Result
 from unpooled.ledger import Ledger
 from unpooled.run import folder as run_folder
 from unpooled.run.conversation import Linked, take_part
@@ -119,9 +119,10 @@ class Attempt:
             run_folder.create(home)
             run_folder.keep_private(home, home.parent / f"{party}.toml")
 
-        def ready() -> Linked:
-            preflight.preflight(job)
-            return lambda ledger: Line(self, Mailbox(party, peers, ledger))
+        def ready() -> tuple[CheckedJob[Any], Linked]:
+            with_table = preflight.loaded(job)
+            preflight.preflight(with_table)
+            return with_table, lambda ledger: Line(self, Mailbox(party, peers, ledger))
 
         return take_part(job, home, ready, resume=resume)
 
@@ -284,24 +285,19 @@ def _see_models(self: Loans, models: int) -> Any:
 
 
 @lru_cache(maxsize=16)
-def _schema(settings: str, party: str) -> Any:
-    return _read_schema(TableSettings.model_validate_json(settings), party)
-
-
-@lru_cache(maxsize=16)
 def _table(settings: str, party: str) -> Any:
     return _read_table(TableSettings.model_validate_json(settings), party)
 
 
 _append, _count, _begin = Ledger._append, engine._count, Loans.begin
-_read_schema, _read_table, _clean_table = preflight.schema, work.load, work.clean
+_read_table, _clean_table = work.load, work.clean
 
 
-def _clean(table: Any, settings: Any) -> Any:
+def _clean(table: Any, settings: Any, ids: Any = None) -> Any:
     """What cleaning made of the same table before."""
     kept = _CLEANED.get(id(table))
     if kept is None or kept[0] is not table:
-        kept = _CLEANED[id(table)] = table, _clean_table(table, settings)
+        kept = _CLEANED[id(table)] = table, _clean_table(table, settings, ids)
     return kept[1]
 
 
@@ -324,7 +320,6 @@ def watching() -> Iterator[None]:
         (Ledger, "_append", _see_lines),
         (engine, "_count", _see_counts),
         (Loans, "begin", _see_models),
-        (preflight, "schema", lambda settings, party: _schema(settings.model_dump_json(), party)),
         (work, "load", lambda settings, party: _table(settings.model_dump_json(), party)),
         (work, "clean", _clean),
         (atomic, "_flush", lambda *_: None),

@@ -125,6 +125,14 @@ def test_everybody_known(run: Path, tmp_path: Path) -> None:
     }
 
 
+def test_an_outcome_that_is_not_named_is_asked_for(run: Path, tmp_path: Path) -> None:
+    for text in (EVERYBODY, "id,year,bought\n1,2024,1\n2,2024,0\n"):
+        path = outcomes(tmp_path, text)
+        assert re.match(rf"shop: {path}: .*bought.*--outcome", refusal(run, "--outcomes", path))
+    said = json.loads(say(run, "--outcomes", outcomes(tmp_path, "id,bought\n1,true\n2,true\n"), "--json"))
+    assert said["positives"] == 2, "all of them are"
+
+
 def test_figures_are_kept_and_shown_in_the_report(run: Path, tmp_path: Path) -> None:
     said = json.loads(say(run, "--outcomes", outcomes(tmp_path, SALES), "--json"))
     kept = json.loads((run / "shop" / EVALUATION).read_text())

@@ -115,6 +115,18 @@ def test_confidence_in_numbers_follows_the_expected_errors() -> None:
     assert found[2] < 0.2
 
 
+def test_intervals_hold_nine_of_ten_values_of_new_rows() -> None:
+    rng = RNG(8)
+    ranks, truth = rng.random(8000), rng.normal(size=8000)
+    outputs = (truth + rng.normal(size=8000) * ranks)[:, np.newaxis]
+    model = column_model(variable(truth[:4000].tolist()), outputs[:4000], np.ones(4000, bool), ranks[:4000])
+    low, high = model.interval(outputs[4000:], ranks[4000:])
+    assert ((low <= truth[4000:]) & (truth[4000:] <= high)).mean() == pytest.approx(0.9, abs=0.02)
+    wide = high - low
+    assert wide[ranks[4000:] < 0.2].mean() < wide[ranks[4000:] > 0.8].mean() / 2
+    assert (low >= truth[:4000].min()).all()
+
+
 def test_draws_of_numbers_are_known_values_and_as_spread_as_the_truth() -> None:
     rng = RNG(5)
     prediction = rng.normal(size=5000)

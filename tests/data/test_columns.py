@@ -1,4 +1,4 @@
-"""Kinds: inference by the written rules, and cells that are not of the declared kind."""
+"""Cells become cells of a type, or nothing."""
 
 import datetime
 
@@ -7,49 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unpooled.data.columns import MISSING_TEXTS, Kind, as_text, infer, rows_named, typed, without_missing
-
-
-@pytest.mark.parametrize(
-    ("texts", "kind"),
-    [
-        (["1", "-2.5", "1e6", "+3", ".5"], "number"),
-        (["1", None], "number"),
-        ([None, None], "number"),
-        (["0", "0.5", "-0.5"], "number"),
-        (["007", "12"], "category"),
-        (["1", "1,5"], "category"),
-        (["1", "x"], "category"),
-        (["2024-02-29", "1969-12-31"], "date"),
-        (["2024-02-29 10:30:00", "2024-02-29T10:30:00.5Z"], "date"),
-        (["2024-02-29", "2023-02-29"], "category"),
-        (["29.02.2024"], "category"),
-        (["True", "false", None], "boolean"),
-        (["yes", "no"], "category"),
-    ],
-)
-def test_text_of_a_csv_file_is_looked_at(texts: list[str | None], kind: Kind) -> None:
-    assert infer(pl.Series(texts, dtype=pl.String), untyped=True) == kind
-
-
-@pytest.mark.parametrize(
-    ("cells", "kind"),
-    [
-        (pl.Series(["1", "2"]), "category"),
-        (pl.Series([1, 2]), "number"),
-        (pl.Series(["1.50"]).cast(pl.Decimal(10, 2)), "number"),
-        (pl.Series([True]), "boolean"),
-        (pl.Series([datetime.date(2024, 1, 1)]), "date"),
-        (pl.Series([datetime.datetime(2024, 1, 1)]), "date"),
-        (pl.Series(["a"]).cast(pl.Categorical), "category"),
-        (pl.Series(["a"]).cast(pl.Enum(["a"])), "category"),
-        (pl.Series([None]), "number"),
-        (pl.Series([[1]]), None),
-        (pl.Series([b"1"]), None),
-    ],
-)
-def test_types_of_a_typed_source_are_kept(cells: pl.Series, kind: Kind | None) -> None:
-    assert infer(cells, untyped=False) == kind
+from unpooled.data.columns import MISSING_TEXTS, Kind, Writing, as_text, rows_named, typed, without_missing
 
 
 @pytest.mark.parametrize(
@@ -72,6 +30,37 @@ def test_types_of_a_typed_source_are_kept(cells: pl.Series, kind: Kind | None) -
 )
 def test_cells_become_the_kind_or_nothing(cells: pl.Series, kind: Kind, expected: list[object]) -> None:
     assert typed(cells, kind).to_list() == expected
+
+
+@pytest.mark.parametrize(
+    ("texts", "writing", "expected"),
+    [
+        (["1.234,5", "2,5", "7", "1.5", "12.34,5"], Writing(",", "."), [1234.5, 2.5, 7.0, None, None]),
+        (["1,234.50", "1.5", "1,5", "-1,000"], Writing(".", ","), [1234.5, 1.5, None, -1000.0]),
+        (["1 234", "1\u202f234,5"], Writing(",", " "), [1234.0, 1234.5]),
+        (["12'000"], Writing(".", "'"), [12000.0]),
+    ],
+)
+def test_numbers_can_be_written_in_other_ways(texts: list[str], writing: Writing, expected: list[float | None]) -> None:
+    assert typed(pl.Series(texts), "number", writing).to_list() == expected
+
+
+@pytest.mark.parametrize(
+    ("texts", "dates", "expected"),
+    [
+        (
+            ["1.2.2024", "31.02.2024", "01.02.24", "1.2.2024 10:30"],
+            "%d.%m.%Y",
+            ["2024-02-01", None, None, "2024-02-01"],
+        ),
+        (["01.02.24"], "%d.%m.%y", ["2024-02-01"]),
+        (["1/2/24"], "%d/%m/%Y", [None]),
+        (["1-Feb-2024", "1-2-0024"], "%d-%b-%Y", ["2024-02-01", None]),
+        (["01.02.2024 10:30"], "%d.%m.%Y %H:%M", ["2024-02-01"]),
+    ],
+)
+def test_dates_can_be_written_in_other_ways(texts: list[str], dates: str, expected: list[str | None]) -> None:
+    assert typed(pl.Series(texts), "date", Writing(dates=dates)).cast(pl.String).to_list() == expected
 
 
 def test_a_moment_with_a_time_zone_has_the_date_of_utc() -> None:

@@ -8,7 +8,7 @@ import pytest
 from polars.testing import assert_frame_equal
 from pydantic import ValidationError
 
-from unpooled.data.sources import ROWS_FOR_A_LOOK, TableSettings, load, read, schema
+from unpooled.data.sources import TableSettings, column_names, load, look, read
 from unpooled.errors import InputError
 
 PEOPLE = """id,age,code,city,since,active
@@ -68,11 +68,73 @@ def test_ids_are_stripped_and_missing_texts_are_no_ids(tmp_path: Path) -> None:
         assert ids == ["001", "01", "NA", None, None]
 
 
-def test_schema_looks_at_the_first_rows_only(tmp_path: Path) -> None:
-    rows = "".join(f"{i},{i}\n" for i in range(ROWS_FOR_A_LOOK))
-    settings = TableSettings(path=csv(tmp_path, f"id,x\n{rows}late,text\n"), id="id")
-    assert schema(settings, "clinic") == {"x": "number"}
-    assert load(settings, "clinic").kinds == {"x": "category"}
+def test_a_bad_cell_far_down_is_an_error_with_row_value_and_settings(tmp_path: Path) -> None:
+    rows = "".join(f"{i},{i}\n" for i in range(1, 1500))
+    path = csv(tmp_path, f"id,x\n{rows}late,none\n")
+    with pytest.raises(InputError, match=r"^clinic: .*people\.csv: column 'x': row 1500: 'none'") as caught:
+        load(TableSettings(path=path, id="id"), "clinic")
+    assert all(word in str(caught.value) for word in ("missing", 'types = {x = "category"}', "unfit = 0.0007"))
+    assert not caught.value.shareable, "a peer must not see the cell"
+    for more, kind, last in (
+        ({"missing": ["none"]}, "number", None),
+        ({"types": {"x": "category"}}, "category", "none"),
+        ({"unfit": 0.0007}, "number", None),
+    ):
+        table = load(TableSettings(path=path, id="id", **more), "clinic")
+        assert (table.kinds["x"], table.frame["x"][-1]) == (kind, last)
+    assert [note.rows for note in look(TableSettings(path=path, id="id", unfit=0.001), "clinic").notes] == [(1500,)]
+
+
+def test_all_bad_columns_are_named_at_once(tmp_path: Path) -> None:
+    path = csv(tmp_path, "id,x,y\n1,1,2024-01-01\n2,2,2024-01-02\n3,a,b\n")
+    with pytest.raises(InputError) as caught:
+        load(TableSettings(path=path, id="id"), "clinic")
+    first, second = str(caught.value).splitlines()
+    assert ("column 'x': row 3" in first, "column 'y': row 3" in second) == (True, True)
+
+
+GERMAN = "id;preis;seit\n1;2,5;31.01.2024\n2;1,25;1.2.2024\n3;7;\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "more", "said"),
+    [
+        (GERMAN, {}, ["semicolons", "decimal comma", "DD.MM.YYYY"]),
+        (GERMAN.encode("utf-16"), {}, ["utf-16", "semicolons", "decimal comma", "DD.MM.YYYY"]),
+        (GERMAN.encode("cp1252"), {"encoding": "cp1252"}, ["cp1252", "semicolons", "decimal comma", "DD.MM.YYYY"]),
+        (GERMAN.replace(";", "\t").replace(",", "."), {}, ["tabs", "DD.MM.YYYY"]),
+        (GERMAN.replace(";", "|").replace(",", "."), {"dates": "%d.%m.%Y"}, ["vertical bars"]),
+        (GERMAN.replace(";", "#"), {"separator": "#", "decimal": ","}, ["'#'", "DD.MM.YYYY"]),
+    ],
+)
+def test_other_formats_of_csv_files_are_inferred_and_said_or_set(
+    tmp_path: Path, content: str | bytes, more: dict[str, object], said: list[str]
+) -> None:
+    table = load(TableSettings.model_validate({"path": csv(tmp_path, content), "id": "id", **more}), "clinic")
+    assert table.frame["preis"].to_list() == [2.5, 1.25, 7.0]
+    assert table.frame["seit"].cast(pl.String).to_list() == ["2024-01-31", "2024-02-01", None]
+    assert len(table.notes) == len(said)
+    assert all(words in note.text for words, note in zip(said, table.notes, strict=True))
+
+
+def test_a_point_beside_decimal_commas_is_not_guessed(tmp_path: Path) -> None:
+    path = csv(tmp_path, "id;a;b\n1;2,5;1.500\n2;1,25;2.000\n")
+    with pytest.raises(InputError, match=r"column 'b': .*'a'.*decimal.*thousands"):
+        load(TableSettings(path=path, id="id"), "clinic")
+    table = load(TableSettings(path=path, id="id", decimal=",", thousands="."), "clinic")
+    assert table.frame.rows() == [("1", 2.5, 1500.0), ("2", 1.25, 2000.0)]
+
+
+def test_unnamed_and_repeated_columns_are_named_by_their_place(tmp_path: Path) -> None:
+    path = csv(tmp_path, ",id,x\n0,1,2\n1,2,3\n")
+    with pytest.raises(InputError, match=r"^clinic: .*people\.csv: column 1 .*no name.*columns = "):
+        load(TableSettings(path=path, id="id"), "clinic")
+    assert load(TableSettings(path=path, id="id", columns=["x"]), "clinic").kinds == {"x": "number"}
+    path = csv(tmp_path, "id,x,y,x\n1,2,3,4\n")
+    with pytest.raises(InputError, match=r"people\.csv: column 'x': columns 2 and 4 .*columns = "):
+        load(TableSettings(path=path, id="id"), "clinic")
+    assert load(TableSettings(path=path, id="id", columns=["y"]), "clinic").kinds == {"y": "number"}
+    assert column_names(TableSettings(path=path, id="id"), "clinic") == ["id", "x", "y", "x"]
 
 
 @pytest.mark.parametrize(
@@ -80,11 +142,12 @@ def test_schema_looks_at_the_first_rows_only(tmp_path: Path) -> None:
     [
         ("", "people.csv: .*empty"),
         ("key,x\n1,2\n", "column 'id': .*key, x"),
-        ("id;x\n1;2,5\n", "column 'id': .*id;x .*commas"),
-        ("id\tx\n1\t2\n", r"column 'id': .*id\tx .*commas"),
-        ("id,x,x\n1,2,3\n", "column 'x': "),
+        ("key;x\n1;2,5\n", "column 'id': .*key, x"),
+        ("a;id;b,id,c\n", "people.csv: .*commas, semicolons.*separator"),
         ("id,x\n1,2\n2,3,4\n", "people.csv: row 2: 3 .* 2"),
-        (b"id,x\n1,\xe4\n", "people.csv: .*UTF-8"),
+        ("id,x,y\n1,2,\n2,3\n", "people.csv: row 2: 2 .* 3"),
+        (b"id,x\n1,\xe4\n", "people.csv: .*utf-8.*encoding = "),
+        ("id,x\n1,2\n".encode("utf-16-le"), "people.csv: .*utf-16-le"),
         ('id,x\n1,"secret\n', "people.csv: .*quot"),
         ("id,x\n1,5\n2,a\n3,4\n4,b\n", "people.csv: column 'x': rows 2 and 4: "),
     ],
@@ -128,6 +191,13 @@ def test_a_folder_is_not_a_table_whatever_is_in_it(tmp_path: Path, name: str) ->
         ({"id": "id", "path": "a.csv", "columns": ["id"]}, "id"),
         ({"id": "id", "path": "a.csv", "types": {"x": ["one"]}}, "levels"),
         ({"id": "id", "path": "a.csv", "colour": "red"}, "colour"),
+        ({"id": "id", "path": "a.csv", "separator": ";;"}, "separator"),
+        ({"id": "id", "path": "a.csv", "encoding": "klingon"}, "encoding"),
+        ({"id": "id", "path": "a.csv", "encoding": "hex"}, "encoding"),
+        ({"id": "id", "path": "a.csv", "dates": "%d.%m."}, "dates"),
+        ({"id": "id", "path": "a.csv", "unfit": 1}, "unfit"),
+        ({"id": "id", "path": "a.csv", "decimal": ",", "thousands": ","}, "decimal and thousands"),
+        ({"id": "id", "path": "a.parquet", "separator": ";"}, "separator"),
         ({"id": "id", "postgres": "postgresql://me:hunter2@host/db", "table": "t"}, "password"),
         ({"id": "id", "postgres": "host=h password = hunter2", "table": "t"}, "password"),
         ({"id": "id", "postgres": "postgresql://host/db?password=hunter2", "table": "t"}, "password"),

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from unpooled.cli import app
+from unpooled.cli import app, running
 from unpooled.cli import jobs as commands
-from unpooled.cli import running
 from unpooled.data import example
 from unpooled.jobs import checks
 from unpooled.jobs.example_job import write_job_files

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from unpooled.data import example
-from unpooled.data.sources import schema
+from unpooled.data.sources import load
 from unpooled.errors import PlanError
 from unpooled.jobs.checks import check_fits
 from unpooled.jobs.example_job import example_job, write_job_files
@@ -49,7 +49,7 @@ def test_the_declared_columns_are_in_the_tables(folder: Path) -> None:
             assert private.table is None
             continue
         assert private.table is not None
-        kinds = schema(private.table, party)
+        kinds = load(private.table, party).kinds
         assert private.table.types.items() <= kinds.items()
 
 

@@ -12,7 +12,7 @@ from unpooled.align.normalise import IdRules, comparable
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import InputError, PlanError
 from unpooled.jobs.checks import check_fits
-from unpooled.jobs.exclusion import check_excluded, rows_left
+from unpooled.jobs.exclusion import excluded_people, rows_left
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 
@@ -68,10 +68,10 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: str, fault
 
 
 def test_the_dry_run_looks_at_it(tmp_path: Path) -> None:
-    check_excluded(written(tmp_path / "out.csv", id=["1"]), ("id",), "bank")
+    assert excluded_people(written(tmp_path / "out.csv", id=["1"]), ("id",), "bank", EXACT, hashed=False) == {("1",)}
     for path in (tmp_path / "absent.csv", tmp_path / "out.txt", written(tmp_path / "other.csv", person=["1"])):
         with pytest.raises(InputError, match=rf"bank: .*{path.name}"):
-            check_excluded(path, ("id",), "bank")
+            excluded_people(path, ("id",), "bank", EXACT, hashed=False)
 
 
 def test_an_owners_people_never_take_part(seeking: Any, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from unpooled.errors import PlanError
 from unpooled.jobs import kinds
 from unpooled.jobs.checks import checked
 from unpooled.jobs.files import load_job
-from unpooled.jobs.kind import Agreement, Example, Kind, any_columns, no_answers, no_files, own_table
+from unpooled.jobs.kind import Agreement, Example, Kind, any_rows, any_table, no_answers, no_files, own_table
 from unpooled.jobs.kinds import KINDS, kind_named
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
@@ -39,7 +39,7 @@ from unpooled.settings import Section
 from unpooled.wire import message
 
 SOURCE = Path(unpooled.__file__).parent
-COMMANDS = {("evaluate.py", "'lookalike'")}
+COMMANDS = {("evaluate.py", "'lookalike'"), ("__init__.py", "'check'")}
 """A command that is called like the kind whose list it looks at."""
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -147,7 +147,8 @@ GREET = Kind(
     consents={"passive": (Agreement("found", "{active} hears from {party}"),)},
     table=own_table,
     check_files=no_files,
-    check_columns=any_columns,
+    check_table=any_table,
+    check_common=any_rows,
     answers=no_answers,
     audit=None,
     groups=lambda _: [],
@@ -187,7 +188,7 @@ def test_a_new_kind_has_example_files_and_a_dry_run(greet: str, tmp_path: Path) 
     assert "# how parties greet the active one" in template
     (tmp_path / "job.toml").write_text(template)
     for party in ("telco", "bank"):
-        (tmp_path / f"{party}.csv").write_text("customer,region\n1,north\n2,south\n")
+        (tmp_path / f"{party}.csv").write_text("customer,region\n" + "".join(f"{row},north\n" for row in range(30)))
     said = CliRunner().invoke(app, ["run", str(tmp_path / "job.toml"), "--dry-run"], catch_exceptions=False).stdout
     assert "bank learns from telco and coordinator: a greeting" in said
     assert load_job(tmp_path / "job.toml").plan.kind == "greet"

@@ -28,7 +28,8 @@ def bank(tmp_path: Path) -> dict[str, Any]:
     """A good private file of the bank, to be spoiled."""
     path = tmp_path / "bank.csv"
     path.write_text("id,age,opened,risk\n1,40,2020-01-01,low\n2,50,2021-01-01,high\n")
-    return {"table": {"path": str(path), "id": "id", "types": {"risk": ["low", "high"]}}}
+    table = {"path": str(path), "id": "id", "types": {"risk": ["low", "high"]}}
+    return {"table": table, "policy": {"minimum_rows": 2}}
 
 
 def test_a_party_in_order_is_described(bank: dict[str, Any]) -> None:
@@ -37,6 +38,44 @@ def test_a_party_in_order_is_described(bank: dict[str, Any]) -> None:
     assert found.origin == bank["table"]["path"]
     assert found.columns == {"age": "number", "opened": "date", "risk": "ordered category"}
     assert found.certificates == "made for the run"
+    assert found.quality is not None
+    assert (found.quality.rows, len(found.quality.columns)) == (2, 3)
+
+
+def test_too_few_rows_are_refused(bank: dict[str, Any]) -> None:
+    with pytest.raises(RefusedError, match=r"bank .*3 rows .*minimum_rows"):
+        preflight(checked(PLAN, "bank", Private.model_validate(bank | {"policy": {"minimum_rows": 3}})))
+
+
+def test_every_row_is_looked_at(bank: dict[str, Any]) -> None:
+    path = Path(bank["table"]["path"])
+    path.write_text("id,age\n" + "".join(f"{row},{row}\n" for row in range(1200)) + "last,none\n")
+    table = {"path": str(path), "id": "id"}
+    with pytest.raises(InputError, match=r"bank: .*bank\.csv: column 'age': row 1201: 'none'"):
+        preflight(checked(PLAN, "bank", Private.model_validate({"table": table})))
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "column", "reason"),
+    [
+        ("yes,yes,yes", 2, "bought", "1 different labels"),
+        ("yes,no,yes", 3, "bought", "2 different labels"),
+        (",,", 0, "bought", "no row"),
+        ("yes,no,yes", 2, "visits", "negative"),
+        ("yes,no,yes", 2, "absent", "not among"),
+    ],
+)
+def test_a_target_or_weight_that_cannot_be_used_is_refused(
+    tmp_path: Path, labels: str, classes: int, column: str, reason: str
+) -> None:
+    lines = [f"{row},{label},{1 - row}" for row, label in enumerate(labels.split(","), start=1)]
+    (tmp_path / "bank.csv").write_text("\n".join(["id,bought,visits", *lines]) + "\n")
+    roles = {"bank": {"role": "active"}, "telco": {"role": "passive"}, "helper": {"role": "coordinator"}}
+    plan = Plan.model_validate({"kind": "train", "parties": roles, "parameters": {"model": {"classes": classes}}})
+    settings: dict[str, Any] = {"table": {"path": str(tmp_path / "bank.csv"), "id": "id"}, "target": "bought"}
+    settings |= {"policy": {"minimum_rows": 1}} | ({} if column == "bought" else {"weight": column})
+    with pytest.raises(InputError, match=rf"^bank: .*bank\.csv: column '{column}': .*{reason}"):
+        preflight(checked(plan, "bank", Private.model_validate(settings)))
 
 
 def test_a_coordinator_has_no_table() -> None:
@@ -118,3 +157,15 @@ def test_ids_are_checked_in_every_row(tmp_path: Path, parameters: Any, table: An
     plain = plan.model_copy(update={"parameters": {"normalise": "case"}})
     good = private.model_copy(update={"table": TableSettings(path=path, id="id")})
     assert preflight(checked(plain, "bank", good)).columns == {"age": "number"}
+
+
+@pytest.mark.parametrize("party", ["shop", "bank"])
+def test_every_id_of_a_file_of_exclusions_is_checked(tmp_path: Path, party: str) -> None:
+    path, excluded = tmp_path / "people.csv", tmp_path / "out.csv"
+    path.write_text("id,age\n" + "".join(f"p{n}@x.org,{n}\n" for n in range(40)))
+    excluded.write_text("id\np1@x.org\np2 at x.org\n")
+    parties = {"shop": {"role": "seeker"}, "bank": {"role": "active"}}
+    plan = Plan.model_validate({"kind": "align", "parties": parties, "parameters": {"normalise": "email"}})
+    private = Private.model_validate({"table": {"path": str(path), "id": "id"}, "exclude": str(excluded)})
+    with pytest.raises(InputError, match=rf"^{party}: .*out\.csv: column 'id': row 2"):
+        preflight(checked(plan, party, private))

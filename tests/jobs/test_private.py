@@ -44,7 +44,7 @@ def refusal(content: dict[str, Any]) -> str:
         ({"table": "people.csv"}, "table"),
         ({"table": {"path": "people.csv"}}, "table.id"),
         ({"table": {"id": "id"}}, "table"),
-        ({"table": TABLE | {"separator": ";"}}, "table.separator"),
+        ({"table": TABLE | {"separators": ";"}}, "table.separators"),
         ({"table": TABLE | {"columns": "age"}}, "table.columns"),
         ({"table": TABLE | {"columns": ["age", 3]}}, "table.columns.1"),
         (

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -176,18 +177,22 @@ def test_a_party_that_never_comes_is_named(made: Callable[..., Parties]) -> None
     assert re.search(rf"\b4 s .*{status['origin']}", status["error"])
 
 
-def test_an_error_of_ones_own_is_told_to_others_without_its_text(made: Callable[..., Parties]) -> None:
-    """The bank's table looks well at first sight, and turns out to be wrong when it is loaded."""
+def test_a_bad_table_ends_its_own_party_before_anything_is_sent_and_can_be_repaired(
+    made: Callable[..., Parties],
+) -> None:
+    """The others wait meanwhile, and hear neither of the file nor of the row."""
     parties = made(3, names=TWO)
     text = (parties.folder / "bank.csv").read_text()
     (parties.folder / "bank.csv").write_text(text + text.splitlines()[1].replace(",", ",9", 1) + "\n")
     for party in TWO:
         parties.start(party)
-    assert parties.codes(TWO) == {"bank": 1, "telco": 3}
-    assert "bank.csv" in parties.output("bank")
-    assert "row" in parties.output("bank")
-    assert parties.status("telco")["origin"] == "bank"
-    assert "bank stopped: its input was refused" in parties.output("telco")
+    assert parties.codes(["bank"]) == {"bank": 1}
+    assert re.search(r"bank\.csv: column 'id': rows 1 and \d+", parties.output("bank"))
+    assert not (parties.run_folder("bank") / "ledger.jsonl").exists()
+    (parties.folder / "bank.csv").write_text(text)
+    shutil.rmtree(parties.run_folder("bank"))
+    parties.start("bank")
+    assert parties.codes(TWO) == {"bank": 0, "telco": 0}
     assert "bank.csv" not in parties.output("telco")
 
 

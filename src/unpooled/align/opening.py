@@ -97,12 +97,18 @@ def _check(me: str, openings: Mapping[str, Opening], owners: Mapping[str, Openin
             if opening.columns != theirs.columns:
                 both = f"{party} by {opening.columns}, {other} by {theirs.columns}"
                 raise ProtocolError(f"the parties identify rows by different numbers of columns: {both}")
-        if party != me and opening.ids < limits.peer_ids:
+    check_sizes(me, {party: opening.ids for party, opening in owners.items()}, limits)
+
+
+def check_sizes(me: str, ids: Mapping[str, int], limits: Limits) -> None:
+    """Refuse parties that bring fewer or more ids than this one's limits allow."""
+    for party, count in ids.items():
+        if party != me and count < limits.peer_ids:
             raise RefusedError(
                 f"{me} aligns with parties that bring at least {limits.peer_ids} ids (policy.minimum_peer_rows), "
                 f"and {party} brings fewer"
             )
-        if party != me and opening.ids > limits.most_peer_ids:
+        if party != me and count > limits.most_peer_ids:
             raise RefusedError(
                 f"{me} aligns with parties that bring at most {limits.most_peer_ids} ids (policy.maximum_peer_rows), "
                 f"and {party} brings more"

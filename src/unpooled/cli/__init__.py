@@ -26,6 +26,7 @@ from unpooled.cli.jobs import (
     run_command,
 )
 from unpooled.cli.ledger import ledger_command
+from unpooled.cli.quality import check_command
 from unpooled.errors import PeerError, PlanError, UnpooledError, described
 from unpooled.version import __version__
 
@@ -40,6 +41,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("check")(check_command)
 app.command("run")(run_command)
 app.command("join")(join_command)
 app.command("resume")(resume_command)

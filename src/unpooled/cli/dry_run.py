@@ -14,13 +14,17 @@ import typer
 
 from unpooled.cli import forecast
 from unpooled.cli.messages import details, learners, of_outline, wrapped
+from unpooled.data.quality import Quality
 from unpooled.drawing.words import listed, many
 from unpooled.jobs.kinds import kind_named, outline_of
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.preflight import Preflight
+from unpooled.jobs.together import Together
 from unpooled.jobs.work import CheckedJob
 from unpooled.run.forecast import Forecast
+
+_MOST_WARNINGS = 10  # about a table; --all shows the others
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ def show_dry_run(
     plan: Plan,
     preflights: Sequence[Preflight],
     parties: Sequence[CheckedJob[Any]],
+    together: Together | None,
     expected: Forecast | str,
     *,
     everything: bool,
@@ -44,7 +49,7 @@ def show_dry_run(
 ) -> None:
     """Show what was found at the parties, the messages of the job, the most that they can tell, and what it takes."""
     exchanges = outline_of(plan)
-    blocks = [_parties(plan, preflights), _messages(plan, exchanges), _answers(plan, parties)]
+    blocks = [_parties(plan, preflights), _together(together), _messages(plan, exchanges), _answers(plan, parties)]
     blocks.append(Block("forecast", forecast.as_json(expected), forecast.in_words(expected)))
     if as_json:
         typer.echo(json.dumps({block.name: block.content for block in blocks}))
@@ -56,7 +61,7 @@ def show_dry_run(
             typer.echo(wrapped(block.more) + "\n")
     ending = ["Nothing was started, nothing left this machine."]
     if not everything:
-        ending.append("--all shows every column, and every message by name.")
+        ending.append("--all shows every column, all findings about tables, and every message by name.")
     typer.echo(wrapped(ending))
 
 
@@ -64,14 +69,38 @@ def _parties(plan: Plan, preflights: Sequence[Preflight]) -> Block:
     lines, more = [], []
     for found in preflights:
         said = [f"{found.party} ({plan.parties[found.party].role})", found.origin]
-        if found.columns:
-            said.append(many(len(found.columns), "column"))
+        if found.quality:
+            said += [many(found.quality.rows, "row"), many(len(found.columns), "column")]
         said += [f"{use} {name}" for use, name in found.not_features.items()]
         lines.append(", ".join([*said, f"certificates {found.certificates}"]))
+        if found.quality:
+            warnings, others = _findings(found.quality)
+            lines += [f"  {warning}" for warning in warnings[:_MOST_WARNINGS]]
+            if hidden := warnings[_MOST_WARNINGS:]:
+                lines.append(f"  {many(len(hidden), 'more warning')}")
+            more += [f"{found.party}: {text}" for text in [*hidden, *others]]
         if found.columns:
             columns = [f"{name} ({kind})" for name, kind in found.columns.items()]
             more.append(f"columns of {found.party}: {', '.join(columns)}")
     return Block("parties", [asdict(found) for found in preflights], lines, more)
+
+
+def _findings(quality: Quality) -> tuple[list[str], list[str]]:
+    """What looks wrong with a table, and what else its owner may want to know."""
+    warnings = [f"warning: {note}" for note in quality.notes if note.level == "warning"]
+    others = [f"note: {note}" for note in quality.notes if note.level == "note"]
+    if quality.rows_read > quality.rows:
+        others.insert(0, f"{many(quality.rows_read, 'row')} read, {quality.rows:,} left")
+    return warnings, others
+
+
+def _together(together: Together | None) -> Block:
+    """What only shows when the tables of all parties are compared."""
+    if together is None:
+        return Block("together", None, ())
+    known = "" if together.known is None else f", of which the seeker knows {together.known:,}"
+    lines = [f"in common: {many(together.common, 'row')}{known}"]
+    return Block("together", asdict(together), [*lines, *(f"  warning: {text}" for text in together.warnings)])
 
 
 def _messages(plan: Plan, exchanges: Sequence[Exchange]) -> Block:

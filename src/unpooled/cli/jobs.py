@@ -12,6 +12,7 @@ import typer
 from unpooled.cli.dry_run import show_dry_run
 from unpooled.cli.forecast import Common, NoForecast, expected
 from unpooled.cli.options import Json, Quiet
+from unpooled.cli.quality import say_warnings
 from unpooled.cli.running import run_all, take_part
 from unpooled.data import example
 from unpooled.errors import InputError
@@ -21,7 +22,7 @@ from unpooled.jobs.example_job import write_job_files
 from unpooled.jobs.files import load_job, load_plan, load_private
 from unpooled.jobs.lookalike.evaluation import evaluate_list
 from unpooled.jobs.lookalike.kind import LOOKALIKE
-from unpooled.jobs.preflight import preflight
+from unpooled.jobs.preflight import loaded, preflight, preflight_together
 from unpooled.jobs.templates import job_template, plan_template, private_template
 from unpooled.jobs.work import WORKING, Result
 from unpooled.report.page import write_report
@@ -49,7 +50,9 @@ DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything and show what would be disclosed, without starting.")
 ]
 
-All = Annotated[bool, typer.Option("--all", help="With --dry-run: every column, and every message by name.")]
+All = Annotated[
+    bool, typer.Option("--all", help="With --dry-run: every column, all findings about tables, every message by name.")
+]
 
 
 def run_command(
@@ -69,15 +72,18 @@ def run_command(
     Certificates and ports that the file does not name are made for the run. To run each party on its own machine, use
     `join`.
     """
-    loaded = load_job(job)
-    parties = [checked(loaded.plan, party, private) for party, private in loaded.privates.items()]
-    found = [preflight(party) for party in parties]
+    read = load_job(job)
+    parties = [loaded(checked(read.plan, party, private)) for party, private in read.privates.items()]
+    found, together = preflight_together(parties)
     if dry_run:
         costs = expected(parties, common, skip=no_forecast, quiet=quiet or as_json)
-        show_dry_run(loaded.plan, found, parties, costs, everything=everything, as_json=as_json)
+        show_dry_run(read.plan, found, parties, together, costs, everything=everything, as_json=as_json)
         return
-    folder = run or run_folder.new_folder(loaded.plan.kind)
-    run_all(loaded.plan, folder, lambda watch: spawn(loaded.plan, loaded.privates, folder, watch), quiet, as_json)
+    del parties  # each party's process reads its own table
+    if not quiet and not as_json:
+        say_warnings(found, together)
+    folder = run or run_folder.new_folder(read.plan.kind)
+    run_all(read.plan, folder, lambda watch: spawn(read.plan, read.privates, folder, watch), quiet, as_json)
 
 
 def join_command(
@@ -99,10 +105,11 @@ def join_command(
     """
     job = checked(load_plan(plan), party, load_private(private))
     if dry_run:
+        job = loaded(job)
         found = preflight(job, joins=True)
         addresses_of(job.plan, party, job.private)
         costs = expected([job], common, skip=no_forecast, quiet=quiet or as_json)
-        show_dry_run(job.plan, [found], [job], costs, everything=everything, as_json=as_json)
+        show_dry_run(job.plan, [found], [job], None, costs, everything=everything, as_json=as_json)
         return
     folder = run or run_folder.new_folder(f"{job.plan.kind}-{party}")
     run_folder.create(folder)

@@ -3,6 +3,9 @@
 It is made from known cells that were predicted by models which had not seen them, and is saved with the models: so new
 rows are completed as the first ones were. It holds values of the column, and stays with the column's owner.
 
+Numbers also have intervals, by conformal prediction (Vovk and others, 2005): the expected error times what held enough
+of the known cells.
+
 Draws are as likely as the predictions say. A class is drawn by its probability. A number is that of a known cell whose
 prediction was near (predictive mean matching: Little, 1988), so draws have the values, gaps and spread of the column.
 """
@@ -18,8 +21,10 @@ from unpooled.arrays import Bools, Floats
 from unpooled.complete.variables import Variable
 from unpooled.data.coding import Column, seen
 
+COVERED = 0.9
 DONORS = 20
 MOST_DONORS = 10_000
+_LEAST = 0.01
 
 Numbers = tuple[FiniteFloat, ...]
 
@@ -49,7 +54,7 @@ class ColumnModel(BaseModel):
 
     `donors` are known values in the order of `predicted`, what models said of them. `trust` gives the confidence of a
     class by its probability, or the expected error of a number, relative to that of the median, by its expected rank;
-    None: by the paper's formulas.
+    None: by the paper's formulas. `margin` times the expected error reaches as far as `COVERED` of all values lie.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,6 +66,8 @@ class ColumnModel(BaseModel):
     predicted: Numbers = ()
     donors: Numbers = ()
     trust: Steps | None = None
+    usual_error: FiniteFloat = 0.0
+    margin: FiniteFloat = 0.0
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -87,6 +94,19 @@ class ColumnModel(BaseModel):
             return self.trust.at(outputs.max(axis=1))
         found: Floats = np.clip(1 - self.trust.at(errors if errors is not None else outputs[:, 0]), 0.0, 1.0)
         return found
+
+    def interval(self, outputs: Floats, errors: Floats) -> tuple[Floats, Floats]:
+        """For each number the lowest and the highest value that it has with a chance of `COVERED`."""
+        reach = self.margin * self._expected(errors)
+        low, high = (
+            np.clip(end, self.column.low, self.column.high) for end in (outputs[:, 0] - reach, outputs[:, 0] + reach)
+        )
+        return low, high
+
+    def _expected(self, errors: Floats) -> Floats:
+        """The expected absolute error; never quite 0, since intervals are multiples of it."""
+        relative = self.trust.at(errors) if self.trust else np.ones(len(errors))
+        return np.maximum(relative, _LEAST) * self.usual_error
 
     def drawn(self, outputs: Floats, rng: np.random.Generator) -> Floats:
         """One draw of each cell."""
@@ -121,12 +141,18 @@ def column_model(variable: Variable, held_out: Floats, judged: Bools, errors: Fl
     order = order[np.unique(np.linspace(0, max(len(order) - 1, 0), MOST_DONORS).astype(np.int64))[: len(order)]]
     usual = float(np.abs(truth - np.median(truth)).mean()) if len(truth) else 0.0
     wrong = np.abs(outputs[:, 0] - truth) / usual if usual > 0 else np.zeros(len(truth))
-    return ColumnModel(
+    found = ColumnModel(
         column=seen(variable.column, variable.values),
         predicted=tuple(outputs[order, 0].tolist()),
         donors=tuple(truth[order].tolist()),
         trust=None if errors is None or not len(truth) else increasing(errors[judged], wrong),
+        usual_error=usual,
     )
+    if found.trust is None or errors is None or not usual:
+        return found
+    multiples = np.abs(outputs[:, 0] - truth) / found._expected(errors[judged])
+    rank = min(int(np.ceil(COVERED * (len(truth) + 1))), len(truth)) - 1  # split conformal prediction
+    return found.model_copy(update={"margin": float(np.sort(multiples)[rank])})
 
 
 def paper_confidence(outputs: Floats, classes: int) -> Floats:

@@ -69,6 +69,8 @@ class Prediction:
     confidence: Floats
     rounds: Ints
     held_out: Floats
+    errors: Floats | None = None
+    """For numbers the expected rank of each row's error, if that was learned."""
 
     @property
     def known(self) -> Bools:
@@ -176,6 +178,7 @@ class _State:
             confidence=confidence,
             rounds=self._rounds.copy(),
             held_out=self._held_out,
+            errors=self._errors,
         )
         return bool(len(chosen))
 

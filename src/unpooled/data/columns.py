@@ -1,29 +1,23 @@
-"""Column types, declared by the party or inferred, and how raw cells become cells of that type.
+"""Column types, and how cells become cells of a type.
 
 ============================  ==============================================  ======================
 type                          cells that have it                              kept as
 ============================  ==============================================  ======================
-``"number"``                  3, -0.5, 1e6                                    float
+``"number"``                  3, -0.5, 1e6; 1.234,5 if the party says so      float
 ``"category"``                any text                                        text
 ``"date"``                    2024-02-29; a time of day after it is dropped   date
 ``"boolean"``                 true and false in any case, 1 and 0             boolean
 ``("low", "middle", "high")``  one of these texts: an ordered category         position in the list
 ============================  ==============================================  ======================
 
-A Parquet file, a PostgreSQL table and a data frame have types, and these are kept: text there is a category. A CSV file
-has only text, so the type is inferred from the whole column, without its missing cells:
-
-1. every cell is a number, and none has a leading zero such as ``007`` (that is a code): a number;
-2. every cell is a date written YYYY-MM-DD: a date;
-3. every cell is ``true`` or ``false``: a boolean;
-4. otherwise: a category. A column without any value counts as a number.
-
-Ordered categories are never inferred.
+`inference` says which type a column has if the party does not declare it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import polars as pl
@@ -33,12 +27,33 @@ from unpooled.errors import InputError
 
 MISSING_TEXTS = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 
-_DATE = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ][0-9:.]+Z?)?$"
-_LEADING_ZERO = r"^[+-]?0[0-9]"
+ISO_DATE = "%Y-%m-%d"
+DATE_SHAPES = {
+    ISO_DATE: r"[0-9]{4}-[0-9]{2}-[0-9]{2}",
+    "%d.%m.%Y": r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}",
+    "%d/%m/%Y": r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}",
+    "%m/%d/%Y": r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}",
+}
+"""The date formats that can be inferred; a column must fit one alone."""
+_TIME = r"(?:[T ][0-9:.]+Z?)?$"
+_FIRST_YEAR = 1000  # an earlier one is a year of two digits, read as one of four
+_SPACES = "[ \u00a0\u202f]"
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 _ROWS_NAMED = 5
 LONGEST_ID = 256
 _UNSEEN = r"[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]"
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How numbers and dates are written as text."""
+
+    decimal: str = "."
+    thousands: str = ""
+    dates: str = ISO_DATE
+
+
+USUAL = Writing()
 
 
 def _checked_levels(levels: tuple[str, ...]) -> tuple[str, ...]:
@@ -56,28 +71,6 @@ def kind_name(kind: Kind) -> str:
     return kind if isinstance(kind, str) else "ordered category"
 
 
-def infer(cells: pl.Series, untyped: bool) -> Kind | None:
-    """The type of a column by the rules above, or None if there is none for it; `untyped`: the source has only text."""
-    dtype = cells.dtype
-    if dtype == pl.String and untyped:
-        return _infer_text(cells.drop_nulls())
-    if dtype.is_numeric() or dtype == pl.Null:
-        return "number"
-    if dtype in (pl.String, pl.Categorical, pl.Enum):
-        return "category"
-    if dtype in (pl.Date, pl.Datetime):
-        return "date"
-    return "boolean" if dtype == pl.Boolean else None
-
-
-def _infer_text(texts: pl.Series) -> Kind:
-    if not typed(texts, "number").has_nulls():
-        return "category" if texts.str.contains(_LEADING_ZERO).any() else "number"
-    if not typed(texts, "date").has_nulls():
-        return "date"
-    return "boolean" if texts.str.to_lowercase().is_in(["true", "false"]).all() else "category"
-
-
 def without_missing(cells: pl.Series, missing: Sequence[str]) -> pl.Series:
     """The column with null for every missing cell: not-a-number, or a text that, stripped, is one of `missing`."""
     if cells.dtype == pl.String:
@@ -86,7 +79,7 @@ def without_missing(cells: pl.Series, missing: Sequence[str]) -> pl.Series:
     return cells.fill_nan(None) if cells.dtype.is_float() else cells
 
 
-def typed(cells: pl.Series, kind: Kind) -> pl.Series:
+def typed(cells: pl.Series, kind: Kind, writing: Writing = USUAL) -> pl.Series:
     """The column as cells of that type; a cell that is not of the type becomes null."""
     if isinstance(kind, tuple):
         return as_text(cells).cast(pl.Enum(kind), strict=False)
@@ -95,12 +88,34 @@ def typed(cells: pl.Series, kind: Kind) -> pl.Series:
     if kind == "boolean":
         return as_text(cells).str.to_lowercase().replace_strict(_TRUTH, default=None, return_dtype=pl.Boolean)
     if kind == "number":
+        if cells.dtype == pl.String:
+            return _numbers(cells, writing)
         return cells.cast(pl.Float64, strict=False) if not cells.dtype.is_temporal() else _nothing(cells, pl.Float64())
     if isinstance(cells.dtype, pl.Datetime):
         return (cells.dt.convert_time_zone("UTC") if cells.dtype.time_zone else cells).dt.date()
     if cells.dtype == pl.String:
-        return cells.str.extract(_DATE).str.to_date("%Y-%m-%d", strict=False)
+        return _dates(cells, writing.dates)
     return cells if cells.dtype == pl.Date else _nothing(cells, pl.Date())
+
+
+def _numbers(texts: pl.Series, writing: Writing) -> pl.Series:
+    """Thousands must stand in groups of three; a point is no decimal mark where a comma is."""
+    if writing.thousands:
+        mark = _SPACES if writing.thousands == " " else re.escape(writing.thousands)
+        grouped = texts.str.contains(
+            rf"^[+-]?[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+(?:{re.escape(writing.decimal)}[0-9]*)?$"
+        )
+        texts = texts.str.replace_all(mark, "").zip_with(grouped.fill_null(value=False), texts)
+    if writing.decimal == ",":
+        texts = texts.set(texts.str.contains(".", literal=True), None).str.replace(",", ".", literal=True)
+    return texts.cast(pl.Float64, strict=False)
+
+
+def _dates(texts: pl.Series, written: str) -> pl.Series:
+    if shape := DATE_SHAPES.get(written):
+        return texts.str.extract(rf"^({shape}){_TIME}").str.to_date(written, strict=False)
+    dates = texts.str.to_date(written, strict=False)
+    return dates.set(dates.dt.year() < _FIRST_YEAR, None)
 
 
 def as_text(cells: pl.Series) -> pl.Series:
@@ -115,13 +130,21 @@ def _nothing(cells: pl.Series, dtype: pl.DataType) -> pl.Series:
     return pl.Series(cells.name, [None] * len(cells), dtype=dtype)
 
 
-def what_is_wrong(kind: Kind) -> str:
+def what_is_wrong(kind: Kind, writing: Writing = USUAL) -> str:
     """Why `typed` refused a cell."""
     if isinstance(kind, tuple):
         return f"not one of the levels {', '.join(kind)}"
-    return {"number": "not a number", "date": "not a date written YYYY-MM-DD", "boolean": "neither true nor false"}[
-        kind
-    ]
+    date = f"not a date written {for_people(writing.dates)}"
+    return {"number": "not a number", "date": date, "boolean": "neither true nor false"}[kind]
+
+
+def for_people(dates: str) -> str:
+    """A date format as people write it.
+
+    >>> for_people("%d.%m.%Y")
+    'DD.MM.YYYY'
+    """
+    return dates.replace("%Y", "YYYY").replace("%m", "MM").replace("%d", "DD")
 
 
 def unfit_ids(cells: pl.Series) -> tuple[str, list[int]] | None:

@@ -252,7 +252,8 @@ def fit(table: Table, settings: PrepareSettings, training_rows: NDArray[np.integ
         raise fault(table.party, table.origin, "there are no training rows")
     filled = [name for name in table.kinds if training.frame[name].count()]
     numbers = {name: _fit_number(training, name, settings) for name in filled if table.kinds[name] != "category"}
-    categories = {name: _fit_category(training, name, settings) for name in filled if table.kinds[name] == "category"}
+    texts = [name for name in filled if table.kinds[name] == "category"]
+    categories = {name: _fit_category(training.frame[name], settings) for name in texts}
     ranked: dict[str, RankedCategory] = {}
     if settings.categories == "in order":
         ranked = {name: _fit_ranks(training, name, category, settings) for name, category in categories.items()}
@@ -304,8 +305,12 @@ def _most_frequent(values: NDArray[np.float64]) -> float:
     return float(distinct[counts.argmax()])
 
 
-def _fit_category(training: Table, name: str, settings: PrepareSettings) -> CategoryColumn:
-    cells = training.frame[name]
+def pooled_levels(cells: pl.Series, settings: PrepareSettings) -> tuple[str, ...]:
+    """The rare levels of a category, which become one."""
+    return _fit_category(cells, settings).pooled
+
+
+def _fit_category(cells: pl.Series, settings: PrepareSettings) -> CategoryColumn:
     counts = dict(cells.drop_nulls().value_counts().rows())
     fill: str | None = None
     if settings.missing != "keep":

@@ -1,32 +1,34 @@
 """Sources of a party's table: a CSV file (also gzipped), a Parquet file, or a PostgreSQL table or query.
 
-Only the named columns are read. Rows are counted from 1 in the order of the source, in a CSV file from the
-first one after the header. A PostgreSQL table has no order of its own: its rows are counted in the order of their ids
-(as text, by character code).
+Only the named columns are read, and all rows: the type of a column is decided over all of them. Rows are counted from 1
+in the order of the source, in a CSV file from the first one after the header. A PostgreSQL table has no order of its
+own: its rows are counted in the order of their ids (as text, by character code).
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
+import codecs
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, LiteralString, Self
+from typing import TYPE_CHECKING, Annotated, Literal, LiteralString, Self
 
 import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, field_validator, model_validator
 
+from unpooled.data import csv_files
 from unpooled.data.columns import MISSING_TEXTS, Kind, fault
-from unpooled.data.table import Table, table_from_raw
+from unpooled.data.csv_files import CsvFormat, Unreadable
+from unpooled.data.inference import CellSettings, Note
+from unpooled.data.table import Table, accepted, table_from_raw
 
 if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
 
-ROWS_FOR_A_LOOK = 1000
 _ROWS_PER_FETCH = 10_000
 _SECONDS_TO_CONNECT = 10  # psycopg itself would wait for two minutes
 _FILE_ENDINGS = (".csv", ".csv.gz", ".parquet")
@@ -71,6 +73,30 @@ class TableSettings(BaseModel):
         "or a list of levels from low to high",
     )
     missing: tuple[str, ...] = Field(MISSING_TEXTS, description="the texts that stand for a missing value")
+    unfit: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="the fraction of a column's cells that may count as missing because they do not fit its type; with "
+        "more, the table is refused",
+    )
+    separator: str | None = Field(
+        None, description='for .csv: what separates the fields; without it inferred among "," ";" "\\t" and "|"'
+    )
+    encoding: str | None = Field(
+        None,
+        description="for .csv: such as latin-1 or cp1252; without it UTF-8, or UTF-16 if the file is marked as such",
+    )
+    decimal: Literal[".", ","] | None = Field(
+        None, description="the decimal mark of numbers in text; without it a point, or a comma if there is no doubt"
+    )
+    thousands: Literal[",", ".", " ", "'"] | None = Field(
+        None, description="what separates groups of three digits in text; without it nothing may"
+    )
+    dates: str | None = Field(
+        None,
+        description="the format of dates in text, such as %d.%m.%Y; without it inferred if there is no doubt",
+    )
 
     @field_validator("path")
     @classmethod
@@ -85,6 +111,37 @@ class TableSettings(BaseModel):
         if connection is not None and _PASSWORD.search(connection):
             raise ValueError("leave the password out and set PGPASSWORD, or use ~/.pgpass")
         return connection
+
+    @field_validator("separator")
+    @classmethod
+    def _one_character(cls, separator: str | None) -> str | None:
+        if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '"\r\n'):
+            raise ValueError("must be one character, not a letter beyond ASCII, a quotation mark or a line end")
+        return separator
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, encoding: str | None) -> str | None:
+        try:
+            "".encode(encoding or "utf-8")
+        except LookupError:
+            raise ValueError("there is no such encoding; some are utf-8, utf-16, latin-1 and cp1252") from None
+        return encoding and codecs.lookup(encoding).name
+
+    @field_validator("dates")
+    @classmethod
+    def _a_date(cls, dates: str | None) -> str | None:
+        if dates is not None and not (re.search("%[Yy]", dates) and re.search("%[mbB]", dates) and "%d" in dates):
+            raise ValueError("a date format has a year, a month and a day, for example %d.%m.%Y")
+        return dates
+
+    @model_validator(mode="after")
+    def _of_text(self) -> Self:
+        if not self.is_csv and (self.separator or self.encoding):
+            raise ValueError("separator and encoding: only CSV files have them")
+        if (self.decimal or ("," if self.thousands == "." else ".")) == self.thousands:
+            raise ValueError("decimal and thousands cannot be the same mark")
+        return self
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -111,30 +168,90 @@ class TableSettings(BaseModel):
 
 
 def load(settings: TableSettings, party: str) -> Table:
-    """Read the whole table."""
-    return replace(_table(read(settings, party), settings, party), hashed=settings.hashed)
+    """Read the whole table; cells that do not fit their column are refused."""
+    return accepted(look(settings, party))
 
 
-def schema(settings: TableSettings, party: str) -> dict[str, Kind]:
-    """The columns and their types, judged by the first rows only: a later row may still change an inferred type."""
-    return _table(read(settings, party, first=ROWS_FOR_A_LOOK), settings, party).kinds
+def look(settings: TableSettings, party: str) -> Table:
+    """Read the whole table, whatever its cells hold; what `load` would refuse is among its notes."""
+    raw = read(settings, party)
+    written = _csv_format(settings)
+    cells = CellSettings(
+        settings.types,
+        settings.missing,
+        settings.unfit,
+        settings.decimal,
+        settings.thousands,
+        settings.dates,
+        untyped=written is not None,
+        commas=written is not None and written.separator == ";",
+    )
+    notes = [Note("", text) for text in written.said] if written else []
+    table = table_from_raw(raw, settings.id, party, settings.origin, cells, notes)
+    return replace(table, hashed=settings.hashed)
 
 
-def _table(raw: pl.DataFrame, settings: TableSettings, party: str) -> Table:
-    origin, types, missing = settings.origin, settings.types, settings.missing
-    return table_from_raw(raw, settings.id, party, origin, types, missing, untyped=settings.is_csv)
+def column_names(settings: TableSettings, party: str) -> list[str]:
+    """The names of all columns of the source; of a CSV file those in its header."""
+    with _faults_named(settings, party):
+        if settings.path is None:
+            return _postgres_columns(settings)
+        written = _csv_format(settings)
+        return list(written.header) if written else pl.scan_parquet(settings.path, glob=False).collect_schema().names()
 
 
-def read(settings: TableSettings, party: str, first: int | None = None) -> pl.DataFrame:
-    """The id columns and the named ones as the source has them, all rows or the first few; CSV cells are texts."""
-    if settings.path is not None:
-        return _read_file(settings.path, settings, party, first)
+def read(settings: TableSettings, party: str) -> pl.DataFrame:
+    """The id columns and the named ones as the source has them; CSV cells are texts."""
+    with _faults_named(settings, party):
+        if settings.path is None:
+            return _read_postgres(settings, party)
+        if written := _csv_format(settings):
+            wanted, scan = _wanted(settings, party, written.header), csv_files.scan(settings.path, written)
+        else:
+            scan = pl.scan_parquet(settings.path, glob=False)
+            wanted = _wanted(settings, party, scan.collect_schema().names())
+        return scan.select(wanted).collect(engine="streaming")
+
+
+def _csv_format(settings: TableSettings) -> CsvFormat | None:
+    """How the file is written; None if it has types of its own."""
+    if settings.path is None or not settings.is_csv:
+        return None
+    return csv_files.format_of(settings.path, settings.id, settings.separator, settings.encoding)
+
+
+@contextmanager
+def _faults_named(settings: TableSettings, party: str) -> Iterator[None]:
+    """Errors of a source as one that names it; the texts of others are not shown where they may quote cells."""
+    path = settings.path
+    if path is None:
+        with _postgres_faults_named(settings, party):
+            yield
+        return
+    if path.is_dir():  # polars would read the files in it
+        raise fault(party, settings.origin, "this is a folder, not a file")
+    try:
+        yield
+    except FileNotFoundError:
+        raise fault(party, settings.origin, "there is no such file") from None
+    except OSError as error:
+        raise fault(party, settings.origin, f"cannot be read: {error}") from None
+    except Unreadable as error:
+        raise fault(party, settings.origin, str(error)) from None
+    except pl.exceptions.PolarsError:
+        written = _csv_format(settings)
+        reason = csv_files.why_unreadable(path, written) if written else "not a Parquet file, or a broken one"
+        raise fault(party, settings.origin, reason) from None
+
+
+@contextmanager
+def _postgres_faults_named(settings: TableSettings, party: str) -> Iterator[None]:
     try:
         import psycopg
     except ImportError:
         raise fault(party, settings.origin, "reading it needs: pip install unpooled[postgres]") from None
     try:
-        return _read_postgres(settings, party, first)
+        yield
     except psycopg.Error as error:
         raise fault(party, settings.origin, _postgres_reason(error)) from None
 
@@ -142,57 +259,30 @@ def read(settings: TableSettings, party: str, first: int | None = None) -> pl.Da
 def _wanted(settings: TableSettings, party: str, available: Sequence[str]) -> list[str]:
     """The columns to read, ids first; each must exist exactly once."""
     features = settings.columns if settings.columns is not None else [c for c in available if c not in settings.id]
+    for place, name in enumerate(available, start=1):
+        if name in features and not name.strip():
+            reason = (
+                f"column {place} has no name, like the index that pandas writes; name the columns to use with "
+                "columns = [...] in [table], or write the file without it (index=False)"
+            )
+            raise fault(party, settings.origin, reason)
     wanted = [*settings.id, *features]
     for name in wanted:
         if name not in available:
-            found = ", ".join(available)
-            hint = " (columns must be separated by commas)" if settings.is_csv and re.search("[;\t]", found) else ""
-            raise fault(party, settings.origin, f"there is no such column; there are: {found}{hint}", name)
-        if available.count(name) > 1 or f"{name}_duplicated_0" in available:  # polars renames a CSV file's second one
-            raise fault(party, settings.origin, "there are two columns of this name", name)
+            raise fault(party, settings.origin, f"there is no such column; there are: {', '.join(available)}", name)
+        if available.count(name) > 1:
+            places = [str(place) for place, other in enumerate(available, start=1) if other == name]
+            reason = (
+                f"columns {' and '.join(places)} have this name; rename one, or name the columns to use with "
+                "columns = [...] in [table]"
+            )
+            raise fault(party, settings.origin, reason, name)
     return wanted
 
 
-def _read_file(path: Path, settings: TableSettings, party: str, first: int | None) -> pl.DataFrame:
-    if path.is_dir():  # polars would read the files in it
-        raise fault(party, settings.origin, "this is a folder, not a file")
-    is_csv = settings.is_csv
-    try:
-        scan = pl.scan_csv(path, infer_schema=False, glob=False) if is_csv else pl.scan_parquet(path, glob=False)
-        rows = scan.select(_wanted(settings, party, scan.collect_schema().names()))
-        return (rows if first is None else rows.head(first)).collect(engine="streaming")
-    except FileNotFoundError:
-        raise fault(party, settings.origin, "there is no such file") from None
-    except OSError as error:
-        raise fault(party, settings.origin, f"cannot be read: {error}") from None
-    except pl.exceptions.PolarsError:
-        # The text of the error is not shown: it may quote cells.
-        reason = _csv_reason(path) if is_csv else "not a Parquet file, or a broken one"
-        raise fault(party, settings.origin, reason) from None
-
-
-def _csv_reason(path: Path) -> str:
-    """Find out why a file is not valid CSV, with the row where that helps."""
-    opened = gzip.open if path.suffix.lower() == ".gz" else open
-    try:
-        with opened(path, "rt", encoding="utf-8", newline="") as lines:
-            reader = csv.reader(lines, strict=True)
-            width = len(next(reader, []))
-            if not width:
-                return "the file is empty"
-            for row, cells in enumerate(reader, start=1):
-                if len(cells) > width:
-                    return f"row {row}: {len(cells)} fields, but the header has {width}"
-    except UnicodeDecodeError:
-        return "not text in UTF-8"
-    except (OSError, EOFError):
-        return "not a gzip file, or a broken one"
-    except csv.Error:
-        return "a quotation mark is not closed"
-    return "not a CSV file with commas between the fields"
-
-
-def _read_postgres(settings: TableSettings, party: str, first: int | None) -> pl.DataFrame:
+@contextmanager
+def _connected(settings: TableSettings) -> Iterator[tuple[psycopg.Connection, list[psycopg.Column]]]:
+    """A read-only connection, and the columns of the source."""
     import psycopg
     from psycopg import sql
     from psycopg.conninfo import conninfo_to_dict
@@ -204,26 +294,33 @@ def _read_postgres(settings: TableSettings, party: str, first: int | None) -> pl
         connection.execute(
             "set default_transaction_read_only to on; set local timezone to 'UTC'; set local datestyle to 'ISO'"
         )
-        source = _postgres_source(settings)
         # Prepared, as the cursor below declares its own: the server then accepts one statement only, so that no second
         # one can end the read-only transaction.
-        look = connection.execute(sql.SQL("select * from {} limit 0").format(source), prepare=True)
-        columns = look.description or []
+        look = connection.execute(sql.SQL("select * from {} limit 0").format(_postgres_source(settings)), prepare=True)
+        yield connection, look.description or []
+
+
+def _postgres_columns(settings: TableSettings) -> list[str]:
+    with _connected(settings) as (_, columns):
+        return [column.name for column in columns]
+
+
+def _read_postgres(settings: TableSettings, party: str) -> pl.DataFrame:
+    from psycopg import sql
+
+    with _connected(settings) as (connection, columns):
         types = {column.name: connection.adapters.types.get(column.type_code) for column in columns}
         casts = {}
         for name in _wanted(settings, party, [column.name for column in columns]):
             info, declared = types[name], settings.types.get(name)
             as_text = name in settings.id or declared == "category" or isinstance(declared, tuple)
             casts[name] = _AS_TEXT if as_text or info is None else _CASTS.get(info.name, _AS_TEXT)
-        statement = sql.SQL("select {} from {}").format(
+        ids = [sql.SQL('{}::text collate "C"').format(sql.Identifier(name)) for name in settings.id]
+        statement = sql.SQL("select {} from {} order by {}").format(
             sql.SQL(", ").join(sql.SQL(template).format(sql.Identifier(name)) for name, (template, _) in casts.items()),
-            source,
+            _postgres_source(settings),
+            sql.SQL(", ").join(ids),
         )
-        if first is None:
-            ids = [sql.SQL('{}::text collate "C"').format(sql.Identifier(name)) for name in settings.id]
-            statement += sql.SQL(" order by {}").format(sql.SQL(", ").join(ids))
-        else:
-            statement += sql.SQL(" limit {}").format(first)
         dtypes = {name: dtype for name, (_, dtype) in casts.items()}
         batches = [pl.DataFrame(schema=dtypes)]
         with connection.cursor(name="unpooled") as cursor:

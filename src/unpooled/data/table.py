@@ -15,14 +15,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unpooled.data.columns import MISSING_TEXTS, Kind, fault, infer, typed, unfit_ids, what_is_wrong, without_missing
+from unpooled.data.columns import MISSING_TEXTS, Kind, fault, unfit_ids, without_missing
+from unpooled.data.inference import CellSettings, Note, mixed_decimals, understand
+from unpooled.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
     """Rows of one party; `origin` is the table's name in errors, `kinds` the types of the columns besides the ids.
 
-    `hashed`: its ids are hashes already.
+    `hashed`: its ids are hashes already. `notes` are what its owner should know about how it was read.
     """
 
     party: str
@@ -31,6 +33,7 @@ class Table:
     kinds: dict[str, Kind]
     frame: pl.DataFrame
     hashed: bool = False
+    notes: tuple[Note, ...] = ()
 
     @property
     def ids(self) -> pl.DataFrame:
@@ -57,37 +60,31 @@ def table_from_frame(
     absent = [name for name in ids if name not in frame.columns]
     if absent:
         raise fault(party, origin, f"there is no such column; there are: {', '.join(frame.columns)}", absent[0])
-    return table_from_raw(frame, ids, party, origin, types or {}, missing, untyped=False)
+    return accepted(table_from_raw(frame, ids, party, origin, CellSettings(types or {}, missing)))
 
 
 def table_from_raw(
-    raw: pl.DataFrame,
-    ids: Sequence[str],
-    party: str,
-    origin: str,
-    types: Mapping[str, Kind],
-    missing: Sequence[str],
-    untyped: bool,
+    raw: pl.DataFrame, ids: Sequence[str], party: str, origin: str, settings: CellSettings, notes: Sequence[Note] = ()
 ) -> Table:
-    """Give every column its declared or inferred type; `untyped`: the source has only text."""
+    """Give every column its declared or inferred type; columns that cannot be used as they are have a note."""
     features = [name for name in raw.columns if name not in ids]
-    for name in types:
+    for name in settings.types:
         if name not in features:
             raise fault(party, origin, "its type is declared, but it is not among the columns that are read", name)
-    columns = [_id_text(raw[name], party, origin, missing) for name in ids]
-    kinds: dict[str, Kind] = {}
-    for name in features:
-        cells = without_missing(raw[name], missing)
-        inferred = infer(cells, untyped)
-        if inferred is None:
-            raise fault(party, origin, f"cells of type {cells.dtype} cannot be used; leave the column out", name)
-        kinds[name] = types.get(name, inferred)
-        column = typed(cells, kinds[name])
-        refused = (cells.is_not_null() & column.is_null()).arg_true() + 1
-        if len(refused):
-            raise fault(party, origin, what_is_wrong(kinds[name]), name, refused.to_list())
-        columns.append(column.fill_nan(None) if kinds[name] == "number" else column)
-    return Table(party, origin, tuple(ids), kinds, pl.DataFrame(columns))
+    id_columns = [_id_text(raw[name], party, origin, settings.missing) for name in ids]
+    columns = [understand(raw[name], settings) for name in features]
+    found = [note for column in columns for note in column.notes] + mixed_decimals(raw, columns, settings)
+    kinds = {column.cells.name: column.kind for column in columns}
+    frame = pl.DataFrame([*id_columns, *(column.cells for column in columns)])
+    return Table(party, origin, tuple(ids), kinds, frame, notes=(*notes, *found))
+
+
+def accepted(table: Table) -> Table:
+    """The table, if nothing in its notes is an error; otherwise all of them, a line for each column."""
+    errors = [note for note in table.notes if note.level == "error"]
+    if errors:
+        raise InputError("\n".join(f"{table.party}: {table.origin}: {note}" for note in errors))
+    return table
 
 
 def _id_text(cells: pl.Series, party: str, origin: str, missing: Sequence[str]) -> pl.Series:

@@ -10,27 +10,29 @@ from pydantic import ValidationError
 from unpooled.align.normalise import IdRules, comparable
 from unpooled.arrays import Ints
 from unpooled.data.columns import fault
-from unpooled.data.sources import TableSettings, load, schema
+from unpooled.data.sources import TableSettings, load
 from unpooled.data.table import Table
 from unpooled.errors import InputError
 from unpooled.settings import faults
-
-
-def check_excluded(path: Path, ids: tuple[str, ...], party: str) -> None:
-    """Refuse, before the start, a file that is not there or has not the ids of the party's table."""
-    schema(_settings(path, ids, party, hashed=False), party)
 
 
 def rows_left(table: Table, path: Path | None, rules: IdRules, *, hashed: bool) -> Ints:
     """The rows whose ids are not in a file, in their order; `hashed` says that the file's ids are hashes already."""
     if path is None:
         return np.arange(table.frame.height)
-    excluded = load(_settings(path, table.id, table.party, hashed=hashed), table.party)
-    for name in table.id:
-        if (blank := excluded.frame[name].is_null()).any():
-            raise fault(table.party, str(path), "an id is missing", name, (blank.arg_true() + 1).to_list())
-    people = set(comparable(excluded, rules).rows())
+    people = excluded_people(path, table.id, table.party, rules, hashed=hashed)
     return np.flatnonzero([person not in people for person in comparable(table, rules).rows()])
+
+
+def excluded_people(
+    path: Path, ids: tuple[str, ...], party: str, rules: IdRules, *, hashed: bool
+) -> set[tuple[str, ...]]:
+    """The ids in a file as they are compared; one that is missing, or does not fit the rules, is refused."""
+    excluded = load(_settings(path, ids, party, hashed=hashed), party)
+    for name in ids:
+        if (blank := excluded.frame[name].is_null()).any():
+            raise fault(party, str(path), "an id is missing", name, (blank.arg_true() + 1).to_list())
+    return set(comparable(excluded, rules).rows())
 
 
 def _settings(path: Path, ids: tuple[str, ...], party: str, *, hashed: bool) -> TableSettings:

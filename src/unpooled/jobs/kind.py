@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from unpooled.data.columns import Kind as ColumnKind
+from unpooled.arrays import Bools
 from unpooled.data.sources import TableSettings
+from unpooled.data.table import Table
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan, Role
 from unpooled.jobs.query_bounds import Answers
@@ -90,8 +91,10 @@ class Kind(Generic[P]):
     """How a party's table is read; None for one that has none."""
     check_files: Callable[[CheckedJob[P]], None]
     """Refuse, before the start, what else the private file names and cannot serve."""
-    check_columns: Callable[[CheckedJob[P], Mapping[str, ColumnKind], str], None]
-    """Refuse, before the start, a table with these columns; the text says where it is."""
+    check_table: Callable[[CheckedJob[P], Table], None]
+    """Refuse, before the start, a party's table, which has been cleaned."""
+    check_common: Callable[[CheckedJob[P], Table, Bools | None], None]
+    """Refuse the active party's rows that all owners have, with whether the seeker knows each, if there is one."""
     answers: Callable[[CheckedJob[P]], Answers | None]
     """The most that a party answers about its rows; None if it answers nothing."""
     audit: Audit[P] | None
@@ -121,8 +124,12 @@ def no_files(_job: CheckedJob[P]) -> None:
     """Nothing but the table is needed."""
 
 
-def any_columns(_job: CheckedJob[P], _columns: Mapping[str, ColumnKind], _origin: str) -> None:
+def any_table(_job: CheckedJob[P], _table: Table) -> None:
     """Every table will do."""
+
+
+def any_rows(_job: CheckedJob[P], _table: Table, _known: Bools | None) -> None:
+    """All rows in common will do."""
 
 
 def no_answers(_job: CheckedJob[P]) -> None:

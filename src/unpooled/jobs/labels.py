@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
 from unpooled.arrays import Bools, Floats
-from unpooled.data.columns import Kind, as_text, fault, kind_name
+from unpooled.data.columns import as_text, fault, kind_name
 from unpooled.data.table import Table
 from unpooled.jobs.private import Private
+
+_FEWEST_OF_A_CLASS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +30,9 @@ class Labels:
     names: tuple[str, ...]
 
 
-def check_columns(private: Private, kinds: Mapping[str, Kind], party: str, origin: str, classes: int) -> None:
+def check_columns(private: Private, table: Table, classes: int) -> None:
     """Refuse a target or weight that is not among a table's columns, or is of the wrong kind."""
+    party, origin, kinds = table.party, table.origin, table.kinds
     for key, name in (("target", private.target), ("weight", private.weight)):
         if name is None:
             continue
@@ -50,6 +53,17 @@ def check_weights(table: Table, weight: str | None) -> None:
         raise fault(table.party, table.origin, "a weight is missing, negative or infinite", weight, wrong.to_list())
 
 
+def check_target(table: Table, private: Private, classes: int) -> None:
+    """Refuse, before the start, a target with fewer labels than classes, which no rows in common could have."""
+    name = private.target or ""
+    labels = table.frame[name].drop_nulls()
+    if labels.n_unique() < classes:
+        reason = f"its rows have {labels.n_unique()} different labels, and parameters.model.classes is {classes}"
+        raise fault(table.party, table.origin, reason, name)
+    if labels.is_empty():
+        raise fault(table.party, table.origin, "no row has a value", name)
+
+
 def labels_of(table: Table, private: Private, classes: int) -> Labels:
     """What the active party's own columns say of the rows; classes (0: numbers) are those that are found."""
     name = private.target or ""
@@ -58,6 +72,10 @@ def labels_of(table: Table, private: Private, classes: int) -> Labels:
         names = tuple(as_text(table.frame[name].drop_nulls().unique().sort()).to_list())
         if len(names) != classes:
             reason = f"{len(names)} different labels are in the common rows, and parameters.model.classes is {classes}"
+            raise fault(table.party, table.origin, reason, name)
+        counts = table.frame[name].drop_nulls().value_counts(sort=True)
+        if classes == 2 and counts["count"][-1] < _FEWEST_OF_A_CLASS:
+            reason = f"only one common row has the label {as_text(counts[name])[-1]!r}: too few to learn and to judge"
             raise fault(table.party, table.origin, reason, name)
     elif not table.frame[name].count():
         raise fault(table.party, table.origin, "no common row has a value", name)

@@ -10,7 +10,7 @@ from typing import Any
 from unpooled.data import prepare
 from unpooled.data.columns import Kind
 from unpooled.data.prepare import Preparation
-from unpooled.data.sources import TableSettings, read
+from unpooled.data.sources import TableSettings, column_names
 from unpooled.errors import InputError
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
@@ -87,8 +87,7 @@ def reading(party: str, private: Private) -> TableSettings | None:
         return None
     kinds: Mapping[str, Kind] = load_preparation(private, party).kinds
     named = [name for name in (private.target, private.weight) if name is not None]
-    everything = settings.model_copy(update={"columns": None, "types": {}})
-    there = read(everything, party, first=0).columns if named else []
+    there = column_names(settings, party) if named else []
     more = [name for name in named if name in there and name not in settings.id]
     types = {name: kind for name, kind in settings.types.items() if name in more} | dict(kinds)
     return settings.model_copy(update={"columns": (*kinds, *more), "types": types})

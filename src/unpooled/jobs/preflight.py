@@ -1,36 +1,39 @@
-"""Check everything that a party needs before a job starts, without a connection.
-
-Ids are checked in every row, other columns in the first rows only.
-"""
+"""Check everything that a party needs before a job starts, without a connection."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unpooled.align.normalise import IdRules, comparable
 from unpooled.data.columns import Kind, kind_name
-from unpooled.data.prepare import check_limits
-from unpooled.data.sources import load, schema
+from unpooled.data.prepare import fit
+from unpooled.data.quality import Quality, quality_of
 from unpooled.errors import PlanError
-from unpooled.jobs.exclusion import check_excluded
+from unpooled.jobs.exclusion import excluded_people
 from unpooled.jobs.kinds import kind_named
+from unpooled.jobs.labels import features_of
 from unpooled.jobs.learning import rules_of
 from unpooled.jobs.private import Private
-from unpooled.jobs.work import CheckedJob
+from unpooled.jobs.together import Together, check_together
+from unpooled.jobs.work import CheckedJob, cleaned, id_rules, with_table
 from unpooled.secure.engine import check_engine
 from unpooled.transport.trust import Identity, load_identity
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """What was found at one party: its columns with their types, and by its use a column that is no feature."""
+    """What was found at one party: its columns with their types, and by its use a column that is no feature.
+
+    A coordinator has no table, and so no `quality`.
+    """
 
     party: str
     origin: str
     columns: dict[str, str]
     not_features: dict[str, str]
     certificates: str
+    quality: Quality | None
 
 
 def identity_of(party: str, private: Private) -> Identity:
@@ -40,25 +43,32 @@ def identity_of(party: str, private: Private) -> Identity:
     return load_identity(private.certificates, party)
 
 
+def loaded(job: CheckedJob[Any]) -> CheckedJob[Any]:
+    """The same with the party's whole table in memory; its model, which may say how to read it, is checked first."""
+    if job.table is not None:
+        return job
+    kind = kind_named(job.plan.kind)
+    kind.check_files(job)
+    return with_table(job, kind.table(job))
+
+
 def preflight(job: CheckedJob[Any], *, joins: bool = False) -> Preflight:
     """Check a party's model, table, columns, limits and certificates; the first fault is raised.
 
     A party that `joins` over a network must have certificates; for one that runs here they can be made.
     """
-    plan, party, private, kind = job.plan, job.party, job.private, kind_named(job.plan.kind)
+    plan, party, private = job.plan, job.party, job.private
     if plan.engine == "plain":  # for every kind of job; how products are protected was checked with the plan
         check_engine(rules_of(plan), coordinator=False, networked=True)
-    origin = "no table"
-    columns: dict[str, Kind] = {}
-    kind.check_files(job)
-    if settings := kind.table(job):
-        origin, columns = settings.origin, schema(settings, party)
-        check_limits(private.prepare, columns, party, origin)
-        kind.check_columns(job, columns, origin)
-        if private.exclude:
-            check_excluded(private.exclude, settings.id, party)
-        if isinstance(job.parameters, IdRules):
-            comparable(load(settings.model_copy(update={"columns": (), "types": {}}), party), job.parameters)
+    table, cleaning, _ = cleaned(loaded(job))
+    origin, columns, quality = "no table", dict[str, Kind](), None
+    if table is not None:
+        kind_named(plan.kind).check_table(job, table)
+        if party in plan.owners:
+            fit(features_of(table, private), private.prepare)
+        elif private.exclude:
+            excluded_people(private.exclude, table.id, party, id_rules(job), hashed=table.hashed)
+        origin, columns, quality = table.origin, table.kinds, quality_of(table, private.prepare, cleaning)
     certificates = "made for the run"
     if joins or private.certificates is not None:
         identity_of(party, private)
@@ -66,4 +76,9 @@ def preflight(job: CheckedJob[Any], *, joins: bool = False) -> Preflight:
     uses = {"target": private.target, "weight": private.weight}
     apart = {use: name for use, name in uses.items() if name in columns}
     features = {name: kind_name(kind) for name, kind in columns.items() if name not in apart.values()}
-    return Preflight(party, origin, features, apart, certificates)
+    return Preflight(party, origin, features, apart, certificates, quality)
+
+
+def preflight_together(jobs: Sequence[CheckedJob[Any]]) -> tuple[list[Preflight], Together | None]:
+    """Check all parties of a job on this machine, and what only shows when their tables are compared."""
+    return [preflight(job) for job in jobs], check_together(jobs)

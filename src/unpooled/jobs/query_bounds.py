@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -15,7 +14,7 @@ from pydantic import BaseModel
 from unpooled.data.prepare import fit, transform
 from unpooled.jobs.labels import features_of
 from unpooled.jobs.learning import rules_of
-from unpooled.jobs.work import CheckedJob, begin
+from unpooled.jobs.work import CheckedJob, cleaned, with_table
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import LearnerParameters
 from unpooled.vertical.learners import learner_of
@@ -47,7 +46,7 @@ def answers_of(job: CheckedJob[P], model: LearnerParameters, groups: Sequence[in
     plan, private = job.plan, job.private
     if plan.parties[job.party].role != "passive":
         return None
-    table = begin(job, private.table, Path()).table
+    table, *_ = cleaned(with_table(job, private.table))
     if table is None:
         return None
     features = features_of(table, private)

@@ -87,8 +87,8 @@ def free_name(name: str, taken: Collection[str]) -> str:
 
 
 def metrics_of(labels: Labels, scores: Floats, rows: Bools) -> dict[str, float]:
-    """How good the scores of some rows with known labels are; nothing if there are none."""
-    if not rows.any():
+    """How good the scores of some rows with known labels are; nothing if there are none, or all are of one class."""
+    if not rows.any() or (labels.names and len(np.unique(labels.values[rows])) < 2):
         return {}
     truth, weights = labels.values[rows], labels.weights[rows]
     if not labels.names:

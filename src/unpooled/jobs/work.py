@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -70,26 +70,42 @@ def asked_before(work: Work[P]) -> Asked:
     return Asked(work.folder / WORKING)
 
 
+def with_table(job: CheckedJob[P], settings: TableSettings | None) -> CheckedJob[P]:
+    """The same with the table of these settings in memory, unless one is there; what it was taken for is logged."""
+    if job.table is not None or settings is None:
+        return job
+    log.info("%s reads %s", job.party, settings.origin)
+    table = load(settings, job.party)
+    for note in table.notes:
+        log.log(logging.INFO if note.level == "note" else logging.WARNING, "%s: %s", job.party, note)
+    return replace(job, table=table)
+
+
+def cleaned(job: CheckedJob[P]) -> tuple[Table | None, Cleaning | None, int]:
+    """The table in memory, cleaned, and how many rows an owner has left out; one with too few rows is refused."""
+    if job.table is None:
+        return None, None, 0
+    check_weights(job.table, job.private.weight)
+    ids = comparable(job.table, job.parameters) if isinstance(job.parameters, IdRules) else None
+    table, cleaning = clean(job.table, job.private.prepare, ids)
+    excluded = 0
+    if job.party in job.plan.owners:
+        left = rows_left(table, job.private.exclude, id_rules(job), hashed=table.hashed)
+        table, excluded = table.take(left), table.frame.height - len(left)
+    minimum = job.private.policy.minimum_rows
+    if table.frame.height < minimum:
+        raise RefusedError(f"{job.party} takes part with at least {minimum} rows (policy.minimum_rows) and has fewer")
+    return table, cleaning, excluded
+
+
 def begin(job: CheckedJob[P], settings: TableSettings | None, folder: Path, *, resume: bool = False) -> Work[P]:
-    """Take the table in memory, or load the one of these settings; clean it, and refuse one with too few rows."""
-    party, private, table, cleaning, excluded = job.party, job.private, job.table, None, 0
-    if table is None and settings is not None:
-        log.info("%s reads %s", party, settings.origin)
-        table = load(settings, party)
-    if table is not None:
-        check_weights(table, private.weight)
-        ids = comparable(table, job.parameters) if isinstance(job.parameters, IdRules) else None
-        table, cleaning = clean(table, private.prepare, ids)
-        if party in job.plan.owners:
-            left = rows_left(table, private.exclude, id_rules(job), hashed=table.hashed)
-            table, excluded = table.take(left), table.frame.height - len(left)
-        rows, minimum = table.frame.height, private.policy.minimum_rows
-        if rows < minimum:
-            raise RefusedError(f"{party} takes part with at least {minimum} rows (policy.minimum_rows) and has fewer")
+    """Take the table in memory, or load the one of these settings, and clean it."""
+    table, cleaning, excluded = cleaned(with_table(job, settings))
+    if table is not None and cleaning is not None:
         if cleaning.duplicates_removed:
-            log.info("%s: %d rows repeat another row and were removed", party, cleaning.duplicates_removed)
-        log.info("%s has %d rows ready", party, rows)
-    return Work(job.plan, job.parameters, party, private, table, cleaning, folder, resume, excluded)
+            log.info("%s: %d rows repeat another row and were removed", job.party, cleaning.duplicates_removed)
+        log.info("%s has %d rows ready", job.party, table.frame.height)
+    return Work(job.plan, job.parameters, job.party, job.private, table, cleaning, folder, resume, excluded)
 
 
 def id_rules(job: CheckedJob[P]) -> IdRules:

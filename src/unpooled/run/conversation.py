@@ -27,19 +27,19 @@ Linked = Callable[[Ledger], Transport]
 def take_part(
     job: CheckedJob[Any],
     folder: Path,
-    ready: Callable[[], Linked],
+    ready: Callable[[], tuple[CheckedJob[Any], Linked]],
     watcher: Watcher | None = None,
     *,
     resume: bool = False,
 ) -> Result:
     """Run one party's side of a job, over any transport; its files go into `folder`, which exists.
 
-    `ready` checks that everything is in place, and raises what is wrong. With `resume` the party continues from what is
-    in the folder.
+    `ready` checks that everything is in place, and raises what is wrong; the job that it returns may have its table in
+    memory. With `resume` the party continues from what is in the folder.
     """
     plan, party, private = job.plan, job.party, job.private
     with run_folder.taken(folder), run_folder.status_kept(folder, party, plan):
-        linked = ready()
+        job, linked = ready()
         fields = fields_of(plan, job.parameters)
         path = folder / run_folder.LEDGER
         resumed = resume and path.exists()
@@ -68,7 +68,7 @@ def converse(session: Session, fields: Mapping[str, str], role: Callable[[Sessio
 
 
 def role_of(job: CheckedJob[Any], folder: Path, *, resume: bool = False) -> Callable[[Session], Result]:
-    """A party's role. Its table is loaded in the conversation, so that its peers hear if that fails."""
+    """A party's role. A table that is not in memory is loaded in the conversation, so that peers hear if that fails."""
     kind = kind_named(job.plan.kind)
     return lambda session: kind.role(session, begin(job, kind.table(job), folder, resume=resume))
 

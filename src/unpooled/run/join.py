@@ -7,7 +7,7 @@ from typing import Any
 
 from unpooled.errors import PlanError
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.preflight import identity_of, preflight
+from unpooled.jobs.preflight import identity_of, loaded, preflight
 from unpooled.jobs.private import Private
 from unpooled.jobs.work import CheckedJob, Result
 from unpooled.run.conversation import Linked, take_part
@@ -22,11 +22,14 @@ def join(job: CheckedJob[Any], folder: Path, watcher: Watcher | None = None, *, 
     The folder exists: `folder.create` has made it, or it holds the run to `resume`. `watcher` is told of progress.
     """
 
-    def ready() -> Linked:
-        preflight(job, joins=True)
+    def ready() -> tuple[CheckedJob[Any], Linked]:
+        with_table = loaded(job)
+        preflight(with_table, joins=True)
         identity, addresses = identity_of(job.party, job.private), addresses_of(job.plan, job.party, job.private)
         peers = tuple(peer for peer in job.plan.parties if peer != job.party)
-        return lambda ledger: NetworkTransport(identity, Mailbox(job.party, peers, ledger), addresses, job.plan.timeout)
+        return with_table, lambda ledger: NetworkTransport(
+            identity, Mailbox(job.party, peers, ledger), addresses, job.plan.timeout
+        )
 
     return take_part(job, folder, ready, watcher, resume=resume)
 

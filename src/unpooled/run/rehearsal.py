@@ -132,9 +132,9 @@ def _sample(table: Table, rows: int, shared: int, common: int, target: str | Non
     """So many rows; the first `shared` of them have ids out of those in common, the others have ids of their own."""
     rng, height = np.random.default_rng(rows), table.frame.height
     picked = rng.choice(height, rows, replace=rows > height)
-    if target in table.kinds and table.kinds[target] != "number":  # each label is there at least once
-        firsts = table.frame.with_row_index("place").unique(target, keep="first")["place"].to_numpy()
-        if len(firsts) <= min(_MOST_LABELS, shared):
+    if target in table.kinds and table.kinds[target] != "number":  # each label is there at least twice
+        firsts = table.frame.with_row_index("place").unique(target, keep="first")["place"].to_numpy().repeat(2)
+        if len(firsts) <= min(2 * _MOST_LABELS, shared):
             picked[: len(firsts)] = firsts
     ids = [f"{number:08}" for number in rng.choice(common, shared, replace=False)]
     ids += [f"{table.party}{number:08}" for number in range(rows - shared)]

@@ -100,7 +100,7 @@ def simulate_job(
         meeting = _Meeting(tuple(jobs), plan.timeout)
 
         def part(party: str) -> Result:
-            return take_part(jobs[party], root / party, lambda: partial(meeting.linked, party))
+            return take_part(jobs[party], root / party, lambda: (jobs[party], partial(meeting.linked, party)))
 
         outcome = _all_together(part, meeting, root)
         return replace(outcome, tables={party: _tables(job, root / party) for party, job in jobs.items()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -208,6 +209,17 @@ def test_a_shop_whose_people_nobody_else_has_is_told_so(seeking: Any) -> None:
     tables = seeking.tables(plan) | {"shop": table_from_frame(strangers, "id", "shop")}
     with pytest.raises(RefusedError, match=r"\b30 ids .*bank.*shop"):
         seeking.run(plan, tables=tables)
+    assert not list(seeking.root.rglob("model.json"))
+
+
+def test_a_shop_that_knows_everybody_has_nobody_to_find(seeking: Any) -> None:
+    plan = seeking.plan(**PLAIN)
+    tables = seeking.tables(plan) | {"shop": table_from_frame(seeking.frames["bank"].select("id"), "id", "shop")}
+    with pytest.raises(InputError, match=rf"^bank: .*shop knows all {COMMON} people"):
+        seeking.run(plan, tables=tables)
+    status = json.loads((seeking.root / "run" / "telco" / "status.json").read_text())
+    assert "bank" in status["error"]
+    assert str(COMMON) not in status["error"]
     assert not list(seeking.root.rglob("model.json"))
 
 

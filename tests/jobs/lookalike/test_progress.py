@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -54,7 +55,7 @@ def test_the_share_that_is_done_only_rises(seeking: Any, told: Told, settings: d
     seeking.run(seeking.plan(**settings))
     for party in ("shop", "telco", "bank", "coordinator"):
         shown: list[Progress] = []
-        tell = nested(shown.append, lambda: 0)
+        tell = nested(shown.append, lambda: SimpleNamespace(sent=0, weights={}))
         for each in of_learning(told, party):
             tell(*each)
         shares = [each.fraction for each in shown]

@@ -162,7 +162,7 @@ def test_new_rows_are_read_as_the_training_rows_were(learning: Any) -> None:
     found = preflight(checked(plan, "telco", Private.model_validate(privates["telco"])))
     assert found.columns == {"calls": "number", "data": "number", "tariff": "category"}
     found = preflight(checked(plan, "bank", Private.model_validate(privates["bank"])))
-    assert found.columns == {"age": "number", "income": "number", "buys": "category"}
+    assert (found.columns, found.not_features) == ({"age": "number", "income": "number"}, {"target": "buys"})
     outcome = learning.run(plan, "new", tables={}, **privates)
     assert outcome.results["telco"]["unseen"] == {}
     joined = learning.predictions("new").join(learning.predictions(), on="id", how="left", maintain_order="left")

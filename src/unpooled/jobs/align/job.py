@@ -23,7 +23,7 @@ from unpooled.errors import PlanError
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.scores import write_rows
-from unpooled.jobs.work import Work
+from unpooled.jobs.work import CheckedJob, Work
 from unpooled.session import Session
 
 ALIGNED = "aligned.csv"
@@ -105,13 +105,13 @@ def method_of(plan: Plan, parameters: Parameters) -> Method:
     return Method(parameters.psi, plan.key_bits, parameters)
 
 
-def limits_of(work: Work[P]) -> Limits:
+def limits_of(work: CheckedJob[P]) -> Limits:
     """What this party's policy asks where owners find their common rows."""
     policy = work.private.policy
     return Limits(policy.minimum_peer_rows, policy.minimum_overlap, policy.maximum_peer_rows)
 
 
-def label_limits_of(work: Work[P]) -> Limits:
+def label_limits_of(work: CheckedJob[P]) -> Limits:
     """What this party's policy asks where the active party learns which of these the seeker has."""
     return replace(limits_of(work), overlap=work.private.policy.minimum_positives, setting="minimum_positives")
 

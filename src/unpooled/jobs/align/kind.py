@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unpooled.jobs.align.job import ALIGNED, Parameters, outline, role
 from unpooled.jobs.align.section import headline, section
-from unpooled.jobs.kind import Example, Kind, any_columns, no_answers, no_files, own_table
+from unpooled.jobs.kind import Example, Kind, any_rows, any_table, no_answers, no_files, own_table
 from unpooled.jobs.scores import RowFile
 
 ALIGN = Kind(
@@ -22,7 +22,8 @@ ALIGN = Kind(
     consents={},
     table=own_table,
     check_files=no_files,
-    check_columns=any_columns,
+    check_table=any_table,
+    check_common=any_rows,
     answers=no_answers,
     audit=None,
     groups=lambda _: [],

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from unpooled.align.normalise import IdRules
 from unpooled.errors import InputError, PlanError
-from unpooled.jobs.exclusion import check_excluded
+from unpooled.jobs.exclusion import excluded_people
 from unpooled.jobs.lookalike.advice import Advice, KeptAdvice
 from unpooled.jobs.lookalike.kind import LOOKALIKE
 from unpooled.jobs.lookalike.list_files import RANKING, ListFile, read_ranking
@@ -49,7 +49,8 @@ def check_earlier(plan: Plan, private: Private, party: str, rules: IdRules, *, a
         raise PlanError(f"{party}: earlier: normalise, hash and salt must be those of the search in {folder}")
     ids = ranking_in(private, party).ids.columns
     if private.exclude:
-        check_excluded(private.exclude, tuple(ids), party)
+        hashed = bool(private.table and private.table.hashed)
+        excluded_people(private.exclude, tuple(ids), party, rules, hashed=hashed)
     if advice:
         advice_in(private, party)
 

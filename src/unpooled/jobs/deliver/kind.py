@@ -7,7 +7,7 @@ from unpooled.errors import PlanError
 from unpooled.jobs.deliver.earlier import check_earlier
 from unpooled.jobs.deliver.job import Parameters, outline, role
 from unpooled.jobs.deliver.section import section
-from unpooled.jobs.kind import Example, Kind, any_columns, no_answers
+from unpooled.jobs.kind import Example, Kind, any_rows, any_table, no_answers
 from unpooled.jobs.lookalike.kind import ADVICE, FOUND
 from unpooled.jobs.lookalike.list_files import RELIABLE, as_sent
 from unpooled.jobs.lookalike.list_section import list_figures
@@ -46,7 +46,8 @@ DELIVER = Kind(
     consents={"active": (FOUND, ADVICE), "passive": (FOUND,)},
     table=_table,
     check_files=_check_files,
-    check_columns=any_columns,
+    check_table=any_table,
+    check_common=any_rows,
     answers=no_answers,
     audit=None,
     groups=lambda _: [],

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from unpooled import atomic
 from unpooled.align.normalise import IdRules, comparable
-from unpooled.data.columns import fault
-from unpooled.data.sources import TableSettings, load
+from unpooled.data.columns import fault, typed
+from unpooled.data.sources import TableSettings, column_names, load, look
 from unpooled.data.table import Table
 from unpooled.errors import InputError
 from unpooled.evaluate.lookalike import Evaluation, Id, Outcomes, evaluate
@@ -60,6 +60,8 @@ def _read(
         )
     except ValidationError as error:
         raise InputError(f"{path}: {'; '.join(faults(error))}") from None
+    if outcome is None:
+        _check_no_outcome(settings, seeker)
     table = load(settings, seeker)
     for name in ids:
         if (blank := table.frame[name].is_null()).any():
@@ -67,6 +69,20 @@ def _read(
     if not table.frame.height:
         raise fault(seeker, str(path), "there is nobody in it")
     return table
+
+
+def _check_no_outcome(settings: TableSettings, seeker: str) -> None:
+    """Refuse a file that seems to list everybody: a column says of some yes, of others no, and none was named."""
+    names = column_names(settings, seeker)
+    others = [name for name in names if name.strip() and name not in settings.id and names.count(name) == 1]
+    found = look(settings.model_copy(update={"columns": tuple(others)}), seeker)
+    cells = {name: found.frame[name].drop_nulls().unique() for name in others}
+    truths = [name for name, values in cells.items() if set(typed(values, "boolean")) == {True, False}]
+    if truths:
+        raise InputError(
+            f"{seeker}: {settings.origin}: is everybody in it positive? {', '.join(truths)} could be the outcome: "
+            "name it with --outcome, or give a file without such columns"
+        )
 
 
 def _outcomes(table: Table, outcome: str | None, rules: IdRules) -> Outcomes:

@@ -80,10 +80,15 @@ def judged(table: Table, private: Private, ranking: Ranking, listed: Ints, first
     return {"judged": said}
 
 
-def _truth(table: Table, name: str, known: Bools) -> tuple[Bools, Bools]:
-    """Who is positive, and of whom that is known; positive is what most of the seeker's people are."""
+def check_truth(table: Table, name: str) -> None:
+    """Refuse a truth that is not among a table's columns."""
     if name not in table.kinds:
         raise fault(table.party, table.origin, "target names it, but it is not among the columns that are read", name)
+
+
+def _truth(table: Table, name: str, known: Bools) -> tuple[Bools, Bools]:
+    """Who is positive, and of whom that is known; positive is what most of the seeker's people are."""
+    check_truth(table, name)
     cells = as_text(table.frame[name])
     labels = cells.filter(known).drop_nulls().value_counts(sort=True)
     if not labels.height:

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from unpooled.align import rows
 from unpooled.align.rows import Aligned, Places
 from unpooled.arrays import Bools
+from unpooled.data.columns import fault
 from unpooled.data.table import Table
 from unpooled.jobs import model_files
 from unpooled.jobs.align import job as align
@@ -33,7 +34,7 @@ from unpooled.jobs.lookalike.list_files import Lookalikes
 from unpooled.jobs.lookalike.receiving import LISTED_BYTES, received
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.work import Work
+from unpooled.jobs.work import CheckedJob, Work
 from unpooled.pu.estimates import spies
 from unpooled.pu.federated import search
 from unpooled.pu.federated.search import NextBags, NoMoreBags
@@ -48,6 +49,7 @@ from unpooled.vertical.targets import SEEDS
 from unpooled.vertical.team import Team
 
 _SPIES = 0.2
+_FEWEST = 5  # estimates divide both the known and the others into as many groups
 
 
 def _named(method: Any) -> Any:
@@ -171,6 +173,25 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     ]
 
 
+def check_known(job: CheckedJob[Parameters], table: Table, known: Bools | None) -> None:
+    """Refuse rows in common that cannot be searched: the seeker must know some of them, and must not know others.
+
+    The error says how many of the others' customers are the seeker's people, so it is for the active party alone.
+    """
+    if known is None:
+        return
+    (seeker,), rows, others = job.plan.with_role("seeker"), len(known), int((~known).sum())
+    if not others:
+        reason = f"{seeker} knows all {rows:,} people whom the owners have in common, so there is nobody to find"
+        raise fault(table.party, table.origin, reason)
+    for count, what in ((rows - others, "knows"), (others, "does not know")):
+        if count < _FEWEST:
+            reason = (
+                f"of the people whom the owners have in common {seeker} {what} {count}; at least {_FEWEST} are needed"
+            )
+            raise fault(table.party, table.origin, reason)
+
+
 def groups_of(parameters: Parameters) -> list[int]:
     """How many models are learned together, step by step, at the most."""
     return search.groups_of(parameters.method, estimate=parameters.estimate)
@@ -190,6 +211,7 @@ def _known(session: Session, work: Work[Parameters], places: Places, common: ali
     with session.scope("align"):
         labels = rows.label(session, places, common.table, aligned, method, align.label_limits_of(work))
     known: Bools = labels == rows.POSITIVE
+    check_known(work, common.table, known)
     return known
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from unpooled.data.columns import Kind as ColumnKind
+from unpooled.data.table import Table
 from unpooled.jobs.align.job import ALIGNED
 from unpooled.jobs.kind import Agreement, Audit, Example, Kind, own_table
 from unpooled.jobs.learning import check_prepared
+from unpooled.jobs.lookalike.figures import check_truth
 from unpooled.jobs.lookalike.in_common import check_described
-from unpooled.jobs.lookalike.job import Parameters, groups_of, outline, role, shorter
+from unpooled.jobs.lookalike.job import Parameters, check_known, groups_of, outline, role, shorter
 from unpooled.jobs.lookalike.list_files import RANKING, RELIABLE, as_sent
 from unpooled.jobs.lookalike.section import headline, section
 from unpooled.jobs.query_bounds import Answers, answers_of
@@ -35,9 +34,11 @@ def _check_files(job: CheckedJob[Parameters]) -> None:
     check_prepared(job.plan, job.parameters.model, job.party, job.private)
 
 
-def _check_columns(job: CheckedJob[Parameters], columns: Mapping[str, ColumnKind], origin: str) -> None:
+def _check_table(job: CheckedJob[Parameters], table: Table) -> None:
+    if job.private.target is not None:
+        check_truth(table, job.private.target)
     if job.parameters.describe:
-        check_described(job.private.consent.describe, columns, job.party, origin)
+        check_described(job.private.consent.describe, table.kinds, job.party, table.origin)
 
 
 def _answers(job: CheckedJob[Parameters]) -> Answers | None:
@@ -74,7 +75,8 @@ LOOKALIKE = Kind(
     },
     table=own_table,
     check_files=_check_files,
-    check_columns=_check_columns,
+    check_table=_check_table,
+    check_common=check_known,
     answers=_answers,
     audit=Audit(model=lambda parameters: parameters.model, problem=_problem),
     groups=groups_of,

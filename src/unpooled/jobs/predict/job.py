@@ -19,7 +19,7 @@ from unpooled.jobs.model_files import check_owners, load
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
-from unpooled.jobs.work import Work, asked_before
+from unpooled.jobs.work import CheckedJob, Work, asked_before
 from unpooled.secure.engine import Engine
 from unpooled.session import Session
 from unpooled.vertical import learners
@@ -50,7 +50,7 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     learner = learner_named(kept.learner)
     if active:
         check_owners(work.plan, kept)
-        check_columns(_judging(work.private, table), table.kinds, party, table.origin, kept.parameters.classes)
+        check_table(work, table)
     with session.scope("score"):
         _agree_on_learner(session, work, learner)
     common = align.common_rows(session, work, places)
@@ -66,6 +66,13 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
                 learner.help_score(team, kept, columns, False)
     result = _result(work, common.table, kept, found) if active else {"file": align.ALIGNED}
     return common.counts | {"unseen": prepared.unseen} | result
+
+
+def check_table(job: CheckedJob[Parameters], table: Table) -> None:
+    """Refuse a target or weights of the active party that cannot judge the model's predictions."""
+    if job.party == job.plan.active:
+        model, _ = load(job.private, job.party, active=True)
+        check_columns(_judging(job.private, table), table, model.parameters.classes)
 
 
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from unpooled.data.sources import TableSettings
 from unpooled.jobs.align.job import ALIGNED
-from unpooled.jobs.kind import Example, Kind, any_columns, no_answers
+from unpooled.jobs.kind import Example, Kind, any_rows, no_answers
 from unpooled.jobs.model_files import check_saved, reading
-from unpooled.jobs.predict.job import Parameters, outline, role
+from unpooled.jobs.predict.job import Parameters, check_table, outline, role
 from unpooled.jobs.predict.section import headline, section
 from unpooled.jobs.scores import PREDICTIONS, RowFile
 from unpooled.jobs.train.kind import TARGET
@@ -39,7 +39,8 @@ PREDICT = Kind(
     consents={},
     table=_table,
     check_files=_check_files,
-    check_columns=any_columns,
+    check_table=check_table,
+    check_common=any_rows,
     answers=no_answers,
     audit=None,
     groups=lambda _: [],

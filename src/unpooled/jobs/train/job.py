@@ -68,7 +68,7 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     """Every party's part: align, make ready, then learn together; each owner keeps its own part of the model."""
     plan, parameters, places = work.plan, work.parameters.model, places_of(work.plan, work.parameters)
     if work.table is not None and session.party == plan.active:
-        check_columns(work.private, work.table.kinds, work.party, work.table.origin, parameters.classes)
+        check_columns(work.private, work.table, parameters.classes)
     common = align.common_rows(session, work, places)
     with session.scope("fit"):
         engine = open_products(session, work, places, parameters, [1])

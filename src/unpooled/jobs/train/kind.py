@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from unpooled.data.columns import Kind as ColumnKind
+from unpooled.arrays import Bools
+from unpooled.data.table import Table
 from unpooled.jobs.align.job import ALIGNED
 from unpooled.jobs.kind import Audit, Example, Kind, own_table
-from unpooled.jobs.labels import check_columns
+from unpooled.jobs.labels import check_columns, check_target, labels_of
 from unpooled.jobs.learning import check_learner, check_prepared
 from unpooled.jobs.query_bounds import Answers, answers_of
 from unpooled.jobs.scores import PREDICTIONS, RowFile
@@ -20,8 +19,14 @@ TARGET = "card_payments"
 """How often somebody pays by card, which shows in the telephone company's columns rather than in the bank's own."""
 
 
-def _check_columns(job: CheckedJob[Parameters], columns: Mapping[str, ColumnKind], origin: str) -> None:
-    check_columns(job.private, columns, job.party, origin, job.parameters.model.classes)
+def _check_table(job: CheckedJob[Parameters], table: Table) -> None:
+    check_columns(job.private, table, job.parameters.model.classes)
+    if job.party == job.plan.active:
+        check_target(table, job.private, job.parameters.model.classes)
+
+
+def _check_common(job: CheckedJob[Parameters], table: Table, _known: Bools | None) -> None:
+    labels_of(table, job.private, job.parameters.model.classes)
 
 
 def _check_files(job: CheckedJob[Parameters]) -> None:
@@ -52,7 +57,8 @@ TRAIN = Kind(
     consents={},
     table=own_table,
     check_files=_check_files,
-    check_columns=_check_columns,
+    check_table=_check_table,
+    check_common=_check_common,
     answers=_answers,
     audit=Audit(model=lambda parameters: parameters.model, problem=_any_targets),
     groups=lambda _: [1],

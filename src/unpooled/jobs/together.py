@@ -1,0 +1,112 @@
+"""Where all tables are on this machine: what an alignment would find, known before the start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from unpooled.align.ids import advice, hint, keys_of, looks_of
+from unpooled.align.normalise import IdRules, comparable
+from unpooled.align.opening import Limits, check_sizes
+from unpooled.align.rows import Places, Psi
+from unpooled.arrays import Bools
+from unpooled.data.table import Table
+from unpooled.errors import InputError
+from unpooled.jobs.align import job as align
+from unpooled.jobs.kinds import kind_named
+from unpooled.jobs.work import CheckedJob, cleaned
+
+
+@dataclass(frozen=True)
+class Together:
+    """How many rows the owners have in common, how many of them the seeker knows, and what looks wrong with the ids."""
+
+    common: int
+    known: int | None
+    warnings: tuple[str, ...]
+
+
+def check_together(jobs: Sequence[CheckedJob[Any]]) -> Together | None:
+    """Refuse tables with too few ids in common, or with rows in common that the job cannot use.
+
+    The jobs are those of all parties, with their tables. None for a kind of job that does not align.
+    """
+    plan, parameters = jobs[0].plan, jobs[0].parameters
+    if not isinstance(parameters, align.Parameters):
+        return None
+    places = align.places_of(plan, parameters)
+    by_party = {job.party: job for job in jobs}
+    tables = {job.party: table for job in jobs if (table := cleaned(job)[0]) is not None}
+    _check_id_columns(tables)
+    keys = {party: keys_of(table, parameters) for party, table in tables.items()}
+    found = set.intersection(*(set(keys[party]) for party in places.owners))
+    limits = {party: align.limits_of(by_party[party]) for party in places.owners}
+    _check_sizes(places, {party: len(keys[party]) for party in places.owners}, limits, parameters.psi)
+    if places.passive:
+        _check_enough(len(found), {party: tables[party] for party in places.owners}, limits, parameters)
+    chosen = np.flatnonzero([key in found for key in keys[places.active]])
+    common, known = tables[places.active].take(chosen), None
+    if places.seeker:
+        sought = set(keys[places.seeker])
+        known = np.array([keys[places.active][row] in sought for row in chosen], bool)
+        compared = {places.active: common, places.seeker: tables[places.seeker]}
+        limits = {party: align.label_limits_of(by_party[party]) for party in compared}
+        for party in compared:
+            check_sizes(party, {other: table.frame.height for other, table in compared.items()}, limits[party])
+        _check_enough(int(known.sum()), compared, limits, parameters)
+    kind_named(plan.kind).check_common(by_party[places.active], common, known)
+    return Together(len(chosen), _count(known), _lost_zeros(tables, places.owners, len(found), parameters))
+
+
+def _count(known: Bools | None) -> int | None:
+    return None if known is None else int(known.sum())
+
+
+def _check_id_columns(tables: Mapping[str, Table]) -> None:
+    (first, one), *others = tables.items()
+    for party, table in others:
+        if len(table.id) != len(one.id):
+            both = f"{first} by {len(one.id)}, {party} by {len(table.id)}"
+            raise InputError(f"the parties identify rows by different numbers of columns: {both}")
+
+
+def _check_sizes(places: Places, sizes: Mapping[str, int], limits: Mapping[str, Limits], psi: Psi) -> None:
+    """Refuse tables that are too small or too large for a policy; without a ring, passive parties see no other's."""
+    ring = psi == "ecdh" and places.coordinator
+    for one, other in permutations(places.owners, 2):
+        if ring or places.active in (one, other):
+            check_sizes(one, {other: sizes[other]}, limits[one])
+
+
+def _check_enough(found: int, tables: Mapping[str, Table], limits: Mapping[str, Limits], rules: IdRules) -> None:
+    strictest = max(tables, key=lambda party: limits[party].overlap)
+    least = limits[strictest].overlap
+    if found >= least:
+        return
+    looks = {party: looks_of(comparable(table, rules)) for party, table in tables.items()}
+    first, *others = tables
+    hints = [hint(looks[first], looks[other], first, other, len(tables[first].id)) for other in others]
+    hints += [f"{party}: {text}" for party, table in tables.items() for text in advice(table, rules)]
+    raise InputError(
+        f"{', '.join(tables)} have {found:,} ids in common, and {strictest} requires {least:,} "
+        f"(policy.{limits[strictest].setting}): {'; '.join(hints)}"
+    )
+
+
+def _lost_zeros(tables: Mapping[str, Table], owners: Sequence[str], found: int, rules: IdRules) -> tuple[str, ...]:
+    """Ids that would match without leading zeros, which spreadsheets remove."""
+    if rules.hash or any(len(tables[party].id) > 1 for party in owners):
+        return ()
+    stripped = [set(comparable(tables[party], rules).to_series().str.strip_chars_start("0")) for party in owners]
+    more = len(set.intersection(*stripped)) - found
+    if more <= 0:
+        return ()
+    names = ", ".join(owners)
+    return (
+        f"{more:,} more ids would match without leading zeros: a table of {names} may have lost them "
+        "(the rule digits in normalise restores them)",
+    )
