@@ -153,3 +153,9 @@ def test_without_a_row_in_common_there_is_no_forecast() -> None:
     job.tables["telco"] = _table("telco", example.population(ROWS).tables["telco"].with_columns(id="x" + pl.col("id")))
     with pytest.raises(InputError, match="in common"):
         job.forecast()
+
+
+def test_a_job_that_takes_its_data_from_an_earlier_run_has_no_forecast() -> None:
+    made = example_job("deliver", Path())
+    with pytest.raises(InputError, match="earlier run"):
+        forecast([checked(made.plan, party, private) for party, private in made.privates.items()])

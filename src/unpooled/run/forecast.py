@@ -216,6 +216,8 @@ def _cast(jobs: Sequence[CheckedJob[Any]], common: int | None) -> tuple[Cast, li
     """The parties as they are here, and stand-ins for the others; what of that is guessed."""
     plan, parameters = jobs[0].plan, jobs[0].parameters
     kind, holders = kind_named(plan.kind), [name for name, party in plan.parties.items() if party.role != "coordinator"]
+    if any("earlier" in keys for keys in kind.private_needs.values()):
+        raise InputError("a job that takes its data from an earlier run is not rehearsed")
     privates = {job.party: job.private for job in jobs}
     found = {job.party: begin(job, kind.table(job), Path()).table for job in jobs}
     tables = {party: table for party, table in found.items() if table is not None}
