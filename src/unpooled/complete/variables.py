@@ -58,7 +58,7 @@ class Variable:
         """Numbers as they are, or each row's class, counted from 0; not-a-number where a cell is missing."""
         if not self.classes:
             return self.values
-        whole = np.full(int(np.nanmax(self.values, initial=0)) + 1, self.classes - 1)
+        whole = np.full(int(np.nanmax(self.values, initial=max(self.codes))) + 1, self.classes - 1)
         single = self.codes[: self.classes - bool(self.pooled)]
         whole[list(single)] = np.arange(len(single))
         return np.where(self.known, whole[np.nan_to_num(self.values).astype(np.int64)], np.nan)
