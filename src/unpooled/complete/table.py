@@ -61,11 +61,11 @@ def complete_table(
     rng: np.random.Generator,
     *,
     draws: int = 0,
-    fill_all: bool = True,
+    fill_all: bool = False,
 ) -> CompletedTable:
     """Put a table together: `real` has the first rows, `predictions` what was found about some columns in all rows.
 
-    With `fill_all` also cells whose prediction was never confident enough are filled; otherwise these stay missing.
+    Cells whose prediction was never confident enough stay missing, unless `fill_all` says that these are filled too.
     """
     if len(handles) < real.frame.height:
         raise InputError(f"{real.party}: {len(handles)} handles for {real.frame.height} rows")
