@@ -1,4 +1,4 @@
-"""The commands that write, check, start and tidy up jobs, run as a user would, and the guide that shows them."""
+"""The commands that write, check, start and tidy up jobs, run as a user would."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import io
 import json
 import logging
 import re
-import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -28,16 +26,14 @@ from unpooled.jobs.files import load_job, load_plan, load_private, write_toml
 from unpooled.jobs.kinds import KINDS, outline_of
 from unpooled.jobs.lookalike.kind import LOOKALIKE
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.private import Policy, Private
+from unpooled.jobs.private import Private
 from unpooled.jobs.templates import ROLES
 from unpooled.jobs.work import CheckedJob
 from unpooled.run import folder as run_folder
 from unpooled.run.progress import Progress, Watch, Watcher
-from unpooled.run.simulate import simulate_job
 from unpooled.wire import disclosure_of
 
 GUIDE = Path(__file__).parents[2] / "docs" / "jobs.md"
-ALIGNMENT = GUIDE.with_name("alignment.md")
 
 
 @pytest.fixture(scope="module")
@@ -83,15 +79,6 @@ def spoil(job: Path, old: str, new: str) -> Path:
     assert text.count(old) == 1
     job.write_text(text.replace(old, new))
     return job
-
-
-def use_free_ports(plan: Path) -> None:
-    """Another program of this machine may have the example's ports."""
-    text = plan.read_text()
-    for port in re.findall(r"127\.0\.0\.1:(\d+)", text):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            text = text.replace(f":{port}", f":{free.getsockname()[1]}")
-    plan.write_text(text)
 
 
 def test_a_run_from_end_to_end(shared: Path) -> None:
@@ -319,7 +306,9 @@ def test_a_report_that_cannot_be_written_does_not_hide_the_error(
 
 
 @pytest.mark.parametrize("quiet", [True, False])
-def test_the_log_of_a_join_is_kept_and_quiet_is_about_the_terminal(quiet: bool, shared: Path, tmp_path: Path) -> None:
+def test_the_log_of_a_join_is_kept_and_quiet_is_about_the_terminal(
+    quiet: bool, shared: Path, tmp_path: Path, use_free_ports: Callable[[Path], None]
+) -> None:
     say("certs", "trial", *ROLES, "--dir", tmp_path / "certs")
     private = load_private(shared / "example" / "bank.toml")
     write_toml(tmp_path / "bank.toml", private.model_copy(update={"certificates": tmp_path / "certs" / "bank"}))
@@ -457,69 +446,8 @@ def test_a_join_on_a_terminal_draws_one_bar_and_its_log_above(
         assert re.search(r"\nbank score [━╸╺]+ +2/8 0 bytes *\n", terminal.getvalue())
 
 
-def commands_of(page: Path) -> list[list[str]]:
-    fences = re.findall(r"^```console\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    return [fence.splitlines() for fence in fences]
-
-
-def join_all(lines: list[str]) -> None:
-    """Start each party's command in a process of its own, as if on its own machine."""
-    calls = [[sys.executable, "-m", *shlex.split(line)] for line in lines]
-    processes = [subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for call in calls]
-    said = [process.communicate(timeout=600)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0] * len(lines), said
-
-
-def in_threads(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watch) -> dict[str, Any]:
-    """Instead of `spawn`, for tests of commands rather than of processes."""
-    return simulate_job(plan, privates, folder=run_folder.create(folder)).results
-
-
-def test_the_guide_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(jobs, "spawn", in_threads)
-    for lines in commands_of(GUIDE):
-        if all("unpooled join" in line and "--dry-run" not in line for line in lines):
-            use_free_ports(Path("trial/plan.toml"))
-            join_all(lines)
-            continue
-        for line in lines:
-            command, _, target = line.removeprefix("unpooled ").partition(" > ")
-            said = say(*shlex.split(command)).stdout
-            if target:
-                Path(target).write_text(said)
-    assert load_plan(Path("plan.toml")).kind == "check"
-    joined = sorted(path.name.rsplit("-", 2)[0] for path in Path("runs").glob("align-*"))
-    assert joined == sorted(f"align-{party}" for party in ROLES)
-    assert load_job(Path("job.toml")).plan.kind == "check"
-    assert all(json.loads(path.read_text())["state"] == "finished" for path in Path("runs").glob("*/status.json"))
-    (log,) = Path("runs").glob("align-bank-*/log.txt")
-    assert re.search(r"^\d\d:\d\d:\d\d bank is connected with telco$", log.read_text(), re.MULTILINE)
-    assert not list(Path("runs/first").rglob("private.toml"))
-    learned, new = (run_folder.read_json(Path("runs") / run / "bank" / "result.json") for run in ("learn", "new"))
-    assert learned["test_rows"] > 100
-    assert new["metrics"]["new"]["r2"] > 0  # better than the mean, and for people who were not there before
-    assert len(pl.read_csv("runs/new/bank/predictions.csv")) == new["common"]
-
-
-def test_the_page_on_alignment_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(jobs, "spawn", in_threads)
-    (lines,) = commands_of(ALIGNMENT)
-    for line in lines:
-        say(*shlex.split(line.removeprefix("unpooled ")))
-    owned = {path.parent.name: path.read_text() for path in Path("runs/aligned").glob("*/aligned.csv")}
-    assert {party: text.splitlines()[0] for party, text in owned.items()} == {"telco": "id", "bank": "id,label"}
-    assert Path("runs/aligned/bank/report.html").exists()
-
-
 def test_the_guide_names_the_files_that_a_run_leaves(shared: Path) -> None:
     text = GUIDE.read_text(encoding="utf-8")
     learning = {"model.json", "preparation.json", "predictions.csv"}
     for name in {path.name for path in (shared / "run" / "bank").iterdir()} | {run_folder.WORKING} | learning:
         assert f"`{name}`" in text
-
-
-def test_the_guide_explains_every_policy() -> None:
-    text = GUIDE.read_text(encoding="utf-8")
-    assert [name for name in Policy.model_fields if f"| `{name}` |" not in text] == []
