@@ -223,6 +223,18 @@ def test_a_column_without_a_cell_for_each_row_is_refused() -> None:
         )
 
 
+def test_without_columns_to_predict_nothing_is_asked() -> None:
+    none = Columns(np.empty((ROWS, 0)), ())
+
+    def nothing(team: Team) -> Predicted:
+        found = predict_columns(team, BASES["gbdt"], none, [], SETTINGS, SEED)
+        finish(team.products)
+        return found
+
+    found, parts = together(BASES["gbdt"], active=nothing)
+    assert (found.predictions, found.models, parts["registry"]) == ((), {}, {})
+
+
 @pytest.mark.parametrize("name", ["constant", "few"])
 def test_columns_of_which_nothing_can_be_learned_are_refused(name: str) -> None:
     cells = {"constant": np.where(np.arange(ROWS) < ALIGNED, 1.0, np.nan), "few": np.full(ROWS, np.nan)}

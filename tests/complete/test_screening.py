@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,14 +20,22 @@ from unpooled.complete.screening import (
     by_gain,
     cramers_v,
     gains_of,
+    help_screen,
     load,
     save,
+    screen,
     threshold_warning,
 )
 from unpooled.complete.self_training import Prediction
 from unpooled.complete.variables import Variable, variable_of
 from unpooled.data.coding import Column
 from unpooled.errors import InputError
+from unpooled.run.simulate import simulate_roles
+from unpooled.secure.engine import Engine, Rules, open_engine
+from unpooled.secure.product import finish, serve
+from unpooled.session import Session
+from unpooled.vertical.team import Team
+from unpooled.vertical.trees.parameters import GbdtParameters
 
 NAMES = ("weak", "strong", "mixed")
 CORRELATIONS = np.array([[0.01, -0.9, 0.1], [-0.02, 0.8, 0.7]])
@@ -111,6 +120,36 @@ def test_gains_are_those_over_the_marginal() -> None:
     assert gains[1] == pytest.approx(0.0, abs=0.01)
     assert gains[2] == pytest.approx(1 - np.log(0.9) / np.log(0.5), abs=0.01)
     assert by_gain(("near", "far", "class"), gains, errors, 2000).chosen() == ("class", "near")
+
+
+@pytest.mark.parametrize("measure", ["mean", "max", "cramer", "gain"])
+def test_parties_screen_together(measure: Any) -> None:
+    rng = np.random.default_rng(6)
+    rows = 400
+    registry = rng.normal(size=(rows, 2))
+    values = {"tied": registry[:, 0] + rng.normal(size=rows) / 4, "free": rng.normal(size=rows), "one": np.ones(rows)}
+    own = [variable(name, each) for name, each in values.items()]
+    theirs = [variable(name, each) for name, each in zip("ab", registry.T, strict=True)]
+    small = GbdtParameters(trees=5, depth=2)
+
+    def opened(session: Session) -> Engine:
+        rules = Rules("shares", questions=10_000)
+        return open_engine(session, rules, ("clinic", "registry"), "clinic", "coordinator")
+
+    def owner(session: Session) -> Any:
+        team = Team("clinic", ("clinic", "registry"), opened(session), "rows")
+        active = session.party == "clinic"
+        found = screen(team, own, measure, small, 1) if active else help_screen(team, theirs, rows, measure, small)
+        finish(team.products)
+        return found
+
+    roles: dict[str, Any] = {"clinic": owner, "registry": owner}
+    outcome = simulate_roles(roles | {"coordinator": lambda session: serve(opened(session))})
+    found = outcome.results["clinic"]
+    assert found.measure == measure
+    assert found.chosen() == ("tied",)
+    assert {each.column for each in found.columns} == set(values)
+    assert found.columns[-1].strength < 0.1 < found.columns[0].strength
 
 
 def test_a_list_is_saved_and_read_again(tmp_path: Path) -> None:

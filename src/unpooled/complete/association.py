@@ -28,7 +28,6 @@ from unpooled.vertical.team import Team
 from unpooled.wire import message
 
 LEAST_ROWS, ROWS_PER_COLUMN = 100, 10
-MOST_BINS = 10
 _MOST_COLUMNS = 2**16
 
 

@@ -113,6 +113,8 @@ def predict_columns(
         groups.setdefault(variable.classes, []).append(variable)
     for owner in team.passive:
         team.session.send(owner, PredictedColumns(tuple(groups), tuple(map(len, groups.values()))))  # 1
+    if not groups:
+        return Predicted((), {})
     fits, names = Fits(team, base, columns, checkpoint), tuple(map(str, range(max(groups, default=0))))
     found: dict[str, Prediction] = {}
     models: dict[tuple[int, What], Model] = {}
@@ -149,6 +151,8 @@ def help_predict_columns(
     """At a passive party: lend columns; what is kept are its parts of the last models (`Predicted.models`)."""
     groups = team.session.recv(team.active, PredictedColumns)  # 1
     check_groups(groups, team.active)
+    if not groups.classes:
+        return {}
     series = [
         (with_classes(base, classes), [settings.folds * count] * settings.rounds * len(settings.learned(classes)))
         for classes, count in zip(groups.classes, groups.columns, strict=True)

@@ -22,14 +22,21 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from unpooled import atomic
 from unpooled.arrays import Bools, Floats, Ints
-from unpooled.complete.association import Contingency
-from unpooled.complete.self_training import Prediction
+from unpooled.complete.association import Contingency, contingency, help_contingency, help_spearman, spearman
+from unpooled.complete.federated import help_predict_columns, predict_columns
+from unpooled.complete.self_training import Prediction, SelfTrainingSettings
+from unpooled.complete.variables import Variable, binned, matrix_of
 from unpooled.errors import InputError
 from unpooled.settings import faults
+from unpooled.vertical.inputs import Columns
+from unpooled.vertical.learner import LearnerParameters
+from unpooled.vertical.learners import default_parameters
+from unpooled.vertical.team import Team
 
 Measure = Literal["mean", "max", "cramer", "gain"]
 
 SIGNIFICANCE = 0.01
+GAIN_SETTINGS = SelfTrainingSettings(rounds=1, folds=3, confidence="paper")
 USUAL_THRESHOLDS = (0.3, 0.8)
 _LEAST = 1e-6
 """Of a probability, so that a class that a forest has not seen costs much, but not everything."""
@@ -60,6 +67,55 @@ class Screening(BaseModel):
         if threshold is None:
             return tuple(each.column for each in self.columns if each.significant)
         return tuple(each.column for each in self.columns if each.strength > threshold)
+
+
+def screen(
+    team: Team,
+    variables: Sequence[Variable],
+    measure: Measure = "gain",
+    base: LearnerParameters | None = None,
+    seed: int = 0,
+) -> Screening:
+    """At the active party: screen its columns over the common rows; for `gain` with models of `base`, or small trees.
+
+    A column with a single value cannot be predicted: its strength is 0.
+    """
+    names, rows = [variable.name for variable in variables], len(variables[0].values) if variables else 0
+    if measure == "gain":
+        learned = [variable for variable in variables if not variable.constant]
+        none, small = Columns(np.empty((rows, 0)), ()), base or default_parameters(bags=True)
+        found = predict_columns(team, small, none, learned, GAIN_SETTINGS, seed).predictions
+        gains = {
+            one.variable.name: gained for one, gained in zip(found, zip(*gains_of(found), strict=True), strict=True)
+        }
+        each = np.array([gains.get(name, (0.0, 0.0)) for name in names]).reshape(-1, 2)
+        return by_gain(names, each[:, 0], each[:, 1], rows)
+    if measure == "cramer":
+        codes = [binned(variable) for variable in variables]
+        classes = np.column_stack([np.empty((rows, 0), np.int64), *(column for column, _ in codes)])
+        return by_contingency(names, contingency(team, classes, tuple(count for _, count in codes)), rows)
+    return by_correlation(names, spearman(team, matrix_of(variables, rows)), rows, measure)
+
+
+def help_screen(
+    team: Team,
+    variables: Sequence[Variable],
+    rows: int,
+    measure: Measure = "gain",
+    base: LearnerParameters | None = None,
+    most_thresholds: int | None = None,
+) -> None:
+    """At a passive party: take part in that with its own columns of the same rows."""
+    matrix = matrix_of(variables, rows)
+    if measure == "gain":
+        columns, small = Columns(matrix, tuple(one.name for one in variables)), base or default_parameters(bags=True)
+        help_predict_columns(team, small, columns, GAIN_SETTINGS, most_thresholds)
+    elif measure == "cramer":
+        codes = [binned(variable) for variable in variables]
+        bins = np.column_stack([np.empty((rows, 0), np.int64), *(column for column, _ in codes)])
+        help_contingency(team, bins, tuple(count for _, count in codes))
+    else:
+        help_spearman(team, matrix)
 
 
 def by_correlation(names: Sequence[str], matrix: Floats, rows: int, measure: Literal["mean", "max"]) -> Screening:
