@@ -35,7 +35,10 @@ class SelfTrainingSettings(Section):
     """How columns are predicted."""
 
     rounds: int = Field(
-        10, description="how often models are fitted at the most; with 1 there is no self-training", ge=1
+        1,
+        description="how often models are fitted at the most; with 1 there is no self-training, which did not help "
+        "where it was measured; the paper has 10",
+        ge=1,
     )
     alpha: float = Field(0.8, description="the least confidence of a prediction that becomes a value", ge=0, le=1)
     fraction: float = Field(0.1, description="how many of those do so in a round, the most confident", gt=0, le=1)
