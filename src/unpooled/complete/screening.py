@@ -36,7 +36,7 @@ from unpooled.vertical.team import Team
 Measure = Literal["mean", "max", "cramer", "gain"]
 
 SIGNIFICANCE = 0.01
-GAIN_SETTINGS = SelfTrainingSettings(rounds=1, folds=3, confidence="paper")
+GAIN_SETTINGS = SelfTrainingSettings(folds=3, confidence="paper")
 USUAL_THRESHOLDS = (0.3, 0.8)
 _LEAST = 1e-6
 """Of a probability, so that a class that a forest has not seen costs much, but not everything."""

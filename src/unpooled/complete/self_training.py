@@ -3,8 +3,8 @@
 In each round, for every column, models learn from the rows that have a value; each leaves out one fold of these, so
 that there are predictions of known cells to judge by. Rows without a value get the mean of all models. For numbers, as
 many models learn how large the errors of those predictions are. Of the rows whose confidence is at least `alpha`, the
-most confident fraction takes its prediction as a value from then on. With `folds = 1` that is the algorithm of the
-FedPSG-PUM paper, which has no other confidence than `paper`.
+most confident fraction takes its prediction as a value from then on. With `rounds = 10` and
+`folds = 1` that is the algorithm of the FedPSG-PUM paper, which has no other confidence than `paper`.
 
 How one learns is another matter (`Learn`): from pooled columns, or from columns of several parties.
 """
