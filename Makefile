@@ -36,13 +36,13 @@ check: setup
 	$(BIN)/python -m pytest -q tests/test_import_rules.py tests/test_public_names.py
 
 bench-%: setup
-	@$(BIN)/python benchmarks/$*.py
+	@$(BIN)/python benchmarks/$(subst -,_,$*).py
 
 # Take the newest versions that work together, then run the tests before committing the result.
 lock:
 	$(PYTHON) -m venv .venv/lock
 	.venv/lock/bin/python -m pip install --quiet --upgrade pip
-	.venv/lock/bin/python -m pip install --quiet --editable '.[postgres,datasets]' --group dev
+	.venv/lock/bin/python -m pip install --quiet --editable '.[postgres,datasets,experiments,plots]' --group dev
 	.venv/lock/bin/python -m pip freeze --all --exclude-editable --exclude setuptools --exclude wheel > constraints.txt
 	rm -rf .venv/lock
 

@@ -31,187 +31,80 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
-import lightgbm
 import numpy as np
 import polars as pl
-from scipy.stats import spearmanr
 
-from unpooled.arrays import Floats, Ints
-from unpooled.complete.association import (
-    Contingency,
-    centred_ranks,
-    correlations,
-    help_spearman,
-    spearman,
-    squared_sums,
-)
-from unpooled.complete.column_model import paper_confidence
+from unpooled.complete.association import centred_ranks, correlations, help_spearman, spearman, squared_sums
 from unpooled.complete.federated import help_predict_columns, predict_columns
-from unpooled.complete.screening import by_contingency, by_correlation, by_gain, gains_of
-from unpooled.complete.self_training import Prediction, SelfTrainingSettings
-from unpooled.complete.variables import Variable, binned, matrix_of, variable_of, variables_of
-from unpooled.data import datasets
+from unpooled.complete.screening import gains_of
+from unpooled.complete.self_training import SelfTrainingSettings
+from unpooled.complete.variables import variables_of
 from unpooled.data.table import table_from_frame
+from unpooled.evaluate.distribution import spearman as spearman_correlation
 from unpooled.evaluate.metrics import auc
+from unpooled.experiments.dealing import classify, confidence_ranks, deal, predict, screenings, skills
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.engine import Engine, Rules, open_engine
 from unpooled.secure.product import finish, serve
 from unpooled.session import Session
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import LearnerParameters
-from unpooled.vertical.team import Team, alone
+from unpooled.vertical.team import Team
 from unpooled.vertical.trees.parameters import ForestParameters, GbdtParameters
 
 SETS = ("census", "credit", "bank")
 BARS = {"census": 0.60, "credit": 0.75, "bank": 0.78}
 SEEDS = (1, 2, 3, 4, 5)
-ALIGNED, TEST, DRAWS = 0.1, 0.25, 3
+ALIGNED, DRAWS = 0.1, 3
 BESIDE = "beside: "
-DOWNSTREAM: dict[str, Any] = {
-    "n_estimators": 150,
-    "learning_rate": 0.05,
-    "num_leaves": 31,
-    "verbose": -1,
-    "n_jobs": 1,
-}
 BASES: dict[str, LearnerParameters] = {
     "rf": ForestParameters(trees=30, depth=8, hide_bags=False),
     "gbdt": GbdtParameters(trees=30, depth=3, learning_rate=0.2, hide_bags=False),
 }
 
 
-def columns_of(name: str) -> tuple[list[Variable], Floats]:
-    """All columns of a set that have more than one value, and its label."""
-    data = datasets.load(name)
-    table = table_from_frame(data.frame, data.frame.columns[0], name)
-    return [one for one in variables_of(table) if not one.constant], np.asarray(data.label, float)
-
-
-def downstream(train: Floats, label: Floats, test: Floats) -> Floats:
-    model = lightgbm.LGBMClassifier(**DOWNSTREAM).fit(train, label)
-    found: Floats = model.predict_proba(test)[:, 1]
-    return found
-
-
-def hidden(variable: Variable, known: Ints, rows: int) -> Variable:
-    """The column with cells in the first rows only."""
-    values = np.full(rows, np.nan)
-    values[: len(known)] = variable.values[known]
-    return variable_of(variable.column, values)
-
-
-def judged(predictions: Sequence[Prediction], truth: Floats) -> dict[str, float]:
-    """How confidence and intervals fare on hidden cells, whose `truth` has a column for each prediction."""
-    ranks: dict[str, list[float]] = {"confidence_rank": [], "confidence_rank, paper": []}
-    covered = []
-    for prediction, true in zip(predictions, truth.T, strict=True):
-        cells = ~prediction.known & ~np.isnan(true)
-        wrong, outputs = np.abs(prediction.values - true)[cells], prediction.outputs[cells]
-        classes = prediction.column.classes
-        errors = (wrong > 0).astype(float) if classes else wrong
-        each = prediction.confidence[cells], paper_confidence(outputs, classes)
-        for what, confidence in zip(ranks, each, strict=True):
-            if np.ptp(errors) > 0:
-                ranks[what].append(
-                    float(spearmanr(1 - confidence, errors).statistic) if np.ptp(confidence) > 0 else 0.0
-                )
-        if prediction.errors is not None:
-            low, high = prediction.column.interval(outputs, prediction.errors[cells])
-            covered.append(float(((low <= true[cells]) & (true[cells] <= high)).mean()))
-    return {what: statistics.mean(found) for what, found in ranks.items()} | {"coverage": statistics.mean(covered)}
-
-
-def skills(predictions: Sequence[Prediction], truth: Floats) -> list[float]:
-    """How much of the loss of the marginal distribution is saved on hidden cells."""
-    found = []
-    for prediction, true in zip(predictions, truth.T, strict=True):
-        whole = replace(prediction.variable, values=np.where(prediction.known, np.nan, true))
-        cells = whole.known & np.isin(true, prediction.column.codes) if prediction.column.classes else whole.known
-        hidden_cells = replace(
-            prediction,
-            variable=whole,
-            held_out=np.where(cells[:, np.newaxis], prediction.outputs, np.nan),
-            rounds=np.zeros(len(true), np.int64),
-        )
-        found.append(float(gains_of([hidden_cells])[0][0]))
-    return found
-
-
-def strengths(own: Sequence[Variable], other: Sequence[Variable], gains: Floats, rows: int) -> dict[str, Floats]:
-    """By measure the strength of each column of B, from the aligned rows of pooled columns."""
-    left, right = (centred_ranks(matrix_of(each, rows)) for each in (own, other))
-    matrix = correlations((left.T.astype(float) @ right).astype(object), squared_sums(left), squared_sums(right))
-    counts = [binned(variable) for variable in other]
-    tables = []
-    for variable in own:
-        codes, bins = binned(variable)
-        each = [np.histogram2d(codes, theirs, [range(bins + 1), range(count + 1)])[0] for theirs, count in counts]
-        tables.append(np.concatenate(each, axis=1).astype(np.int64))
-    names = [variable.name for variable in other]
-    found = {
-        "mean": by_correlation(names, matrix, rows, "mean"),
-        "max": by_correlation(names, matrix, rows, "max"),
-        "cramer": by_contingency(names, Contingency(tuple(tables), tuple(count for _, count in counts)), rows),
-    }
-    by_name = {what: {one.column: one.strength for one in each.columns} for what, each in found.items()}
-    return {what: np.array([each[name] for name in names]) for what, each in by_name.items()} | {"gain": gains}
-
-
 def one_seed(name: str, seed: int, base: LearnerParameters, rounds: int) -> dict[str, float]:
     """All figures of one set and seed."""
-    variables, label = columns_of(name)
-    rng = np.random.default_rng(seed)
-    places, order = rng.permutation(len(variables)), rng.permutation(len(label))
-    own, other = places[: len(places) // 2], places[len(places) // 2 :]
-    test, train = order[: int(TEST * len(order))], order[int(TEST * len(order)) :]
-    aligned = train[: int(ALIGNED * len(train))]
-    matrix = np.column_stack([variable.values for variable in variables])
-    lacking = matrix[train].copy()
-    lacking[len(aligned) :, other] = np.nan
-    of_a, of_test = matrix[np.ix_(train, own)], label[test]
+    dealt = deal(name, seed, ALIGNED)
     settings = SelfTrainingSettings(rounds=rounds, folds=3)
-    missing = [hidden(variables[place], aligned, len(train)) for place in other]
-    missing = [variable for variable in missing if not variable.constant]
-    where = [next(place for place in other if variables[place].name == one.name) for one in missing]
     began = time.process_time()
-    names = tuple(variables[place].name for place in own)
-    given = Columns(np.column_stack([of_a, label[train]]), (*names, "label"))
-    with_label = predict_columns(alone(), base, given, missing, settings, seed).predictions
-    without = predict_columns(alone(), base, Columns(of_a, names), missing, settings, seed).predictions
+    with_label = predict(dealt, base, settings, seed, label=True)
+    without = predict(dealt, base, settings, seed)
     seconds = time.process_time() - began
-    gains, errors = gains_of(without)
-    chosen = set(by_gain([one.name for one in missing], gains, errors, len(aligned)).chosen())
-    tables = {"left missing": lacking, "truth": matrix[train]}
-    for what, found, columns in (("predicted", without, chosen), ("all predicted", without, None)):
-        tables[what] = lacking.copy()
-        for place, prediction in zip(where, found, strict=True):
-            if columns is None or prediction.variable.name in columns:
-                tables[what][:, place] = prediction.values
+    screened = screenings(dealt, without)
+    chosen = set(screened["gain"].chosen())
+    tables = {"left missing": dealt.left_missing, "truth": dealt.matrix}
+    for what, columns in (("predicted", chosen), ("all predicted", {one.variable.name for one in without})):
+        each = zip(dealt.other, without, strict=True)
+        tables[what] = dealt.filled({place: one.values for place, one in each if one.variable.name in columns})
     for number in range(DRAWS):
-        tables[f"draw {number}"] = lacking.copy()
-        for place, prediction in zip(where, with_label, strict=True):
-            tables[f"draw {number}"][:, place] = prediction.drawn(np.random.default_rng([seed, number, int(place)]))
-    scores = {what: downstream(table, label[train], matrix[test]) for what, table in tables.items()}
-    scores["aligned only"] = downstream(matrix[aligned], label[aligned], matrix[test])
-    scores["A only"] = downstream(of_a, label[train], matrix[np.ix_(test, own)])
+        each = zip(dealt.other, with_label, strict=True)
+        drawn = {place: one.drawn(np.random.default_rng([seed, number, int(place)])) for place, one in each}
+        tables[f"draw {number}"] = dealt.filled(drawn)
+    scores = {what: classify(table, dealt.label, dealt.test) for what, table in tables.items()}
+    scores["aligned only"] = classify(dealt.matrix[: dealt.aligned], dealt.label[: dealt.aligned], dealt.test)
+    scores["A only"] = classify(dealt.matrix[:, dealt.own], dealt.label, dealt.test[:, dealt.own])
     several = [scores.pop(f"draw {number}") for number in range(DRAWS)]
     scores |= {"one draw": several[0], "draws": np.mean(several, axis=0)}
     scores["completed"] = (scores["left missing"] + scores["draws"]) / 2
-    truth = np.column_stack([variables[place].values[train] for place in where])
-    first = [hidden(variables[place], aligned, len(aligned)) for place in (*own, *where)]
-    by_measure = strengths(first[: len(own)], first[len(own) :], gains, len(aligned))
-    skill = skills(without, truth)
-    beside = judged(without, truth) | {
-        "skill": statistics.mean(skill),
-        "chosen": len(chosen) / len(missing),
+    skill, sure = np.array(skills(without, dealt.truth)), confidence_ranks(without, dealt.truth)
+    beside = {
+        "confidence_rank": sure["calibrated"]["rank"],
+        "confidence_rank, paper": sure["paper"]["rank"],
+        "coverage": sure["calibrated"]["coverage"],
+        "skill": float(skill.mean()),
+        "chosen": len(chosen) / len(without),
         "cpu_s": seconds,
     }
-    beside |= {f"strength_rank {what}": float(spearmanr(each, skill).statistic) for what, each in by_measure.items()}
-    return {what: auc(of_test, found) for what, found in scores.items()} | {
+    for measure, screening in screened.items():
+        strength = {one.column: one.strength for one in screening.columns}
+        ranked = np.array([strength[one.variable.name] for one in without])
+        ranked = gains_of(without)[0] if measure == "gain" else ranked  # also how far it is below 0
+        beside[f"strength_rank {measure}"] = spearman_correlation(ranked, skill)
+    return {what: auc(dealt.test_label, found) for what, found in scores.items()} | {
         f"{BESIDE}{w}": v for w, v in beside.items()
     }
 

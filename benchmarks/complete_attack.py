@@ -53,7 +53,7 @@ from unpooled.vertical.trees.parameters import GbdtParameters
 ROWS, COMMON, NOISE, FRIENDS, SEED = 4_000, 1_000, 6, 10, 7
 WORD = 64
 TARGET = "LIMIT_BAL"
-SETTINGS = SelfTrainingSettings(rounds=1)
+SETTINGS = SelfTrainingSettings(folds=5)
 OWNERS = ("clinic", "registry")
 HIGHEST = 0.9
 

@@ -16,6 +16,8 @@ import numpy as np
 from cuts import BEGUN, Attempt, Cut, Point
 from fault_jobs import COLUMNS
 from unpooled.errors import InputError, LedgerError, UnpooledError, origin_of
+from unpooled.jobs.complete.parameters import Parameters as Complete
+from unpooled.jobs.complete.parameters import groups_of
 from unpooled.jobs.kinds import outline_of, parameters_of
 from unpooled.jobs.lookalike.job import Parameters as Search
 from unpooled.jobs.plan import Plan
@@ -32,8 +34,14 @@ from unpooled.vertical.resume import AGAIN
 from unpooled.vertical.trees.parameters import questions_of
 
 _NAME = re.compile(rb'"name":"[0-9a-f]{32}"')
-_KEPT = ("train", "lookalike")
-"""The kinds of job that go on from a checkpoint; others begin anew."""
+_COUNTS = {
+    "train": ("checkpoint",),
+    "lookalike": ("checkpoint",),
+    "complete": (".", "screening", "checkpoint"),
+}
+"""The kinds of job that go on from a checkpoint, and the folders where they count; others begin anew."""
+_MODELS = ("train", "lookalike")
+"""Those that leave a model."""
 _WHEN_WRONG = {"Abort", "Waiting", "Working"}
 _EACH_TIME_ANOTHER = {
     "result.json": ("digest", "questions", "bits", "splits", "most_bits", "served_megabytes", "links"),
@@ -103,14 +111,17 @@ def after_a_cut(attempt: Attempt, told: Counter[str]) -> Iterator[str]:
 def counts(attempt: Attempt, told: Counter[str]) -> Iterator[str]:
     """What is counted on the disk is no less than what was answered and begun in all attempts so far."""
     for party in attempt.plan.owners:
-        working = attempt.root / party / WORKING
+        counted = Counter[str]()
         try:
-            asked = Asked(working / "checkpoint" if attempt.plan.kind in _KEPT else working)
+            for folder in _COUNTS.get(attempt.plan.kind, (".",)):
+                asked = Asked(attempt.root / party / WORKING / folder)
+                counted += Counter({name: sum(counts.values()) for name, counts in asked.counts.items()})
+                counted[BEGUN] += asked.begun
         except InputError as error:
             yield f"{party}: {error}"
             continue
-        counted = {BEGUN: asked.begun} | {name: sum(counts.values()) for name, counts in asked.counts.items()}
-        for name, count in counted.items():
+        for name in (BEGUN, *COUNTED):
+            count = counted[name]
             if count < told[f"{party} {name}"]:
                 yield f"{party} has {name} {told[f'{party} {name}']}, and counts {count}"
 
@@ -143,7 +154,7 @@ def _belong_together(attempt: Attempt) -> Iterator[str]:
     ids = [[line.split(b",")[0] for line in (home / "aligned.csv").read_bytes().splitlines()] for home in owners]
     if any(each != ids[0] for each in ids):
         yield "the rows differ"
-    if attempt.plan.kind in _KEPT:
+    if attempt.plan.kind in _MODELS:
         named = [set(_NAME.findall((home / "model.json").read_bytes())) for home in owners]
         if not named[0] or any(names != named[0] for names in named):
             yield "the parts of the model do not belong together"
@@ -170,7 +181,7 @@ def _ledgers(attempt: Attempt, whole: Undisturbed) -> Iterator[str]:
         if missing := _kinds(whole.records[party].entries) ^ _kinds(record.entries):
             yield f"{party} disclosed something else: {sorted(missing)}"
         before, again = _sequences(whole.records[party].entries), _sequences(record.last)
-        if plan.kind not in _KEPT and before != again:
+        if plan.kind not in _COUNTS and before != again:
             yield f"{party} said something else than in an undisturbed run"
         for key, kinds in again.items():
             if more := Counter(kind for kind, _ in kinds) - Counter(kind for kind, _ in before[key]):
@@ -203,12 +214,14 @@ def _sequences(entries: tuple[Entry, ...]) -> dict[tuple[str, str], list[tuple[s
 def _allowed(attempt: Attempt, whole: Undisturbed, cuts: int) -> Iterator[str]:
     """Nobody counts more than interruptions explain: of trees so much that ten of them fit the allowance."""
     parameters, again = parameters_of(attempt.plan), 0
-    if isinstance(parameters, Train | Search):
+    if isinstance(parameters, Train | Search | Complete):
         base = parameters.model
         if isinstance(base, LinearParameters):  # all that may be asked about a batch, and for losses, after the rest
             again = 2 * base.epochs * (COLUMNS + 2 + len(attempt.plan.owners)) + max(whole.questions.values())
         else:
             again = AGAIN // 10 * base.lockstep * questions_of(base) // base.trees
+        if isinstance(parameters, Complete):  # models of all columns grow in step, and associations may be asked again
+            again = again * max(groups_of(parameters)) + parameters.most_columns
     for party, questions in whole.questions.items():
         counted, most = attempt.results[party].get("questions", 0), questions + cuts * again
         if not questions <= counted <= most:

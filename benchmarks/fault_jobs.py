@@ -14,11 +14,18 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 
 ROWS, OTHERS, COLUMNS = 44, 4, 4
+MANY = 104
+"""So many rows are in common that a passive party computes associations."""
 ROLES = {"shop": "seeker", "telco": "passive", "bank": "active", "coordinator": "coordinator"}
 OWNERS = ("telco", "bank", "coordinator")
 PAILLIER: dict[str, Any] = {"engine": "paillier", "key_bits": 512, "insecure": True}
 SMALL: dict[str, Any] = {"trees": 2, "depth": 2, "min_rows": 3, "bins": 4, "lockstep": 1}
 LINEAR: dict[str, Any] = {"learner": "linear", "epochs": 2, "insecure_batch": True}
+COMPLETE: dict[str, Any] = {
+    "model": SMALL | {"trees": 1, "depth": 1},
+    "predict": {"folds": 2, "confidence": "paper"},
+    "most_columns": 3,
+}
 SEARCH: dict[str, Any] = {"estimate": False, "top": 6, "method": {"iterations": 2, "bags": 1}}
 
 
@@ -47,15 +54,20 @@ JOBS: dict[str, Job] = {
     "predict, hidden nodes": Job("predict", OWNERS, {}, {}, "train, hidden nodes"),
     "predict, linear": Job("predict", OWNERS, {}, {}, "train, linear"),
     "lookalike, trees": Job("lookalike", tuple(ROLES), {}, SEARCH | {"model": SMALL}),
-    "lookalike, hidden nodes": Job("lookalike", tuple(ROLES), {}, SEARCH | {"model": SMALL | {"hide_nodes": True}}),
+    "lookalike, hidden nodes": Job(
+        "lookalike", tuple(ROLES), {}, SEARCH | {"model": SMALL | {"hide_nodes": True}, "describe": True}
+    ),
     "lookalike, open bags": Job("lookalike", tuple(ROLES), {}, SEARCH | {"model": SMALL | {"hide_bags": False}}),
     "lookalike, linear": Job("lookalike", tuple(ROLES), {}, SEARCH | {"model": LINEAR}),
     "lookalike, paillier": Job("lookalike", tuple(ROLES), PAILLIER, SEARCH | {"model": SMALL | {"trees": 1}}),
+    "complete, gain": Job("complete", OWNERS, {}, COMPLETE | {"associations": True}),
+    "complete, max": Job("complete", OWNERS, {}, COMPLETE | {"measure": "max", "threshold": 0.2}),
+    "complete, paillier": Job("complete", OWNERS, PAILLIER, COMPLETE | {"columns": ["dose"], "associations": True}),
 }
 
 
 def write_tables(folder: Path) -> None:
-    """What each party knows of its customers, most of whom are everybody's."""
+    """What each party knows of its customers, most of whom are everybody's; more of them for a table to complete."""
     rng = np.random.default_rng(3)
     x = rng.normal(size=(ROWS, COLUMNS)).round(3)
     buys = x.sum(axis=1) > 0
@@ -64,6 +76,14 @@ def write_tables(folder: Path) -> None:
     telco = pl.DataFrame({"id": ids, "calls": x[:, 2], "data": x[:, 3]})
     shop = pl.DataFrame({"id": ids.filter(pl.Series(buys)).gather_every(2)})
     tables = {"bank": bank[:-OTHERS], "telco": telco[OTHERS:], "shop": shop, "candidates": bank[:-OTHERS].drop("buys")}
+    x = rng.normal(size=(MANY + OTHERS, 2)).round(3)
+    ids = pl.Series("id", [f"person-{number:03}" for number in range(len(x))])
+    late = pl.Series(["no", "yes"]).gather((x[:, 1] > 0) * 1)
+    known = pl.DataFrame({"id": ids, "dose": x.sum(axis=1).round(3), "late": late, "noise": rng.normal(size=len(x))})
+    tables |= {
+        "bank-complete": known[:MANY],
+        "telco-complete": pl.DataFrame({"id": ids, "a": x[:, 0], "b": x[:, 1]}),
+    }
     folder.mkdir(parents=True)
     for name, table in tables.items():
         table.write_csv(folder / f"{name}.csv")
@@ -80,12 +100,17 @@ def privates_of(job: Job, tables: Path, models: Path | None) -> dict[str, Privat
     few = {"minimum_rows": 3, "minimum_peer_rows": 3, "minimum_overlap": 3, "minimum_positives": 3}
     made: dict[str, Private] = {}
     for number, party in enumerate(job.parties):
-        own: dict[str, Any] = {"seed": number + 1, "policy": few, "consent": {"positives": True, "found": True}}
+        consent: dict[str, Any] = dict.fromkeys(("positives", "found", "values", "rows"), True)
+        consent["describe"] = ["calls"] if party == "telco" else ["age"]
+        own: dict[str, Any] = {"seed": number + 1, "policy": few, "consent": consent}
         if party != "coordinator":
             file = "candidates" if party == "bank" and job.kind == "lookalike" else party
+            file += "-complete" if job.kind == "complete" else ""
             own["table"] = {"path": str(tables / f"{file}.csv"), "id": "id"}
             own["model"] = str(models / party) if models else None
         if party == "bank" and job.kind in ("train", "predict"):
             own["target"] = "buys"
+        if party == "bank" and job.kind == "complete":
+            own["generate"] = {"completer": {"completer": "marginal"}, "draws": 1}
         made[party] = Private.model_validate(own)
     return made

@@ -18,10 +18,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from unpooled.data import example
+from unpooled.data.example import SEED
 from unpooled.jobs.checks import checked
-from unpooled.jobs.example_job import Engine, write_job_files
+from unpooled.jobs.examples.example_job import Engine, write_job_files
 from unpooled.jobs.files import load_job
+from unpooled.jobs.kinds import kind_named
 from unpooled.ledger import read_ledger
 from unpooled.run import folder as run_folder
 from unpooled.run.forecast import forecast
@@ -35,8 +36,22 @@ JOBS: dict[str, tuple[str, Engine, dict[str, Any]]] = {
     "rf": ("train", "shares", {"model": {"learner": "rf", "classes": 0}}),
     "linear": ("train", "shares", {"model": {"learner": "linear", "classes": 0}}),
     "linear, weights hidden": ("train", "shares", {"model": {"learner": "linear", "classes": 0, "reveal": "final"}}),
+    "completing": ("complete", "shares", {"model": {"trees": 10}}),
     "look-alikes": ("lookalike", "shares", {"method": {"iterations": 2}, "model": {"trees": 10}}),
     "gbdt, paillier": ("train", "paillier", {"model": {"classes": 0, "trees": 2}}),
+    "gbdt, paillier, nodes hidden": (
+        "train",
+        "paillier",
+        {"model": {"classes": 0, "trees": 1, "depth": 4, "hide_nodes": True}},
+    ),
+    "lgb, paillier": ("train", "paillier", {"model": {"learner": "lgb", "classes": 0, "trees": 2}}),
+    "rf, paillier": ("train", "paillier", {"model": {"learner": "rf", "classes": 0, "trees": 3}}),
+    "linear, paillier": ("train", "paillier", {"model": {"learner": "linear", "classes": 0, "epochs": 2}}),
+    "look-alikes, paillier": (
+        "lookalike",
+        "paillier",
+        {"method": {"name": "bagging", "bags": 4}, "estimate": False, "top": 100, "model": {"trees": 2}},
+    ),
 }
 FIGURES = {"messages": 2.0, "sent_bytes": 2.0, "received_bytes": 2.0, "cpu_seconds": 2.0, "peak_memory_mb": 2.0}
 
@@ -67,7 +82,7 @@ def measured(name: str, rows: int) -> tuple[dict[str, dict[str, float]], dict[st
     kind, engine, parameters = JOBS[name]
     with tempfile.TemporaryDirectory() as folder:
         tables, run = Path(folder) / "tables", Path(folder) / "run"
-        example.write(tables, rows)
+        kind_named(kind).example.tables.write(tables, rows, SEED)
         write_job_files(tables, kind, engine=engine)
         job = load_job(tables / "job.toml")
         plan = job.plan.model_copy(update={"parameters": parameters})

@@ -41,7 +41,7 @@ from rich.console import Console
 
 from unpooled.data import example
 from unpooled.errors import UnpooledError
-from unpooled.jobs.example_job import example_job
+from unpooled.jobs.examples.example_job import example_job
 from unpooled.jobs.files import load_plan
 from unpooled.jobs.plan import Plan
 from unpooled.run.spawn import spawn

@@ -33,6 +33,7 @@ ORDER = [
     "jobs",
     "run",
     "report",
+    "experiments",
     "cli",
     "__main__",
 ]

@@ -101,8 +101,13 @@ def test_the_active_party_gets_numbers_and_handles_only() -> None:
 
 @pytest.mark.parametrize(
     "told",
-    [OtherRows(2, 4, bytes(32)), OtherRows(3, -1, bytes(32)), OtherRows(3, 4, bytes(8))],
-    ids=["another number of common rows", "a negative number", "a short seed"],
+    [
+        OtherRows(2, 4, bytes(32)),
+        OtherRows(3, -1, bytes(32)),
+        OtherRows(3, 4, bytes(8)),
+        OtherRows(3, 2**40, bytes(32)),
+    ],
+    ids=["another number of common rows", "a negative number", "a short seed", "too many rows"],
 )
 def test_wrong_numbers_are_refused(told: OtherRows) -> None:
     places = Places("clinic", ("registry",))
@@ -130,3 +135,10 @@ def test_passive_parties_that_disagree_are_found() -> None:
 
     with pytest.raises(ProtocolError, match="insurer"):
         simulate_roles({"clinic": clinic, "registry": other, "insurer": other}, timeout=60)
+
+
+def test_with_other_people_all_handles_are_others_even_with_the_same_random_seed() -> None:
+    one, again = (run({"clinic": CLINIC, "registry": REGISTRY})[0]["registry"].handles for _ in range(2))
+    other = run({"clinic": CLINIC, "registry": REGISTRY[:-1]})[0]["registry"].handles
+    assert one == again
+    assert not set(one) & set(other)

@@ -15,7 +15,7 @@ from unpooled.data.sources import TableSettings, load
 from unpooled.data.table import Table
 from unpooled.jobs import work
 from unpooled.jobs.checks import checked
-from unpooled.jobs.example_job import example_job, write_job_files
+from unpooled.jobs.examples.example_job import example_job, write_job_files
 from unpooled.jobs.kinds import KINDS, outline_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.preflight import preflight

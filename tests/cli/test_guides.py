@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from unpooled.cli import app
-from unpooled.data import example
+from unpooled.data import example, example_patients
 from unpooled.jobs.checks import check_fits
 from unpooled.jobs.files import load_plan, load_private, write_toml
 from unpooled.jobs.kinds import outline_of
@@ -82,6 +82,30 @@ def test_the_tutorial_works_as_written(tables: Path) -> None:
             say(*words)
     assert not list((tables / "runs").rglob(".working"))
     assert (tables / "runs" / "first" / "shop" / "reliable.csv").exists()
+
+
+def test_the_tutorial_on_completing_a_table_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    example_patients.write_patients(tmp_path, example_patients.SMALLEST)
+    for name in ("registry", "clinic", "truth"):
+        path = tmp_path / f"{name}.csv"
+        pl.read_csv(path, infer_schema=False).rename({"id": "patient"}).write_csv(path)
+    page = "completing_tutorial.md"
+    for name, text in zip(("job", "train"), fences(page, "toml"), strict=True):
+        (tmp_path / f"{name}.toml").write_text(text)
+    said = {" ".join(words): say(*words) for words in commands(page)}
+    assert "Nothing was started" in said["run job.toml --dry-run"]
+    runs, clinic = tmp_path / "runs", pl.read_csv(tmp_path / "clinic.csv", infer_schema=False)
+    section = (DOCS / page).read_text().split("## 5. The table")[1].split("\n## ")[0]
+    named = set(re.findall(r"^\| `([\w.]+)` \|", section, flags=re.MULTILINE))
+    assert named <= {path.name for path in (runs / "first" / "clinic").iterdir()}
+    done = pl.read_parquet(runs / "first" / "clinic" / "completed.parquet")
+    assert done.columns == ["handle", *clinic.columns[1:], "weight"]
+    assert done.height == example_patients.SMALLEST
+    assert done.null_count().sum_horizontal()[0] == 0
+    assert (runs / "first" / "clinic" / "evaluation.json").exists()
+    assert pl.read_csv(runs / "model" / "registry" / "predictions.csv").height == done.height
+    assert not list(runs.rglob(".working"))
 
 
 def write_files(folder: Path) -> None:

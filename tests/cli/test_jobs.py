@@ -22,17 +22,19 @@ from unpooled.align.ecdh import RaisedIds
 from unpooled.cli import app, exit_code, jobs, running
 from unpooled.errors import CertificateError, InputError, JobFailed, UnpooledError
 from unpooled.evaluate.lookalike import Evaluation, Part
+from unpooled.jobs.examples.example_tables import CUSTOMERS
 from unpooled.jobs.files import load_job, load_plan, load_private, write_toml
 from unpooled.jobs.kinds import KINDS, outline_of
+from unpooled.jobs.lookalike import evaluation
 from unpooled.jobs.lookalike.kind import LOOKALIKE
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
-from unpooled.jobs.templates import ROLES
 from unpooled.jobs.work import CheckedJob
 from unpooled.run import folder as run_folder
 from unpooled.run.progress import Progress, Watch, Watcher
 from unpooled.wire import disclosure_of
 
+ROLES = CUSTOMERS.roles
 GUIDE = Path(__file__).parents[2] / "docs" / "jobs.md"
 
 
@@ -379,7 +381,7 @@ def test_the_demo_runs_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         part = Part(rows=4, known=4, positive=3, precision=0.75, recall=0.5, lift=None)
         return Evaluation(positives=6, everybody=None, fraction=None, whole=part, tiers={}, iterations={})
 
-    monkeypatch.setattr(jobs, "evaluate_list", evaluate)
+    monkeypatch.setattr(evaluation, "evaluate_list", evaluate)
     ended: list[Any] = []
     monkeypatch.setattr(running, "say_done", lambda *what: ended.append(what))
     say("demo", "--rows", "1000", "--run", tmp_path / "demo", "--json")

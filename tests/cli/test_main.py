@@ -100,7 +100,7 @@ def test_every_command_has_help_that_mentions_its_options(call: tuple[str, ...])
 
 def test_every_command_is_there() -> None:
     jobs = {"check", "run", "join", "resume", "job", "demo", "report", "ledger", "purge"}
-    assert {call[0] for call in ALL if call} == jobs | {"example", "evaluate", "datasets", "certs"}
+    assert {call[0] for call in ALL if call} == jobs | {"example", "evaluate", "datasets", "certs", "experiment"}
 
 
 def subclasses(error: type[UnpooledError]) -> Iterator[type[UnpooledError]]:

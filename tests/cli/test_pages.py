@@ -16,10 +16,10 @@ import pytest
 from typer.testing import CliRunner
 
 from unpooled.cli import app, jobs
+from unpooled.jobs.examples.example_tables import CUSTOMERS
 from unpooled.jobs.files import load_job, load_plan
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Policy, Private
-from unpooled.jobs.templates import ROLES
 from unpooled.run import folder as run_folder
 from unpooled.run.progress import Watch
 from unpooled.run.simulate import simulate_job
@@ -69,7 +69,7 @@ def test_the_guide_works_as_written(
                 Path(target).write_text(said)
     assert load_plan(Path("plan.toml")).kind == "check"
     joined = sorted(path.name.rsplit("-", 2)[0] for path in Path("runs").glob("align-*"))
-    assert joined == sorted(f"align-{party}" for party in ROLES)
+    assert joined == sorted(f"align-{party}" for party in CUSTOMERS.roles)
     assert load_job(Path("job.toml")).plan.kind == "check"
     assert all(json.loads(path.read_text())["state"] == "finished" for path in Path("runs").glob("*/status.json"))
     (log,) = Path("runs").glob("align-bank-*/log.txt")

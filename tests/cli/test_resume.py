@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from unpooled.cli import app, jobs, running
 from unpooled.data import example
 from unpooled.errors import UnpooledError
-from unpooled.jobs.example_job import write_job_files
+from unpooled.jobs.examples.example_job import write_job_files
 from unpooled.jobs.files import load_plan, write_toml
 from unpooled.run import folder as run_folder
 

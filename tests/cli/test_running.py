@@ -14,7 +14,7 @@ import pytest
 from unpooled.cli.running import _log_in, interruptible
 from unpooled.data import example
 from unpooled.errors import InternalError, Interrupted
-from unpooled.jobs.example_job import write_job_files
+from unpooled.jobs.examples.example_job import write_job_files
 from unpooled.run import folder as run_folder
 
 PATIENCE = 300

@@ -51,7 +51,7 @@ def predictions(registry: np.ndarray, clinic: Table) -> tuple[Prediction, ...]:
 
 def test_every_cell_says_where_it_is_from(clinic: Table, predictions: tuple[Prediction, ...]) -> None:
     done = complete_table(
-        clinic, HANDLES, predictions, MedianSettings(), np.random.default_rng(1), draws=2, fill_all=True
+        clinic, HANDLES, predictions, MedianSettings(), np.random.default_rng(1), draws=2, least_confidence=0.0
     )
     assert done.table.columns == ["handle", "count", "stage", "seen", "smokes"]
     assert done.table["handle"].to_list() == HANDLES
@@ -76,7 +76,7 @@ def test_every_cell_says_where_it_is_from(clinic: Table, predictions: tuple[Pred
 def test_predictions_follow_the_other_partys_columns(
     registry: np.ndarray, clinic: Table, predictions: tuple[Prediction, ...]
 ) -> None:
-    done = complete_table(clinic, HANDLES, predictions, None, np.random.default_rng(1), fill_all=True)
+    done = complete_table(clinic, HANDLES, predictions, None, np.random.default_rng(1), least_confidence=0.0)
     truth = np.where(registry[REAL:, 1] > 0, "late", "early")
     assert (done.table["stage"][REAL:].to_numpy() == truth).mean() > 0.9
 
@@ -84,7 +84,7 @@ def test_predictions_follow_the_other_partys_columns(
 def test_without_a_completer_the_rest_stays_missing(clinic: Table, predictions: tuple[Prediction, ...]) -> None:
     done = complete_table(clinic, HANDLES, predictions, None, np.random.default_rng(1))
     assert done.table["seen"].null_count() == ROWS - REAL
-    assert set(done.provenance["seen"][REAL:]) == {"missing"}
+    assert set(done.provenance["seen"][REAL:]) == {"not filled"}
     assert set(done.confidence["seen"][REAL:]) == {0.0}
 
 
@@ -98,7 +98,7 @@ def test_cells_that_were_never_confident_may_stay_missing(clinic: Table, predict
 def test_draws_differ_where_cells_were_filled_and_nowhere_else(
     clinic: Table, predictions: tuple[Prediction, ...]
 ) -> None:
-    done = complete_table(clinic, HANDLES, predictions, None, np.random.default_rng(1), draws=2, fill_all=True)
+    done = complete_table(clinic, HANDLES, predictions, None, np.random.default_rng(1), draws=2, least_confidence=0.0)
     first, second = done.draws
     assert not first["count"].equals(second["count"])
     assert first["count"][:REAL].equals(second["count"][:REAL])

@@ -12,6 +12,7 @@ import pytest
 from unpooled.complete.federated import (
     Columns,
     NextRound,
+    NoMoreRounds,
     Predicted,
     PredictedColumns,
     SelfTrainingSettings,
@@ -209,6 +210,24 @@ def test_an_interrupted_run_goes_on_and_gives_the_same(tmp_path: Path) -> None:
 def test_impossible_columns_are_refused(told: PredictedColumns) -> None:
     with pytest.raises(ProtocolError, match="PredictedColumns from clinic"):
         check_groups(told, "clinic")
+
+
+@pytest.mark.parametrize("rounds", [-2, 0, 1, 3, 4])
+def test_impossible_numbers_of_rounds_are_refused(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a round values and their errors are learned, and the clinic ends after one of two."""
+    send, base = Session.send, GbdtParameters(trees=1, depth=1)
+    settings = SelfTrainingSettings(rounds=2, folds=2)
+
+    def send_wrong(session: Session, peer: str, message: Any) -> None:
+        send(session, peer, NoMoreRounds(rounds) if isinstance(message, NoMoreRounds) else message)
+
+    def clinic(team: Team) -> None:
+        none = Columns(np.empty((ROWS, 0)), ())
+        predict_columns(team, base, none, variables()[:1], settings.model_copy(update={"rounds": 1}), SEED)
+
+    monkeypatch.setattr(Session, "send", send_wrong)
+    with pytest.raises(ProtocolError, match=f"^invalid NoMoreRounds from clinic: {rounds} is no number of rounds"):
+        together(base, settings, engine="plain", active=clinic)
 
 
 def test_a_column_without_a_cell_for_each_row_is_refused() -> None:

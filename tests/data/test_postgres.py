@@ -22,7 +22,7 @@ from polars.testing import assert_frame_equal
 from unpooled.data import example, sources
 from unpooled.data.sources import TableSettings, column_names, load
 from unpooled.errors import InputError
-from unpooled.jobs.example_job import example_job
+from unpooled.jobs.examples.example_job import example_job
 from unpooled.run.simulate import simulate_job
 
 NOBODY = 65534

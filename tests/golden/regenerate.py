@@ -18,6 +18,8 @@ from unpooled.align.opening import Opening
 from unpooled.align.ring import CommonRows
 from unpooled.arrays import Bools, Bytes, Floats, Ints, Ints32, Ring
 from unpooled.checkpoint import Notebook, open_checkpoint
+from unpooled.complete import screening
+from unpooled.complete.screening import Screening, Strength
 from unpooled.control import Abort, Goodbye, PlanOffer
 from unpooled.data.sources import TableSettings
 from unpooled.jobs.plan import Plan
@@ -29,6 +31,7 @@ from unpooled.wire import disclosure_of, encode, kind_of, message
 
 FOLDER = Path(__file__).parent
 FRAMES, LEDGER, CHECKPOINT, MODELS = (FOLDER / name for name in ("frames.json", "ledger.jsonl", "checkpoint", "models"))
+SCREENING = FOLDER / "screening.json"
 SCOPE = "fit/tree 3"
 PARTY, PLAN = "bank", "0" * 64
 ABOUT = {"plan": PLAN, "data": "1" * 64}
@@ -131,6 +134,12 @@ def write_checkpoint(folder: Path) -> None:
         notebook.write(**page)
 
 
+def screened() -> Screening:
+    """A list of two columns."""
+    strong = Strength(column="größe", strength=0.625, significant=True)
+    return Screening(measure="max", rows=130, columns=(strong, Strength(column="ward", strength=1 / 3)))
+
+
 def write_tables(folder: Path, rows: int = 120) -> None:
     """Two parties' tables of the same people."""
     rng = np.random.default_rng(1)
@@ -191,6 +200,8 @@ def main() -> None:
     LEDGER.chmod(0o644)
     write_checkpoint(CHECKPOINT)
     write_models()
+    screening.save(screened(), SCREENING)
+    SCREENING.chmod(0o644)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from unpooled.checkpoint import Notebook, open_checkpoint
+from unpooled.complete import screening
 from unpooled.jobs.model_files import load, load_preparation, save
 from unpooled.jobs.private import Private
 from unpooled.ledger import Ledger, read_ledger
@@ -104,3 +105,9 @@ def test_models_are_read_and_written_to_the_same_bytes(tmp_path: Path, learner: 
 def test_models_predict_what_they_predicted(tmp_path: Path, learner: str) -> None:
     found = golden.by_id(golden.run_job("predict", learner, tmp_path / "run"))
     assert found == (golden.MODELS / learner / "predictions.csv").read_text()
+
+
+def test_a_list_of_a_screening_is_read_and_written_to_the_same_bytes(tmp_path: Path) -> None:
+    assert screening.load(golden.SCREENING) == golden.screened()
+    screening.save(golden.screened(), tmp_path / "screening.json")
+    assert (tmp_path / "screening.json").read_bytes() == golden.SCREENING.read_bytes()

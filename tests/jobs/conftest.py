@@ -23,6 +23,7 @@ from unpooled.jobs.private import Private
 from unpooled.jobs.train.job import Parameters
 from unpooled.run.conversation import role_of
 from unpooled.run.simulate import Outcome, simulate_job, simulate_roles
+from unpooled.session import Session
 from unpooled.vertical.linear.parameters import LinearParameters
 from unpooled.vertical.model_file import load
 from unpooled.vertical.targets import Target
@@ -211,8 +212,9 @@ def many(tmp_path: Path) -> Learning:
 
 
 SEEKING = ("shop", "telco", "bank", "coordinator")
+DESCRIBED = {"telco": ["calls", "tariff"], "bank": ["income"], "railway": ["trips", "card"]}
 AGREED = {"shop": {"consent": {"positives": True}}} | {
-    party: {"consent": {"found": True, "advice": True, "describe": ["income"]}} for party in OWNERS
+    party: {"consent": {"found": True, "advice": True, "describe": DESCRIBED[party]}} for party in OWNERS
 }
 
 
@@ -288,7 +290,26 @@ def seeking(tmp_path: Path, seeking_in: Callable[[Path], Seeking]) -> Seeking:
     return seeking_in(tmp_path)
 
 
-# Searches that are interrupted
+# What parties see while they run
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[str, int, int]]]:
+    """What each party's watcher would be told: where it is, what is done, and of how much."""
+    told: dict[str, list[tuple[str, int, int]]] = {}
+    begin = Session.__init__
+
+    def watched(self: Session, *given: Any, **settings: Any) -> None:
+        def watcher(where: str, done: int, total: int) -> None:
+            told.setdefault(self.party, []).append((where, done, total))
+
+        begin(self, *given, **settings | {"watcher": watcher})
+
+    monkeypatch.setattr(Session, "__init__", watched)
+    return told
+
+
+# Jobs that are interrupted
 
 
 class Stopped(BaseException):
@@ -297,7 +318,7 @@ class Stopped(BaseException):
 
 @dataclass(eq=False)
 class Search:
-    """A search that is begun, stopped and resumed in the same folders.
+    """A job that is begun, stopped and resumed in the same folders, mostly a search for look-alikes.
 
     `privates` are private settings by party, besides consents; the bank may have a plan of its own.
     """
@@ -318,7 +339,7 @@ class Search:
         for party in self.plan.parties:
             home = self.root / party
             home.mkdir(parents=True, exist_ok=True)
-            consent = {"consent": {"positives": True, "found": True}}
+            consent = {"consent": dict.fromkeys(("positives", "found", "values", "rows"), True)}
             private = Private.model_validate(consent | self.privates.get(party, {}))
             plan = self.banks_plan or self.plan if party == "bank" else self.plan
             goes_on = self.begun > 0 if resume is None else resume
@@ -343,9 +364,9 @@ class Search:
     def found(self) -> str:
         return (self.root / "shop" / "reliable.csv").read_text()
 
-    def asked(self, party: str = "telco") -> dict[str, Any]:
-        """What a party has ever begun and answered."""
-        kept: dict[str, Any] = json.loads((self.root / party / ".working" / "checkpoint" / "asked.json").read_text())
+    def asked(self, party: str = "telco", where: str = "checkpoint") -> dict[str, Any]:
+        """What a party has ever begun and answered, by the count in a folder of its working files."""
+        kept: dict[str, Any] = json.loads((self.root / party / ".working" / where / "asked.json").read_text())
         return kept
 
 

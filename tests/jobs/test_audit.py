@@ -75,7 +75,7 @@ def test_what_was_encrypted_can_be_opened_too(learning: Any, settings: dict[str,
 
 @pytest.mark.parametrize("method", [{}, {"name": "two-step", "folds": 2}])
 def test_so_does_a_search(seeking: Any, method: dict[str, Any]) -> None:
-    seeking.run(seeking.plan(method=method))
+    seeking.run(seeking.plan(method=method, describe=True))
     for sample in (None, 3):
         assert audited(seeking.root / "run", sample=sample).wrong == {}
         assert audited(seeking.root / "run", "bank", "telco", sample).wrong == {}

@@ -53,7 +53,7 @@ def test_of_weights_hidden_from_two_what_can_be_opened_agrees(many: Any) -> None
 
 
 def test_so_does_a_search(seeking: Any) -> None:
-    seeking.run(seeking.plan(model={"learner": "linear", "insecure_batch": True, "epochs": 2}))
+    seeking.run(seeking.plan(model={"learner": "linear", "insecure_batch": True, "epochs": 2}, describe=True))
     for checker, opener in BOTH:
         assert audit.trial(seeking.root / "run" / checker, seeking.root / "run" / opener, None).wrong == {}
 

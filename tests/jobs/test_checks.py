@@ -14,7 +14,7 @@ from unpooled.cli import app, running
 from unpooled.cli import jobs as commands
 from unpooled.data import example
 from unpooled.jobs import checks
-from unpooled.jobs.example_job import write_job_files
+from unpooled.jobs.examples.example_job import write_job_files
 from unpooled.jobs.files import load_job
 from unpooled.run.simulate import simulate_job
 from unpooled.transport.certificates import make_trial

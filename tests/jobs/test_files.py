@@ -12,6 +12,8 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unpooled.complete.completers.completer import Completer
+from unpooled.complete.completers.completers import COMPLETERS
 from unpooled.errors import PlanError
 from unpooled.jobs.files import load_job, load_plan, load_private, write_toml
 from unpooled.jobs.kinds import parameters_of
@@ -205,3 +207,17 @@ def test_a_value_in_a_wrong_place_of_a_plan_is_never_repeated(key: str, tmp_path
         load_plan(path)
     assert f"{path}: {key}: " in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("completer", COMPLETERS, ids=lambda completer: completer.name)
+def test_a_private_file_says_which_completer_it_has(completer: Completer, tmp_path: Path) -> None:
+    section = {"completer": completer.name}
+    private = Private.model_validate(
+        {"generate": {"completer": section, "groups": [{"columns": ["lab"], "completer": section}]}}
+    )
+    write_toml(tmp_path / "clinic.toml", private)
+    again = load_private(tmp_path / "clinic.toml")
+    assert again == private
+    assert [one.completer for one in (again.generate.completer, again.generate.groups[0].completer)] == [
+        completer.name
+    ] * 2

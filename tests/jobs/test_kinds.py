@@ -21,8 +21,20 @@ from unpooled.drawing.html import render
 from unpooled.errors import PlanError
 from unpooled.jobs import kinds
 from unpooled.jobs.checks import checked
+from unpooled.jobs.examples.example_tables import CUSTOMERS
+from unpooled.jobs.examples.templates import job_template
 from unpooled.jobs.files import load_job
-from unpooled.jobs.kind import Agreement, Example, Kind, any_rows, any_table, no_answers, no_files, own_table
+from unpooled.jobs.kind import (
+    Agreement,
+    Example,
+    Kind,
+    any_rows,
+    any_table,
+    as_planned,
+    no_answers,
+    no_files,
+    own_table,
+)
 from unpooled.jobs.kinds import KINDS, kind_named
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
@@ -30,7 +42,6 @@ from unpooled.jobs.private import Private
 from unpooled.jobs.run_files import Figure, RunFiles
 from unpooled.jobs.run_files import Section as Drawn
 from unpooled.jobs.scores import RowFile, write_rows
-from unpooled.jobs.templates import job_template
 from unpooled.jobs.work import Work
 from unpooled.report.page import write_report
 from unpooled.run.simulate import simulate_job
@@ -46,7 +57,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_kind_has_its_folder_and_its_page(kind: Kind[Any]) -> None:
-    assert kind.parameters.__module__ == f"unpooled.jobs.{kind.name}.job"
+    assert kind.parameters.__module__.startswith(f"unpooled.jobs.{kind.name}.")
     assert kind.summary.endswith(".")
     assert "active" in kind.needs
     assert set(kind.needs) <= set(kind.takes)
@@ -78,6 +89,10 @@ RESULTS: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
     "check": (
         {"table": {"rows": 900}, "links": [{"megabytes_per_second": 80.0}, {"megabytes_per_second": 20.5}]},
         {"rows": 900, "slowest_megabytes_per_second": 20.5},
+    ),
+    "complete": (
+        {"common": 70, "others": 900, "cells": {"predicted": 4, "generated": 3}},
+        {"common": 70, "others": 900, "predicted": 4, "generated": 3},
     ),
     "deliver": (
         {"listed": 30, "expected": {"precision": 0.625}},
@@ -140,6 +155,7 @@ GREET = Kind(
     takes=("active", "passive", "coordinator"),
     needs=("active", "passive"),
     products=False,
+    other_rows=False,
     outline=outline,
     role=role,
     tables={"greeters": RowFile("greeters.csv")},
@@ -152,8 +168,15 @@ GREET = Kind(
     answers=no_answers,
     audit=None,
     groups=lambda _: [],
-    shorter=lambda _: {},
-    example=Example(parameters={}, paillier_parameters={}, private={"active": {"target": "of-{party}"}}, seeded=False),
+    rehearsed=as_planned,
+    example=Example(
+        tables=CUSTOMERS,
+        parameters={},
+        paillier_parameters={},
+        private={"active": {"target": "of-{party}"}},
+        seeded=False,
+        judge=None,
+    ),
     headline=lambda result: [Figure("greetings", len(result["greetings"]), f"{len(result['greetings'])} greetings")],
     section=section,
 )

@@ -145,7 +145,7 @@ def test_what_is_to_be_learned_is_the_active_partys_business() -> None:
         check_fits(train, "bank", telco)
     for more in ({"target": "y"}, {"weight": "w"}):
         for plan in (PLAN, train, predict):
-            with pytest.raises(PlanError, match=r"telco: target and weight .*bank"):
+            with pytest.raises(PlanError, match=rf"telco: {next(iter(more))}: "):
                 check_fits(plan, "telco", Private.model_validate({"table": TABLE} | more))
     with pytest.raises(PlanError, match="bank: target and weight"):
         check_fits(train, "bank", Private.model_validate({"table": TABLE, "target": "y", "weight": "y"}))

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from unpooled.data import example
-from unpooled.jobs.example_job import example_job
+from unpooled.jobs.examples.example_job import example_job
 from unpooled.jobs.files import write_toml
 from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.plan import Party, Plan, digest_of, fields_of

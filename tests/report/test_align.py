@@ -16,11 +16,11 @@ from unpooled.data import example
 from unpooled.jobs.align.funnel import Bar, Funnel, Tally, funnel_of
 from unpooled.jobs.align.job import Parameters
 from unpooled.jobs.align.section import AlignSection, alignment
-from unpooled.jobs.example_job import example_job
+from unpooled.jobs.examples.example_job import example_job
+from unpooled.jobs.examples.example_tables import CUSTOMERS
 from unpooled.jobs.files import write_toml
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.run_files import RESULT
-from unpooled.jobs.templates import ROLES
 from unpooled.report.gather import gather
 from unpooled.report.page import write_report
 from unpooled.run.folder import PLAN, STATUS
@@ -147,7 +147,7 @@ def test_a_party_is_shown_its_own_numbers_and_no_others(run: Path, expected: dic
 
 def test_no_id_is_on_any_page(run: Path) -> None:
     ids = set(example.population().truth["id"])
-    for folder in (run, *(run / party for party in ROLES)):
+    for folder in (run, *(run / party for party in CUSTOMERS.roles)):
         page = write_report(folder).read_text(encoding="utf-8")
         assert not ids & set(re.findall(r"\b\d{7}\b", page))
     assert ids & set(re.findall(r"\b\d{7}\b", (run / "bank" / "aligned.csv").read_text()))

@@ -110,6 +110,30 @@ def test_long_words_do_not_widen_the_page(trained: Path, write_run: Callable[...
     check_widths(tmp_path, write_report(run), write_report(other))
 
 
+def test_no_page_of_a_completed_table_is_wider_than_its_window(write_job: Callable[..., Path], tmp_path: Path) -> None:
+    word = "unbreakable" * 30
+    cells = dict.fromkeys(("real", "predicted", "generated", "not filled"), 10**9)
+    error = {"measure": "r2", "value": -1e100, "low": -1e120, "high": 0.5, "cells": 10**9, "guess": 0.0}
+    column = {
+        **{"name": word, "type": "number", "way": "predicted", "why": "significant", "strength": 0.5},
+        **{"cells": cells, "in_common": cells, "unsure": 10**9, "confidence": 0.5, "errors": [error]},
+        "distribution": {"edges": [-1e99, 0.0, 1e100], "real": [0.5, 0.5], "filled": [0.0, 1.0], "apart": 0.5},
+    }
+    levels = {"levels": [word, "b"], "real": [0.5, 0.5], "filled": [0.0, 1.0], "apart": 0.5}
+    counts = {"rows_read": 10**9, "rows": 10**9, "common": 10**8, "others": 10**9}
+    result = counts | {
+        **{"measure": "gain", "alpha": 0.5, "cells": cells, "file": word, "files": [word], "weight": word},
+        "completed": [column, column | {"name": f"{word}2", "distribution": levels}],
+        "associations": {"what": word, "columns": [word, f"{word}2"], "values": [[0.5] * 300] * 2},
+    }
+    lent = {"columns": 2, "importance": [{"name": word, "splits": 10**9, "rows": 10**12}], "file": word}
+    roles = {"registry": "passive", "clinic": "active", "helper": "coordinator"}
+    run = write_job("complete", roles, {"clinic": result, "registry": counts | lent, "helper": {}})
+    write_report(run)
+    assert "What came out cannot be shown" not in (run / "clinic" / REPORT).read_text()
+    check_widths(tmp_path, *(run / party / REPORT for party in ("", *roles)))
+
+
 @pytest.mark.parametrize("party", ["", "shop"])
 def test_a_picture_of_the_page_is_not_blank(party: str, searched: Path, tmp_path: Path) -> None:
     shot = tmp_path / "shot.png"

@@ -257,6 +257,22 @@ def test_the_seeker_reads_what_to_expect(write_job: WriteJob) -> None:
     assert words(box).startswith("Be careful: shop’s people score higher")
 
 
+def test_the_seeker_reads_what_look_alikes_have_in_common(write_job: WriteJob) -> None:
+    mean = {"column": "calls", "measure": "mean", "level": "", "listed": 40.0, "others": 1234.5}
+    level = {"column": "risk", "measure": "level", "level": "low", "listed": 0.75, "others": 0.5}
+    by_bank = SOUGHT | {"in_common": [level | {"party": "bank"}]}
+    run = write_job("lookalike", ROLES, RESULTS | {"shop": by_bank}, parameters={"describe": ["bank"]})
+    tree = parsed(write_report(write_list(run / "shop")))
+    assert table(tree, "Look-alikes and others") == [["bank", "risk", "low", "75 %", "50 %"]]
+    assert "approximate" not in words(tree)
+    by_both = {"in_common": [mean | {"party": "telco"}, level | {"party": "bank"}]}
+    (run / "shop" / RESULT).write_text(json.dumps(SOUGHT | by_both))
+    tree = parsed(write_report(run / "shop"))
+    assert table(tree, "Look-alikes and others")[0] == ["telco", "calls", "mean", "40", "1,234.5"]
+    assert "telco counted in ranges of values" in words(tree)
+    assert "so its means and medians are approximate" in words(tree)
+
+
 def test_a_delivery(write_job: WriteJob) -> None:
     roles = {name: role for name, role in ROLES.items() if role != "coordinator"}
     received = {key: SOUGHT[key] for key in ("listed", "iterations", "scores")} | {"advice": ADVICE}

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from unpooled.data import example
-from unpooled.jobs.example_job import example_job
+from unpooled.jobs.examples.example_job import example_job
+from unpooled.jobs.examples.example_tables import CUSTOMERS, PATIENTS
 from unpooled.jobs.kinds import KINDS, outline_of
 from unpooled.jobs.train.kind import TARGET
 from unpooled.ledger import read_ledger, reconcile_all
@@ -19,7 +20,7 @@ from unpooled.run.spawn import spawn
 
 ROWS = 20_000
 WHEN_SLOW = ("Waiting", "Working")
-NEEDS_COORDINATOR = ("train", "lookalike")
+NEEDS_COORDINATOR = ("train", "lookalike", "complete")
 TREES = {"trees": 2, "depth": 3}
 SETTINGS: dict[str, dict[str, Any]] = {
     "check": {"round_trips": 2, "megabytes": 1},
@@ -28,6 +29,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "predict": {},
     "lookalike": {"method": {"iterations": 1, "bags": 1}, "model": TREES, "estimate": False, "fraction": 0.05},
     "deliver": {"top": 1500},
+    "complete": {"measure": "max", "threshold": 0.85, "model": TREES, "predict": {"folds": 2}},
 }
 EARLIER = {"predict": "train", "deliver": "lookalike"}
 
@@ -35,7 +37,8 @@ EARLIER = {"predict": "train", "deliver": "lookalike"}
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("size")
-    example.write(root / "tables", rows=ROWS)
+    for tables in (CUSTOMERS, PATIENTS):
+        tables.write(root / tables.active, ROWS, example.SEED)
     return root
 
 
@@ -47,7 +50,7 @@ def run(root: Path, kind: str) -> dict[str, dict[str, Any]]:
     job = example_job(kind, trained=root / EARLIER[kind] if kind in EARLIER else None)
     parties = {name: p for name, p in job.plan.parties.items() if name != "coordinator" or kind in NEEDS_COORDINATOR}
     plan = job.plan.model_copy(update={"parties": parties, "parameters": SETTINGS[kind], "timeout": 600.0})
-    privates = {party: job.privates[party].at(root / "tables") for party in parties}
+    privates = {party: job.privates[party].at(root / plan.active) for party in parties}
     results = spawn(plan, privates, root / kind)
     ledgers = [read_ledger(root / kind / party / run_folder.LEDGER) for party in plan.parties]
     assert all(ledger.closed for ledger in ledgers)
@@ -64,7 +67,7 @@ def run(root: Path, kind: str) -> dict[str, dict[str, Any]]:
 
 def test_every_kind_of_job(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert SETTINGS.keys() == {kind.name for kind in KINDS}
-    tables = {party: pl.read_csv(root / "tables" / f"{party}.csv", infer_schema=False) for party in example.TYPES}
+    tables = {party: pl.read_csv(root / "bank" / f"{party}.csv", infer_schema=False) for party in example.TYPES}
     ids = {party: set(table["id"]) for party, table in tables.items()}
     common = ids["telco"] & ids["bank"]
     results = {}
@@ -91,6 +94,10 @@ def test_every_kind_of_job(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     longer = pl.read_csv(root / "deliver" / "shop" / "reliable.csv", infer_schema=False)["id"]
     assert longer[: len(listed)].equals(listed)
     assert len(longer) == results["deliver"]["shop"]["listed"] == 1500
-    truth = pl.read_csv(root / "tables" / "truth.csv", infer_schema=False)
+    truth = pl.read_csv(root / "bank" / "truth.csv", infer_schema=False)
     right = set(truth.filter(pl.col(example.OUTCOME).is_in(["1", "true"]))["id"])
     assert len(set(listed) & right) / len(listed) > 2 * len(others & right) / len(others) > 0
+    done = pl.read_parquet(root / "complete" / "clinic" / "completed.parquet")
+    assert done.height == ROWS
+    assert done.null_count().sum_horizontal()[0] == 0
+    assert results["complete"]["clinic"]["cells"]["predicted"] > 0

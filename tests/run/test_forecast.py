@@ -14,25 +14,27 @@ from unpooled.data import example
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import InputError
 from unpooled.jobs.checks import checked
-from unpooled.jobs.example_job import example_job
+from unpooled.jobs.examples.example_job import example_job
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.jobs.work import CheckedJob
 from unpooled.ledger import Record
-from unpooled.run import forecast as forecast_module
+from unpooled.run import scaling
 from unpooled.run.forecast import Forecast, forecast
 from unpooled.run.simulate import simulate_job
 from unpooled.secure.shares import state
 
 ROWS = 1600
 SMALL_KEYS = {"engine": "paillier", "key_bits": 512, "insecure": True}
+TOLD = {"advice": True, "describe": True}
 BATCHES = {"learner": "linear", "classes": 0, "batch_rows": 100, "insecure_batch": True, "epochs": 30}
 
 
 @pytest.fixture(autouse=True)
 def rehearse_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, rows in (("_ROWS", 300), ("_PAILLIER_ROWS", 150), ("_TABLE_ROWS", 400)):
-        monkeypatch.setattr(forecast_module, name, rows)
+    little = {"_ROWS": 300, "_TABLE_ROWS": 400, "_SHORT_KEY_ROWS": 540, "_OWN_KEY_ROWS": 100, "_SHORT_KEY_BITS": 256}
+    for name, value in little.items():
+        monkeypatch.setattr(scaling, name, value)
 
 
 class Job:
@@ -81,8 +83,8 @@ def off_by(found: Forecast, ledgers: dict[str, Record]) -> float:
         ("train", {"model": BATCHES}, {}),
         ("train", {"model": BATCHES | {"reveal": "final", "epochs": 12}}, {}),
         ("train", {"model": {"classes": 0, "trees": 4, "depth": 2}}, SMALL_KEYS),
-        ("lookalike", {"method": {"iterations": 2, "bags": 4}, "model": {"trees": 4, "depth": 2}}, {}),
-        ("lookalike", {"method": {"iterations": 1, "bags": 8}, "model": {"trees": 2, "depth": 2}}, SMALL_KEYS),
+        ("lookalike", {"method": {"iterations": 2, "bags": 4}, "model": {"trees": 4, "depth": 2}} | TOLD, {}),
+        ("lookalike", {"method": {"iterations": 1, "bags": 8}, "model": {"trees": 2, "depth": 2}} | TOLD, SMALL_KEYS),
     ],
     ids=lambda value: " ".join(map(str, value.get("model", {}).values())) if isinstance(value, dict) else value,
 )
@@ -118,9 +120,15 @@ def test_one_party_says_what_it_guesses_and_comes_near(tmp_path: Path) -> None:
     assert told.common == together.common
 
 
+@pytest.mark.parametrize(("depth", "guessed"), [(2, False), (9, True)])
+def test_what_a_rehearsal_cannot_tell_of_deep_trees_is_said(depth: int, guessed: bool) -> None:
+    found = Job("train", {"model": {"classes": 0, "trees": 1, "depth": depth}}, **SMALL_KEYS).forecast()
+    assert [guess.startswith("how large trees become") for guess in found.guesses] == [True] * guessed
+
+
 @pytest.mark.parametrize("party", ["shop", "coordinator"])
 def test_who_has_no_columns_guesses_those_of_the_others(party: str) -> None:
-    found = Job("lookalike", {"method": {"iterations": 1, "bags": 1}, "model": {"trees": 1}}).forecast(party)
+    found = Job("lookalike", {"method": {"iterations": 1, "bags": 1}, "model": {"trees": 1}} | TOLD).forecast(party)
     assert list(found.parties) == ["shop", "telco", "bank", "coordinator"]
     assert found.common == (10 * 72 if party == "shop" else 10_000)
     assert all(cost.messages and cost.sent_bytes and cost.received_bytes for cost in found.parties.values())

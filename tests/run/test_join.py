@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from unpooled.data import example
-from unpooled.jobs.example_job import example_job, write_job_files
+from unpooled.jobs.examples.example_job import example_job, write_job_files
 from unpooled.jobs.files import write_toml
 from unpooled.ledger import read_ledger, reconcile
 from unpooled.transport.certificates import make_trial

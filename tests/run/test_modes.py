@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from unpooled.data import example
-from unpooled.jobs.example_job import example_job
+from unpooled.jobs.examples.example_job import example_job
 from unpooled.report.page import write_report
 from unpooled.run.simulate import simulate_job
 from unpooled.run.spawn import spawn

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from unpooled.data import example
-from unpooled.jobs.example_job import example_job
+from unpooled.jobs.examples.example_job import example_job
 from unpooled.run import progress as progress_module
 from unpooled.run.progress import Progress, keep_progress, nested, read_progress
 from unpooled.run.spawn import spawn

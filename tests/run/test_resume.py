@@ -15,7 +15,7 @@ import pytest
 
 from unpooled.data import example
 from unpooled.errors import InputError, JobFailed, LedgerError
-from unpooled.jobs.example_job import example_job
+from unpooled.jobs.examples.example_job import example_job
 from unpooled.jobs.files import Job, write_toml
 from unpooled.ledger import read_ledger, reconcile_all
 from unpooled.run import folder as run_folder

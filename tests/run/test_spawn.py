@@ -12,7 +12,7 @@ import pytest
 
 from unpooled.data import example
 from unpooled.errors import InputError, JobFailed, PlanError
-from unpooled.jobs.example_job import example_job
+from unpooled.jobs.examples.example_job import example_job
 from unpooled.jobs.files import Job, write_toml
 from unpooled.jobs.private import Private
 from unpooled.ledger import read_ledger

@@ -201,12 +201,34 @@ def test_what_was_answered_is_counted_on_under_the_rows_new_digest(tmp_path: Pat
             before.bits.update({"old": 640})
             before.opened.update({"old": 4})
             raise KeyError  # it is kept, however it ends
-        with Checkpoint(home).counting(Team("bank", OWNERS, after, "new"), None):
+        resumed = Checkpoint(home)
+        with resumed.counting(Team("bank", OWNERS, after, "new"), None):
             assert after.answered == {"new": 7, "new batch 2": 9}
             assert (after.bits, after.opened) == ({"new": 640}, {"new": 4})
             after.answered.update({"new": 3})
+        with resumed.counting(Team("bank", OWNERS, after, "new"), {}):
+            assert after.answered == {"new": 10, "new batch 2": 9}, "what was kept is added once"
         kept = {"answered": {"": 10, " batch 2": 9}, "bits": {"": 640}, "opened": {"": 4}}
         assert Checkpoint(home).asked.counts == kept
+
+    simulate_roles(dict.fromkeys(OWNERS, role))
+
+
+def test_what_another_counts_is_kept_once(tmp_path: Path) -> None:
+    """A job that asks about several sets of rows has a count for each."""
+
+    def role(session: Session) -> None:
+        home, engine = tmp_path / session.party, engine_of(session)
+        first, second = (Checkpoint(home / name) for name in ("first", "second"))
+        with first.counting(Team("bank", OWNERS, engine, "some"), None):
+            engine.answered.update({"some": 7})
+        with second.counting(Team("bank", OWNERS, engine, "all"), None):
+            engine.answered.update({"all": 9})
+        with first.counting(Team("bank", OWNERS, engine, "some"), None):
+            engine.answered.update({"some": 1})
+        assert engine.answered == {"some": 8, "all": 9}
+        assert Checkpoint(home / "first").asked.counts["answered"] == {"": 8}
+        assert Checkpoint(home / "second").asked.counts["answered"] == {"": 9}
 
     simulate_roles(dict.fromkeys(OWNERS, role))
 

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from unpooled.errors import InputError
-from unpooled.vertical.targets import Target, checked_weights, class_fractions, counted, one_hot, set_aside
+from unpooled.vertical.targets import (
+    Target,
+    checked_weights,
+    class_fractions,
+    counted,
+    inputs_of,
+    one_hot,
+    set_aside,
+    targets_from,
+)
 
 
 def checked(
@@ -26,6 +35,25 @@ def test_without_weights_all_rows_count_the_same() -> None:
     assert checked([0, 1, 1]) == [1.0, 1.0, 1.0]
     assert checked([0.5, -3, 1e12], classes=0) == [1.0, 1.0, 1.0]
     assert checked([0, 1, 1], [0.5, 2, 0]) == [0.5, 2.0, 0.0]
+
+
+def test_weights_of_rows_come_on_top() -> None:
+    values, bag, rows = np.array([0.0, 1.0, 1.0]), np.array([2.0, 1.0, 0.0]), np.array([0.25, 0.5, 1.0])
+    target = Target(values, bag, 7, rows)
+    assert checked_weights(target, 3, 2, balanced=False).tolist() == [0.5, 0.5, 0.0]
+    inputs = inputs_of([target, Target(values, rows, 8, rows)])
+    first, second = targets_from(inputs)
+    assert (first.seed, second.seed) == (7, 8)
+    for found in (first, second):
+        np.testing.assert_array_equal(found.row_weights, rows)
+    assert "row_weights" not in inputs_of([Target(values, bag)])
+    assert targets_from(inputs_of([Target(values, bag)]))[0].row_weights is None
+    for other in (rows[:2], rows[np.newaxis], np.array([1, 1, 1]), np.array(["a", "b", "c"])):
+        with pytest.raises(InputError, match="do not fit together"):
+            targets_from({**inputs, "row_weights": other})
+    for wrong in (np.array([1.0, -1.0, 1.0]), np.array([1.0, np.nan, 1.0]), np.ones(2)):
+        with pytest.raises(InputError, match="weights"):
+            checked_weights(Target(values, np.ones(3), 0, wrong), 3, 2, balanced=False)
 
 
 def test_what_rows_of_weight_zero_have_does_not_matter() -> None:

@@ -140,6 +140,11 @@ def _advice(cells: pl.Series, rule: str) -> str:
     shortest, longest = min(lengths), max(lengths)
     if all_are("[0-9A-Fa-f]{64}"):
         return "these look like SHA-256 hashes; if others have the ids themselves, agree on hash = 'sha256' in the plan"
+    if all_are("[0-9a-f]{16}") and not all_are("[0-9]+"):
+        return (
+            "these look like handles: they match those that the same run has left at another party, where the plan has "
+            "compare = 'handles'"
+        )
     if all_are("[0-9]+") and shortest < longest and rule != "digits":
         return (
             f"these have {shortest} to {longest} digits; if leading zeros were lost, agree on "

@@ -24,14 +24,13 @@ from unpooled.align.ids import keys_of
 from unpooled.align.opening import Limits
 from unpooled.align.rows import Aligned, Method, Places, find_common, help_find_common
 from unpooled.arrays import Ints
+from unpooled.data.handles import HANDLE_DIGITS
 from unpooled.data.table import Table
 from unpooled.errors import ProtocolError
 from unpooled.session import Session
 from unpooled.wire import message
 
 _SEED_BYTES = 32
-_HANDLE_DIGITS = 16
-_MOST_ROWS = 2**40
 _DIGEST, _ORDER, _HANDLE = (f"unpooled align {what} v1".encode() for what in ("other rows", "order", "handle"))
 
 
@@ -72,7 +71,7 @@ class ExtendedRows:
         """A handle for each row, common ones first."""
         prefix = _HANDLE + self.seed
         return [
-            hashlib.sha256(prefix + number.to_bytes(8, "little")).hexdigest()[:_HANDLE_DIGITS]
+            hashlib.sha256(prefix + number.to_bytes(8, "little")).hexdigest()[:HANDLE_DIGITS]
             for number in range(self.common + self.others)
         ]
 
@@ -88,7 +87,7 @@ def keep_other_rows(
             shared = find_common(session, among_passive(places), table, method, limits).rows  # 1
         others = np.setdiff1d(shared, aligned.rows)
         if session.party == first:
-            seeds = RowSeeds(session.rng.bytes(_SEED_BYTES), session.rng.bytes(_SEED_BYTES))
+            seeds = RowSeeds(session.rng.bytes(_SEED_BYTES), _handles_seed(session, table.take(shared), method))
             for party in rest:
                 session.send(party, seeds)  # 2
         else:
@@ -102,8 +101,18 @@ def keep_other_rows(
     return _extended(np.concatenate([aligned.rows, others]), aligned, len(others), seeds.handles)
 
 
-def learn_other_rows(session: Session, places: Places, aligned: Aligned) -> ExtendedRows:
-    """At the active party: how many rows it lacks, and handles for all."""
+def _handles_seed(session: Session, table: Table, method: Method) -> bytes:
+    """Where handles come from: a draw, and who has them. So the same handle never stands for two people."""
+    seeded = hashlib.sha256(_HANDLE + session.rng.bytes(_SEED_BYTES))
+    for key in sorted(keys_of(table, method.ids)):
+        seeded.update(key)
+    return seeded.digest()
+
+
+def learn_other_rows(
+    session: Session, places: Places, aligned: Aligned, most: int = Limits().most_peer_ids
+) -> ExtendedRows:
+    """At the active party: how many rows it lacks, and handles for all; more than `most` rows are refused."""
     with session.scope("other rows"):
         told = {party: session.recv(party, OtherRows) for party in places.passive}  # 3
     first = told[places.passive[0]]
@@ -112,7 +121,7 @@ def learn_other_rows(session: Session, places: Places, aligned: Aligned) -> Exte
             raise ProtocolError(
                 f"invalid OtherRows from {party}: other numbers or handles than {places.passive[0]} has"
             )
-    if first.common != len(aligned.rows) or not 0 <= first.others <= _MOST_ROWS or len(first.handles) != _SEED_BYTES:
+    if first.common != len(aligned.rows) or not 0 <= first.others <= most or len(first.handles) != _SEED_BYTES:
         raise ProtocolError(f"invalid OtherRows from {places.passive[0]}: a number is out of range")
     return _extended(aligned.rows, aligned, first.others, first.handles)
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from unpooled.cli.certs import certs_app
 from unpooled.cli.data import datasets_app, example_command
 from unpooled.cli.evaluate import evaluate_app
+from unpooled.cli.experiment import experiment_command
 from unpooled.cli.jobs import (
     demo_command,
     job_command,
@@ -51,6 +52,7 @@ app.command("report")(report_command)
 app.command("ledger")(ledger_command)
 app.command("purge")(purge_command)
 app.command("example")(example_command)
+app.command("experiment")(experiment_command)
 app.add_typer(evaluate_app, name="evaluate")
 app.add_typer(datasets_app, name="datasets")
 app.add_typer(certs_app, name="certs")

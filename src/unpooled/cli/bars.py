@@ -104,7 +104,7 @@ class _Rest:
     def after(self, progress: Progress, now: float) -> str:
         """In words; nothing while it is too early to tell."""
         seconds = self.seconds(progress, now)
-        return "" if seconds is None else f"about {_duration(seconds)} left"
+        return "" if seconds is None else f"about {duration(seconds)} left"
 
     def seconds(self, progress: Progress, now: float) -> float | None:
         if progress.step != self.step or progress.fraction < self.fraction:
@@ -115,10 +115,10 @@ class _Rest:
         return passed * (1 - progress.fraction) / done
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """About how long.
 
-    >>> _duration(8.2), _duration(119), _duration(100_000)
+    >>> duration(8.2), duration(119), duration(100_000)
     ('9 s', '2 min', '28 h')
     """
     for length, unit in ((3600, "h"), (60, "min")):

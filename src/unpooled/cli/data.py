@@ -13,10 +13,13 @@ from rich.progress import DownloadColumn, Progress, SpinnerColumn, TextColumn, T
 from rich.table import Table
 
 from unpooled.cli.options import Json, Quiet
-from unpooled.data import datasets, example, publisher
+from unpooled.data import datasets, example, example_patients, publisher
 from unpooled.errors import InputError
 from unpooled.jobs.align.kind import ALIGN
-from unpooled.jobs.example_job import example_job, write_job_files
+from unpooled.jobs.examples.example_job import example_job, write_job_files
+from unpooled.jobs.kinds import kind_named
+
+SMALLEST = max(example.SMALLEST, example_patients.SMALLEST)
 
 datasets_app = typer.Typer(help="The public data sets bank, credit and census.", no_args_is_help=True)
 
@@ -36,8 +39,9 @@ class Found:
 def example_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write; created if missing.")],
     rows: Annotated[
-        int, typer.Option(help=f"Number of people, {example.SMALLEST:,} to {example.LARGEST:,}.")
-    ] = example.ROWS,
+        int | None,
+        typer.Option(help=f"Number of people, {SMALLEST:,} to {example.LARGEST:,}. Default: as many as suit the kind."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = example.SEED,
     kind: Annotated[str, typer.Option(metavar="KIND", help="The kind of job to write files for.")] = ALIGN.name,
     model: Annotated[
@@ -49,7 +53,7 @@ def example_command(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write made-up tables of a shop, a telephone company and a bank, with the files of a job.
+    """Write made-up tables of a shop, a telephone company and a bank, or of a registry and a clinic, with job files.
 
     The shop knows some of its buyers; the other two hold data on people who may buy. truth.csv says who would buy, to
     evaluate results; no party reads it.
@@ -57,10 +61,13 @@ def example_command(
     Start the job with `unpooled run DIR/job.toml`. It finds the people whom the parties have in common. With
     `--kind train` the telephone company and the bank learn how often people pay by card, and with `--kind predict` they
     use that model. With `--kind lookalike` they find look-alikes for the shop, and with `--kind deliver` the shop gets
-    a list of another length.
+    a list of another length. With `--kind complete` a clinic, which has laboratory values of a tenth of a registry's
+    patients, completes its table.
     """
     example_job(kind, model)  # before anything is written
-    _say_written([*example.write(folder, rows, seed), *write_job_files(folder, kind, model)], quiet)
+    tables = kind_named(kind).example.tables
+    written = tables.write(folder, tables.rows if rows is None else rows, seed)
+    _say_written([*written, *write_job_files(folder, kind, model)], quiet)
 
 
 def _say_written(paths: list[Path], quiet: bool) -> None:

@@ -13,10 +13,14 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from unpooled.cli.options import Json
+from unpooled.data.handles import HANDLE
 from unpooled.errors import InputError
 from unpooled.evaluate.lookalike import Evaluation, Part
 from unpooled.evaluate.table import ColumnEvaluation, TableEvaluation, evaluate_table
 from unpooled.evaluate.table_files import read_mask, read_tables
+from unpooled.jobs.complete.evaluation import evaluate_completed
+from unpooled.jobs.complete.parameters import Parameters as CompleteParameters
+from unpooled.jobs.complete.table_files import HANDLES
 from unpooled.jobs.deliver.job import Parameters as DeliverParameters
 from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.lookalike.evaluation import evaluate_list
@@ -119,6 +123,53 @@ def table_command(
         typer.echo(json.dumps({"completed": str(completed), "association": found.association, **asdict(found)}))
         return
     _show_table(found)
+
+
+@evaluate_app.command("completed")
+def completed_command(
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", help="The active party's folder, or the folder of a run with all parties on this machine."
+        ),
+    ],
+    truth: Annotated[Path, typer.Option(metavar="FILE", help="True values: a .csv, .csv.gz or .parquet file.")],
+    id_columns: Annotated[
+        list[str],
+        typer.Option("--id", metavar="COLUMN", help="The id column of that file; several times if there are several."),
+    ],
+    handles: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The handles.csv of a passive party, if true values are by id. Default: that in RUN, if it has all "
+            "parties; otherwise the id column must be handle.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Evaluate the cells that a job of the kind complete has filled, if the truth is known.
+
+    The figures are those of `evaluate table`. They are written to evaluation.json in the active party's folder, and
+    shown in its report.
+    """
+    plan = plan_in(run)
+    folder, parameters = run, parameters_of(plan)
+    if not isinstance(parameters, CompleteParameters):
+        raise InputError(f"{run}: is of a job that completes no table")
+    if not (run / STATUS).exists():
+        folder = run / plan.active
+        if handles is None and list(id_columns) != [HANDLE]:
+            handles = run / plan.with_role("passive")[0] / HANDLES
+    elif read_json(run / STATUS).get("party") != plan.active:
+        raise InputError(f"{run}: is not the folder of {plan.active}, who has the completed table")
+    found = evaluate_completed(folder, plan.active, truth, id_columns, handles, parameters)
+    report = write_report(folder)
+    if as_json:
+        typer.echo(json.dumps({"report": str(report), "association": found.association, **asdict(found)}))
+        return
+    _show_table(found)
+    typer.echo(f"report: {report}")
 
 
 def _show_table(found: TableEvaluation) -> None:

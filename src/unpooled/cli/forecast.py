@@ -47,7 +47,8 @@ def in_words(found: Forecast | str) -> list[str]:
     """The forecast in lines, with its assumptions."""
     if isinstance(found, str):
         return [f"No forecast: {found}."]
-    lines = [f"Forecast, with {found.common:,} common rows; real figures may be half or twice as high:"]
+    more = f" and {found.others:,} others" if found.others else ""
+    lines = [f"Forecast, with {found.common:,} common rows{more}; real figures may be half or twice as high:"]
     for party, cost in found.parties.items():
         seconds = f"{cost.cpu_seconds:,.0f} s" if cost.cpu_seconds < 600 else f"{cost.cpu_seconds / 60:,.0f} min"
         lines.append(
@@ -62,4 +63,4 @@ def as_json(found: Forecast | str) -> dict[str, Any]:
     if isinstance(found, str):
         return {"none": found}
     parties = {party: vars(cost) for party, cost in found.parties.items()}
-    return {"common": found.common, "guesses": list(found.guesses), "parties": parties}
+    return {"common": found.common, "others": found.others, "guesses": list(found.guesses), "parties": parties}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,16 +13,15 @@ from unpooled.cli.forecast import Common, NoForecast, expected
 from unpooled.cli.options import Json, Quiet
 from unpooled.cli.quality import say_warnings
 from unpooled.cli.running import run_all, take_part
-from unpooled.data import example
+from unpooled.data.example import SEED
 from unpooled.errors import InputError
 from unpooled.jobs import kinds
 from unpooled.jobs.checks import checked
-from unpooled.jobs.example_job import write_job_files
+from unpooled.jobs.examples.example_job import write_job_files
+from unpooled.jobs.examples.templates import job_template, plan_template, private_template
 from unpooled.jobs.files import load_job, load_plan, load_private
-from unpooled.jobs.lookalike.evaluation import evaluate_list
 from unpooled.jobs.lookalike.kind import LOOKALIKE
 from unpooled.jobs.preflight import loaded, preflight, preflight_together
-from unpooled.jobs.templates import job_template, plan_template, private_template
 from unpooled.jobs.work import WORKING, Result
 from unpooled.report.page import write_report
 from unpooled.run import folder as run_folder
@@ -32,6 +30,7 @@ from unpooled.run.progress import Watch
 from unpooled.run.spawn import spawn, spawn_again
 from unpooled.secure.evidence import SECRETS
 
+_SHOWN = [kind.name for kind in kinds.KINDS if kind.example.judge]
 _TEMPLATES = {"job": job_template, "plan": plan_template, "private": private_template}
 
 RunFolder = Annotated[
@@ -166,7 +165,10 @@ def job_command(
 
 
 def demo_command(
-    rows: Annotated[int, typer.Option(help="Number of people to generate.")] = example.ROWS,
+    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"What to show: {' or '.join(_SHOWN)}.")] = LOOKALIKE.name,
+    rows: Annotated[
+        int | None, typer.Option(help="Number of people to generate. Default: as many as suit the kind.")
+    ] = None,
     engine: Annotated[
         Literal["shares", "paillier"],
         typer.Option(help="The engine; with paillier, which is much slower, the models are small."),
@@ -175,23 +177,25 @@ def demo_command(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Try it: four parties on this machine find look-alikes in made-up data, over mutual TLS, and write a report.
+    """Try it: parties on this machine do a job on made-up data, over mutual TLS, and write a report.
 
-    A shop knows some of its buyers. A bank and a telephone company, who hold data on many people, find out for the shop
-    who else is likely to buy.
+    `lookalike`: a shop knows some of its buyers. A bank and a telephone company, who hold data on many people, find out
+    for the shop who else is likely to buy. `complete`: a clinic has laboratory values of a tenth of a registry's
+    patients, and gets a full table for all of them.
     """
+    example = kinds.kind_named(kind).example
+    if example.judge is None:
+        raise InputError(f"{kind}: there is no demo of this kind of job; there is one of: {', '.join(_SHOWN)}")
     folder = run_folder.create(run or run_folder.new_folder("demo"))
     tables = folder / "tables"
-    example.write(tables, rows)
-    write_job_files(tables, LOOKALIKE.name, engine=engine)
+    example.tables.write(tables, example.tables.rows if rows is None else rows, SEED)
+    write_job_files(tables, kind, engine=engine)
     job = load_job(tables / "job.toml")
 
     def start(watch: Watch) -> dict[str, Result]:
         results = spawn(job.plan, job.privates, folder, watch)
-        (seeker,) = job.plan.with_role("seeker")
-        # The people are made up, so the truth is known.
-        found = evaluate_list(folder / seeker, seeker, tables / "truth.csv", example.OUTCOME)
-        results[seeker] |= {"evaluation": {"listed": asdict(found.whole)}}
+        for party, judged in (example.judge(folder, tables) if example.judge else {}).items():
+            results[party] |= judged
         return results
 
     run_all(job.plan, folder, start, quiet, as_json)

@@ -14,6 +14,7 @@ the active party is shown how many rows have each pair. Steps have the same numb
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +24,14 @@ from numpy.typing import NDArray
 from unpooled.arrays import Floats, Ints, Ints32
 from unpooled.errors import ProtocolError, RefusedError
 from unpooled.secure.calls import LARGEST, Call, Dense, Inputs, OneHot
-from unpooled.secure.product import product
+from unpooled.secure.engine import Rules, limit_bits
+from unpooled.secure.product import answer_bits, product
 from unpooled.vertical.team import Team
 from unpooled.wire import message
 
 LEAST_ROWS, ROWS_PER_COLUMN = 100, 10
-_MOST_COLUMNS = 2**16
+CLASSES = "classes and bins"
+MOST_COLUMNS = 2**16
 
 
 @message(
@@ -87,15 +90,19 @@ def spearman(team: Team, matrix: Floats) -> Floats:
     return np.concatenate([np.empty((0, width)), *found])
 
 
-def help_spearman(team: Team, matrix: Floats) -> None:
-    """At a passive party: its ranks take part, in a random order of its columns."""
+def help_spearman(team: Team, matrix: Floats, rng: np.random.Generator | None = None, most: int = MOST_COLUMNS) -> None:
+    """At a passive party: its ranks take part, in a random order of its columns, drawn by `rng` or its session's.
+
+    `most` is for how many columns may be asked.
+    """
     session = team.session
-    ranks = centred_ranks(matrix)[:, session.rng.permutation(matrix.shape[1])]
+    ranks = centred_ranks(matrix)[:, (rng or session.rng).permutation(matrix.shape[1])]
     rows, width = ranks.shape
-    asked = _asked(team, rows)  # 1
+    asked = _asked(team, rows, most)  # 1
     session.send(team.active, RankNorms(squared_sums(ranks)))  # 2
     if width:
         call = _rank_call(team, session.party, rows, width, asked)
+        allow_bits(team, rows, answer_bits(team.products.rules, call))
         product(team.products, [(call, Inputs(x=_limbs(ranks)))])  # 3
 
 
@@ -115,16 +122,45 @@ def contingency(team: Team, classes: Ints, counts: tuple[int, ...]) -> Contingen
     return Contingency(tuple(tables), counts)
 
 
-def help_contingency(team: Team, bins: Ints, counts: tuple[int, ...]) -> None:
-    """At a passive party: the bins of its columns take part, in a random order of the columns."""
-    session, order = team.session, team.session.rng.permutation(len(counts))
-    asked = _asked(team, len(bins))  # 1
+def help_contingency(
+    team: Team,
+    bins: Ints,
+    counts: tuple[int, ...],
+    rng: np.random.Generator | None = None,
+    most: int = MOST_COLUMNS,
+) -> None:
+    """At a passive party: the bins of its columns take part, in a random order of the columns, drawn likewise.
+
+    `most` is for how many classes of all columns may be asked.
+    """
+    session, order = team.session, (rng or team.session.rng).permutation(len(counts))
+    asked = _asked(team, len(bins), most, CLASSES)  # 1
     sizes = tuple(counts[place] for place in order)
     session.send(team.active, BinCounts(np.array(sizes, np.int32)))  # 2
     if sizes:
         call = _bins_call(team, session.party, len(bins), sizes, asked)
+        allow_bits(team, len(bins), answer_bits(team.products.rules, call))
         x, nodes = bins[:, order].astype(np.int32), np.zeros(len(bins), np.int32)
         product(team.products, [(call, Inputs(x=x, nodes=nodes))])  # 3
+
+
+def allow_bits(team: Team, rows: int, bits: int) -> None:
+    """Let a passive party answer so many bits more in associations, or fewer if its own limit says so."""
+    engine, name = team.products, _name_of(team)
+    limit_bits(engine, name, rows, engine.bits[name] + bits)
+
+
+def most_answer_bits(rules: Rules, rows: int, sizes: Sequence[int], most: int, *, counts: bool) -> int:
+    """The most bits that a passive party answers in associations, once, with so many rows and bins of its columns.
+
+    The active party has `most` columns, or classes of all columns.
+    """
+    team, asked = Team("active", ("active", "passive")), min(rows // ROWS_PER_COLUMN, most)
+    if rows < LEAST_ROWS or not sizes:
+        return 0
+    if counts:
+        return answer_bits(rules, _bins_call(team, "passive", rows, tuple(sizes), asked))
+    return answer_bits(rules, _rank_call(team, "passive", rows, len(sizes), asked))
 
 
 def centred_ranks(matrix: Floats) -> Ints:
@@ -155,6 +191,11 @@ def correlations(sums: NDArray[Any], left: Floats, right: Floats) -> Floats:
     scale = np.sqrt(left)[:, np.newaxis] * np.sqrt(right)
     found: Floats = np.divide(sums.astype(float), scale, out=np.zeros(scale.shape), where=scale > 0)
     return np.clip(found, -1.0, 1.0)
+
+
+def _name_of(team: Team) -> str:
+    """Under what questions are counted: apart from those of learners about the same rows."""
+    return f"{team.digest} association"
 
 
 def _shift(rows: int) -> int:
@@ -190,7 +231,7 @@ def _rank_call(team: Team, owner: str, rows: int, theirs: int, mine: int) -> Cal
         left=Dense(parts * theirs, bound),
         columns=parts * mine,
         bound=bound,
-        digest=f"{team.digest} association",
+        digest=_name_of(team),
     )
 
 
@@ -202,7 +243,7 @@ def _bins_call(team: Team, owner: str, rows: int, sizes: tuple[int, ...], column
         left=OneHot(sizes),
         columns=columns,
         bound=1,
-        digest=f"{team.digest} association",
+        digest=_name_of(team),
     )
 
 
@@ -211,32 +252,34 @@ def _ask(team: Team, rows: int, columns: int) -> None:
         team.session.send(owner, AssociationRequest(rows, columns))
 
 
-def _asked(team: Team, rows: int) -> int:
+def _asked(team: Team, rows: int, most: int, what: str = "columns") -> int:
     """How many columns are asked for; refused if sums over so few rows would tell about single ones."""
     asked, me = team.session.recv(team.active, AssociationRequest), team.session.party
-    if asked.rows != rows or not 0 <= asked.columns <= _MOST_COLUMNS:
-        raise ProtocolError(f"invalid AssociationRequest from {team.active}: other rows than {me} has, or columns")
-    check_rows(me, rows, asked.columns)
+    if asked.rows != rows or not 0 <= asked.columns <= most:
+        raise ProtocolError(
+            f"invalid AssociationRequest from {team.active}: other rows than {me} has, or more than {most} {what}"
+        )
+    check_rows(me, rows, asked.columns, what)
     return asked.columns
 
 
-def check_rows(party: str, rows: int, columns: int) -> None:
-    """Refuse associations over too few rows for so many columns."""
+def check_rows(party: str, rows: int, columns: int, what: str = "columns") -> None:
+    """Refuse associations over too few rows for so many columns, or for so many classes of all columns."""
     least = max(LEAST_ROWS, ROWS_PER_COLUMN * columns)
     if rows < least:
         raise RefusedError(
             f"{party} computes associations over at least {least} common rows ({LEAST_ROWS}, and {ROWS_PER_COLUMN} for "
-            f"each of {columns} columns); there are {rows}"
+            f"each of {columns} {what}); there are {rows}"
         )
 
 
 def _checked(owner: str, norms: Floats, rows: int) -> Floats:
-    if norms.ndim != 1 or len(norms) > _MOST_COLUMNS or not all(0 <= norm <= float(rows) ** 3 for norm in norms):
+    if norms.ndim != 1 or len(norms) > MOST_COLUMNS or not all(0 <= norm <= float(rows) ** 3 for norm in norms):
         raise ProtocolError(f"invalid RankNorms from {owner}: a number is out of range")
     return norms
 
 
 def _checked_bins(owner: str, bins: Ints32) -> tuple[int, ...]:
-    if bins.ndim != 1 or len(bins) > _MOST_COLUMNS or not all(1 <= count <= 2**16 for count in bins.tolist()):
+    if bins.ndim != 1 or (bins < 1).any() or int(bins.sum(dtype=np.int64)) > MOST_COLUMNS:
         raise ProtocolError(f"invalid BinCounts from {owner}: a number is out of range")
     return tuple(bins.tolist())

@@ -147,10 +147,14 @@ def help_predict_columns(
     most_thresholds: int | None = None,
     *,
     checkpoint: Checkpoint | None = None,
+    most: tuple[int, int] = (MOST_COLUMNS, MOST_CLASSES),
 ) -> dict[tuple[int, What], Part]:
-    """At a passive party: lend columns; what is kept are its parts of the last models (`Predicted.models`)."""
+    """At a passive party: lend columns; what is kept are its parts of the last models (`Predicted.models`).
+
+    `most` is how many columns may be predicted, and how many classes each may have.
+    """
     groups = team.session.recv(team.active, PredictedColumns)  # 1
-    check_groups(groups, team.active)
+    check_groups(groups, team.active, *most)
     if not groups.classes:
         return {}
     series = [
@@ -169,10 +173,12 @@ def help_predict_columns(
                     loans.learner.help_score(team, part, columns, True)
                 loans.keep(part, planned[0])
                 lent[loans.group] = part
-            if not done < done + told.rounds <= loans.group:  # 3
-                raise ProtocolError(f"invalid NoMoreRounds from {team.active}: {told.rounds} rounds")
-            done += told.rounds
             learned = settings.learned(parameters.classes)
+            if not 0 < told.rounds <= min(loans.group - done, len(planned)) or told.rounds % len(learned):  # 3
+                raise ProtocolError(
+                    f"invalid NoMoreRounds from {team.active}: {told.rounds} is no number of rounds of these columns"
+                )
+            done += told.rounds
             for group, what in enumerate(learned, start=done - len(learned) + 1):
                 # Its rounds may have been over before the run was resumed.
                 parts[parameters.classes, what] = lent.get(group) or loans.kept(group - 1)
@@ -205,12 +211,14 @@ def help_predict_new(team: Team, parts: Mapping[tuple[int, What], Part], columns
         learner_named(part.learner).help_score(team, part, columns, False)
 
 
-def check_groups(told: PredictedColumns, active: str) -> None:
+def check_groups(
+    told: PredictedColumns, active: str, most_columns: int = MOST_COLUMNS, most_classes: int = MOST_CLASSES
+) -> None:
     """Refuse numbers of columns or classes that cannot be."""
     fits = len(told.classes) == len(told.columns) == len(set(told.classes))
-    if not fits or not all(each == 0 or 2 <= each <= MOST_CLASSES for each in told.classes):
+    if not fits or not all(each == 0 or 2 <= each <= most_classes for each in told.classes):
         raise ProtocolError(f"invalid PredictedColumns from {active}: repeated or impossible numbers of classes")
-    if not all(1 <= count <= MOST_COLUMNS for count in told.columns):
+    if not all(each >= 1 for each in told.columns) or sum(told.columns) > most_columns:
         raise ProtocolError(f"invalid PredictedColumns from {active}: a number of columns is out of range")
 
 

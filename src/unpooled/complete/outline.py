@@ -34,21 +34,25 @@ def completing_outline(
     base: LearnerParameters,
     measure: Measure | None,
     *,
+    before_screening: Sequence[Exchange] = (),
+    screening_checkpoints: bool = False,
     waiting: Sequence[str] = (),
 ) -> list[Exchange]:
     """All steps, from the alignment on; without a measure there is no screening.
 
-    Those who are `waiting` are told how far the active party is (`Team.waiting`).
+    `before_screening` is what a job sends then. With `screening_checkpoints` a screening by gain is resumed too. Those
+    who are `waiting` are told how far the active party is (`Team.waiting`).
     """
     begin, end = engine_outline(setup)
     screening = [] if measure is None else association_outline(setup, measure)
     if measure == "gain":
-        screening = predicting_outline(setup, base, checkpoints=False)
+        screening = predicting_outline(setup, base, checkpoints=screening_checkpoints)
     return [
         *alignment_outline(places, psi),
         *other_rows_outline(places, psi),
         *begin,
         *(Exchange(setup.active, party, HowFar) for party in waiting),
+        *before_screening,
         *screening,
         *predicting_outline(setup, base),
         *end,

@@ -22,17 +22,26 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from unpooled import atomic
 from unpooled.arrays import Bools, Floats, Ints
-from unpooled.complete.association import Contingency, contingency, help_contingency, help_spearman, spearman
+from unpooled.complete.association import (
+    MOST_COLUMNS,
+    Contingency,
+    contingency,
+    help_contingency,
+    help_spearman,
+    spearman,
+)
 from unpooled.complete.federated import help_predict_columns, predict_columns
 from unpooled.complete.self_training import Prediction, SelfTrainingSettings
-from unpooled.complete.variables import Variable, binned, matrix_of
+from unpooled.complete.variables import Variable, coded, matrix_of
 from unpooled.errors import InputError
 from unpooled.settings import faults
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import LearnerParameters
 from unpooled.vertical.learners import default_parameters
+from unpooled.vertical.resume import Checkpoint
 from unpooled.vertical.team import Team
 
+AssociationMeasure = Literal["mean", "max", "cramer"]
 Measure = Literal["mean", "max", "cramer", "gain"]
 
 SIGNIFICANCE = 0.01
@@ -75,25 +84,28 @@ def screen(
     measure: Measure = "gain",
     base: LearnerParameters | None = None,
     seed: int = 0,
+    *,
+    columns: Columns | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Screening:
     """At the active party: screen its columns over the common rows; for `gain` with models of `base`, or small trees.
 
-    A column with a single value cannot be predicted: its strength is 0.
+    These learn from the passive parties' columns, and in a pooled run from `columns`.
+
+    A column with a single value, or too few, cannot be predicted: its strength is 0.
     """
     names, rows = [variable.name for variable in variables], len(variables[0].values) if variables else 0
     if measure == "gain":
-        learned = [variable for variable in variables if not variable.constant]
-        none, small = Columns(np.empty((rows, 0)), ()), base or default_parameters(bags=True)
-        found = predict_columns(team, small, none, learned, GAIN_SETTINGS, seed).predictions
+        learned = [variable for variable in variables if can_be_learned(variable, GAIN_SETTINGS)]
+        own, small = columns or Columns(np.empty((rows, 0)), ()), base or default_parameters(bags=True)
+        found = predict_columns(team, small, own, learned, GAIN_SETTINGS, seed, checkpoint=checkpoint).predictions
         gains = {
             one.variable.name: gained for one, gained in zip(found, zip(*gains_of(found), strict=True), strict=True)
         }
         each = np.array([gains.get(name, (0.0, 0.0)) for name in names]).reshape(-1, 2)
         return by_gain(names, each[:, 0], each[:, 1], rows)
     if measure == "cramer":
-        codes = [binned(variable) for variable in variables]
-        classes = np.column_stack([np.empty((rows, 0), np.int64), *(column for column, _ in codes)])
-        return by_contingency(names, contingency(team, classes, tuple(count for _, count in codes)), rows)
+        return by_contingency(names, contingency(team, *coded(variables, rows)), rows)
     return by_correlation(names, spearman(team, matrix_of(variables, rows)), rows, measure)
 
 
@@ -106,16 +118,34 @@ def help_screen(
     most_thresholds: int | None = None,
 ) -> None:
     """At a passive party: take part in that with its own columns of the same rows."""
-    matrix = matrix_of(variables, rows)
     if measure == "gain":
-        columns, small = Columns(matrix, tuple(one.name for one in variables)), base or default_parameters(bags=True)
-        help_predict_columns(team, small, columns, GAIN_SETTINGS, most_thresholds)
-    elif measure == "cramer":
-        codes = [binned(variable) for variable in variables]
-        bins = np.column_stack([np.empty((rows, 0), np.int64), *(column for column, _ in codes)])
-        help_contingency(team, bins, tuple(count for _, count in codes))
+        columns = Columns(matrix_of(variables, rows), tuple(one.name for one in variables))
+        help_predict_columns(team, base or default_parameters(bags=True), columns, GAIN_SETTINGS, most_thresholds)
     else:
-        help_spearman(team, matrix)
+        help_associate(team, variables, rows, measure)
+
+
+def help_associate(
+    team: Team,
+    variables: Sequence[Variable],
+    rows: int,
+    measure: AssociationMeasure,
+    rng: np.random.Generator | None = None,
+    most: int = MOST_COLUMNS,
+) -> None:
+    """At a passive party: take part in the associations that `measure` goes by; `rng` draws the order of columns.
+
+    `most` is for how many columns, or classes of all columns, may be asked.
+    """
+    if measure == "cramer":
+        help_contingency(team, *coded(variables, rows), rng, most)
+    else:
+        help_spearman(team, matrix_of(variables, rows), rng, most)
+
+
+def can_be_learned(variable: Variable, settings: SelfTrainingSettings) -> bool:
+    """Whether a column has values enough, and not only one."""
+    return not variable.constant and int(variable.known.sum()) >= 2 * settings.folds
 
 
 def by_correlation(names: Sequence[str], matrix: Floats, rows: int, measure: Literal["mean", "max"]) -> Screening:

@@ -42,7 +42,7 @@ class SelfTrainingSettings(Section):
     )
     alpha: float = Field(0.8, description="the least confidence of a prediction that becomes a value", ge=0, le=1)
     fraction: float = Field(0.1, description="how many of those do so in a round, the most confident", gt=0, le=1)
-    folds: int = Field(5, description="models for each column and round, each without one fold of the known rows", ge=1)
+    folds: int = Field(3, description="models for each column and round, each without one fold of the known rows", ge=1)
     confidence: Literal["paper", "calibrated"] = Field(
         "calibrated",
         description="paper: the largest probability, or how near a number is to the mean of all predictions; "

@@ -9,31 +9,34 @@ with its cells left missing, and take the mean of what they say (`training_table
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from unpooled.arrays import Bools, Floats
 from unpooled.complete.completers import filling
 from unpooled.complete.completers.completer import CompleterSettings
+from unpooled.complete.completers.filling import HeldOut
 from unpooled.complete.self_training import Prediction
 from unpooled.data.coding import decode
+from unpooled.data.handles import HANDLE
 from unpooled.data.table import Table
 from unpooled.errors import InputError
 
-REAL, PREDICTED, GENERATED, MISSING = "real", "predicted", "generated", "missing"
-HANDLE = "handle"
+REAL, PREDICTED, GENERATED, NOT_FILLED = "real", "predicted", "generated", "not filled"
 
 
 @dataclass(frozen=True, eq=False)
 class CompletedTable:
     """A row for each handle, in the columns' own order and types.
 
-    `provenance` says of each cell whether it is real, predicted, generated or missing, `confidence` how sure it is: 1
-    where it is real, 0 where it is missing. `draws` are further tables, in which filled cells are drawn, and
-    `left_missing` is the table with real cells only.
+    `provenance` says of each cell whether it is real, predicted, generated or not filled, `confidence` how sure it is:
+    1 where it is real, 0 where it is not filled. `draws` are further tables, in which filled cells are drawn, and
+    `left_missing` is the table with real cells only. `held_out` has, of each column that a completer filled, known
+    cells and what it made of them when they were hidden.
     """
 
     table: pl.DataFrame
@@ -41,6 +44,7 @@ class CompletedTable:
     confidence: pl.DataFrame
     draws: tuple[pl.DataFrame, ...]
     left_missing: pl.DataFrame
+    held_out: Mapping[str, HeldOut]
 
     @property
     def weights(self) -> Floats:
@@ -60,48 +64,51 @@ def complete_table(
     completer: CompleterSettings | None,
     rng: np.random.Generator,
     *,
+    groups: Sequence[tuple[Sequence[str], CompleterSettings]] = (),
     draws: int = 0,
-    fill_all: bool = False,
+    least_confidence: float | None = None,
 ) -> CompletedTable:
     """Put a table together: `real` has the first rows, `predictions` what was found about some columns in all rows.
 
-    Cells whose prediction was never confident enough stay missing, unless `fill_all` says that these are filled too.
+    Of predicted cells those are filled that have at least `least_confidence`; without it those that became values in
+    the course of self-training. Each of the `groups` of columns that are not predicted has a completer of its own, all
+    others have `completer`, or stay missing without one.
     """
     if len(handles) < real.frame.height:
         raise InputError(f"{real.party}: {len(handles)} handles for {real.frame.height} rows")
     known = _extended(real, len(handles))
-    predicted = {one.variable.name: (one, _accepted(one, fill_all)) for one in predictions}
+    predicted = {one.variable.name: (one, _accepted(one, least_confidence)) for one in predictions}
     frame = known.frame.with_columns(
-        **{name: _filled(known.frame[name], one, one.values, mask) for name, (one, mask) in predicted.items()}
+        [_filled(known.frame[name], one, one.values, mask) for name, (one, mask) in predicted.items()]
     )
     tables = [
         known.frame.with_columns(
-            **{name: _filled(known.frame[name], one, one.drawn(rng), mask) for name, (one, mask) in predicted.items()}
+            [_filled(known.frame[name], one, one.drawn(rng), mask) for name, (one, mask) in predicted.items()]
         )
         for _ in range(draws)
     ]
-    rest = [name for name in known.kinds if name not in predicted]
     confidence = {name: np.where(known.frame[name].is_null(), 0.0, 1.0) for name in known.kinds}
-    origin = {name: np.where(known.frame[name].is_null(), MISSING, REAL).astype(object) for name in known.kinds}
+    origin = {name: np.where(known.frame[name].is_null(), NOT_FILLED, REAL).astype(object) for name in known.kinds}
     for name, (one, mask) in predicted.items():
-        confidence[name][mask] = one.confidence[mask]
-        origin[name][mask] = PREDICTED
-    if completer is not None and rest:
-        generated = _generated(known, rest, completer, rng, max(draws, 1))
-        frame = frame.with_columns(generated.table.frame.select(rest))
-        tables = [
-            table.with_columns(draw.frame.select(rest)) for table, draw in zip(tables, generated.draws, strict=False)
-        ]
+        confidence[name][mask], origin[name][mask] = one.confidence[mask], PREDICTED
+    held_out: dict[str, HeldOut] = {}
+    for names, settings in _groups(known, predicted, groups, completer):
+        generated, judged = _generated(known, names, settings, rng, draws + 1)
+        held_out |= judged
+        first, *others = (draw.frame.select(names) for draw in generated.draws)
+        frame = frame.with_columns(first)  # not what draws agree on: that would have less spread, and other frequencies
+        tables = [table.with_columns(draw) for table, draw in zip(tables, others, strict=True)]
         for place, name in enumerate(generated.table.kinds):
             mask = generated.filled[:, place]
             confidence[name][mask], origin[name][mask] = generated.trust[mask, place], GENERATED
-    keyed = pl.Series(HANDLE, handles)
+    keyed, kinds = pl.Series(HANDLE, handles), list(known.kinds)
     return CompletedTable(
-        table=_keyed(keyed, frame.select(*known.kinds)),
-        provenance=_keyed(keyed, pl.DataFrame({name: list(cells) for name, cells in origin.items()})),
+        table=_keyed(keyed, frame.select(kinds)),
+        provenance=_keyed(keyed, pl.DataFrame({name: _named(cells) for name, cells in origin.items()})),
         confidence=_keyed(keyed, pl.DataFrame(confidence)),
-        draws=tuple(_keyed(keyed, table.select(*known.kinds)) for table in tables),
-        left_missing=_keyed(keyed, known.frame.select(*known.kinds)),
+        draws=tuple(_keyed(keyed, table.select(kinds)) for table in tables),
+        left_missing=_keyed(keyed, known.frame.select(kinds)),
+        held_out=held_out,
     )
 
 
@@ -112,23 +119,46 @@ def _extended(real: Table, rows: int) -> Table:
     return Table(real.party, real.origin, (), real.kinds, pl.concat([frame, empty]))
 
 
-def _accepted(prediction: Prediction, fill_all: bool) -> Bools:
+def _accepted(prediction: Prediction, least_confidence: float | None) -> Bools:
     """Which missing cells get their prediction."""
-    accepted: Bools = prediction.rounds != 0 if fill_all else prediction.rounds > 0
-    return accepted
+    if least_confidence is None:
+        accepted: Bools = prediction.rounds > 0
+        return accepted
+    return ~prediction.known & (prediction.confidence >= least_confidence)
 
 
 def _filled(cells: pl.Series, prediction: Prediction, values: Floats, mask: Bools) -> pl.Series:
-    return decode(prediction.column.column, values).zip_with(pl.Series(mask), cells)
+    return decode(prediction.column.column, values).zip_with(pl.Series(mask), cells).alias(cells.name)
+
+
+def _named(origins: NDArray[np.object_]) -> pl.Series:
+    return pl.Series(origins.tolist(), dtype=pl.Enum([REAL, PREDICTED, GENERATED, NOT_FILLED]))
+
+
+def _groups(
+    known: Table,
+    predicted: Collection[str],
+    groups: Sequence[tuple[Sequence[str], CompleterSettings]],
+    completer: CompleterSettings | None,
+) -> Iterator[tuple[list[str], CompleterSettings]]:
+    """The columns that are not predicted, by completer; each in the table's order."""
+    grouped = {name: place for place, (names, _) in enumerate(groups) for name in names}
+    rest = [name for name in known.kinds if name not in predicted]
+    for place, (_, settings) in enumerate(groups):
+        if names := [name for name in rest if grouped.get(name) == place]:
+            yield names, settings
+    if completer is not None and (names := [name for name in rest if name not in grouped]):
+        yield names, completer
 
 
 def _generated(
     known: Table, names: Sequence[str], completer: CompleterSettings, rng: np.random.Generator, draws: int
-) -> filling.Completed:
-    """The columns that are not predicted, filled at this party alone."""
-    kinds: Mapping[str, object] = {name: known.kinds[name] for name in names}
-    part = Table(known.party, known.origin, (), dict(kinds), known.frame.select(names))  # type: ignore[arg-type]
-    return filling.complete(filling.fit(completer, part, rng), part, rng, draws=draws)
+) -> tuple[filling.Completed, Mapping[str, HeldOut]]:
+    """Columns that are not predicted, filled at this party alone."""
+    kinds = {name: known.kinds[name] for name in names}
+    part = Table(known.party, known.origin, (), kinds, known.frame.select(names))
+    fitted = filling.fit(completer, part, rng)
+    return filling.complete(fitted, part, rng, draws=draws), fitted.held_out
 
 
 def _keyed(handles: pl.Series, frame: pl.DataFrame) -> pl.DataFrame:

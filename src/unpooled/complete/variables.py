@@ -105,3 +105,10 @@ def binned(variable: Variable, most: int = MOST_BINS) -> tuple[Ints, int]:
         codes, count = np.searchsorted(edges, labels, side="right"), len(edges) + 1
     codes[~known] = count
     return codes, count + (not known.all())
+
+
+def coded(variables: Sequence[Variable], rows: int) -> tuple[Ints, tuple[int, ...]]:
+    """Columns as classes or bins, side by side, and how many each has."""
+    found = [binned(variable) for variable in variables]
+    codes = np.column_stack([np.empty((rows, 0), np.int64), *(column for column, _ in found)])
+    return codes, tuple(count for _, count in found)

@@ -22,7 +22,7 @@ A missing cell is NaN, and so is a level that was not seen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -149,12 +149,12 @@ def check_kind(name: str, kind: Kind, table: Table) -> None:
 
 def replace_cells(table: Table, columns: Sequence[Column], values: Floats, where: Bools) -> Table:
     """The table with these cells replaced; all others stay as they are, bit for bit."""
-    changed: Mapping[str, pl.Series] = {
-        column.name: decode(column, values[:, place]).zip_with(pl.Series(where[:, place]), table.frame[column.name])
+    changed = [
+        decode(column, values[:, place]).zip_with(pl.Series(where[:, place]), table.frame[column.name])
         for place, column in enumerate(columns)
         if where[:, place].any()
-    }
-    frame = table.frame.with_columns(**changed)
+    ]
+    frame = table.frame.with_columns(changed)
     return Table(table.party, table.origin, table.id, table.kinds, frame)
 
 

@@ -8,22 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unpooled.atomic import make_folder, replacing
-from unpooled.errors import InputError
+from unpooled.data.made_up import dates, gaps, generator, levels, write_tables
 
 ROWS = 2_000
 SEED = 7
 SMALLEST, LARGEST = 1_000, 1_000_000
 
 OUTCOME = "would_buy"
-
-TODAY = np.datetime64("2024-12-31")
 
 BUYERS = 0.15  # of all people
 KNOWN_TO_SHOP = 0.3  # of the buyers
@@ -60,11 +56,7 @@ class _People:
 
 def population(rows: int = ROWS, seed: int = SEED) -> Example:
     """Make up `rows` people and what each company knows about them; the same random seed gives the same people."""
-    if not SMALLEST <= rows <= LARGEST:
-        raise InputError(f"example: rows must be between {SMALLEST:,} and {LARGEST:,}, not {rows:,}")
-    if seed < 0:
-        raise InputError(f"example: the random seed must not be negative, but is {seed}")
-    rng = np.random.Generator(np.random.PCG64(seed))
+    rng = generator(rows, seed, SMALLEST, LARGEST)
     people = _people(rng, rows)
     everything = {"telco": _telco(rng, people), "bank": _bank(rng, people)}
     tables = {"shop": _shop(rng, people)}
@@ -75,17 +67,7 @@ def population(rows: int = ROWS, seed: int = SEED) -> Example:
 def write(folder: Path, rows: int = ROWS, seed: int = SEED) -> list[Path]:
     """Write shop.csv, telco.csv, bank.csv and truth.csv into `folder`, which is created if needed."""
     example = population(rows, seed)
-    written = []
-    try:
-        make_folder(folder)
-        for name, table in {**example.tables, "truth": example.truth}.items():
-            path = folder / f"{name}.csv"
-            with replacing(path) as temporary:
-                table.write_csv(temporary)
-            written.append(path)
-    except OSError as problem:
-        raise InputError(f"{folder}: the example cannot be written: {problem.strerror}") from problem
-    return written
+    return write_tables(folder, {**example.tables, "truth": example.truth})
 
 
 def _people(rng: np.random.Generator, rows: int) -> _People:
@@ -105,7 +87,7 @@ def _shop(rng: np.random.Generator, people: _People) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "id": people.ids[known],
-            "last_purchase": _dates(rng.integers(0, 365, len(known))),
+            "last_purchase": dates(rng.integers(0, 365, len(known))),
             "basket": np.round(basket, 2),
         }
     )
@@ -123,12 +105,12 @@ def _telco(rng: np.random.Generator, people: _People) -> pl.DataFrame:
         {
             "id": people.ids,
             "region": rng.integers(1, 17, rows),
-            "since": _dates(rng.integers(0, 7_000, rows)),
-            "plan": _levels(habit + 0.8 * rng.standard_normal(rows), plans, [0.4, 0.3, 0.2, 0.095, 0.004, 0.001]),
-            "data_gb": _gaps(rng, np.round(data_gb, 2), 0.04),
+            "since": dates(rng.integers(0, 7_000, rows)),
+            "plan": levels(habit + 0.8 * rng.standard_normal(rows), plans, [0.4, 0.3, 0.2, 0.095, 0.004, 0.001]),
+            "data_gb": gaps(rng, np.round(data_gb, 2), 0.04),
             "call_minutes": np.round(rng.gamma(2.0, 90.0, rows), 1),
-            "device_months": _gaps(rng, np.round(device_months).astype(np.int64), 0.06),
-            "satisfaction": _gaps(rng, _levels(contentment, ["low", "middle", "high"], [0.2, 0.5, 0.3]), 0.15),
+            "device_months": gaps(rng, np.round(device_months).astype(np.int64), 0.06),
+            "satisfaction": gaps(rng, levels(contentment, ["low", "middle", "high"], [0.2, 0.5, 0.3]), 0.15),
             "roaming": people.wealth + 1.5 * rng.standard_normal(rows) > 0.8,
             "paper_bill": rng.random(rows) < 0.3,
         }
@@ -147,15 +129,15 @@ def _bank(rng: np.random.Generator, people: _People) -> pl.DataFrame:
         {
             "id": people.ids,
             "age": np.round(age).astype(np.int64),
-            "income": _gaps(rng, np.round(income, 2), 0.08),
+            "income": gaps(rng, np.round(income, 2), 0.08),
             "balance": np.round(balance, 2),
             "card_payments": card_payments,
-            "mortgage": _gaps(rng, people.wealth + 2 * rng.standard_normal(rows) > 1.0, 0.02),
-            "risk": _gaps(rng, _levels(danger, ["low", "middle", "high"], [0.5, 0.35, 0.15]), 0.03),
-            "occupation": _gaps(
-                rng, _levels(rng.standard_normal(rows), trades, [0.3, 0.2, 0.2, 0.12, 0.12, 0.055, 0.004, 0.001]), 0.05
+            "mortgage": gaps(rng, people.wealth + 2 * rng.standard_normal(rows) > 1.0, 0.02),
+            "risk": gaps(rng, levels(danger, ["low", "middle", "high"], [0.5, 0.35, 0.15]), 0.03),
+            "occupation": gaps(
+                rng, levels(rng.standard_normal(rows), trades, [0.3, 0.2, 0.2, 0.12, 0.12, 0.055, 0.004, 0.001]), 0.05
             ),
-            "opened": _dates(rng.integers(0, 9_000, rows)),
+            "opened": dates(rng.integers(0, 9_000, rows)),
             "branch": rng.integers(100, 140, rows),
             "statement_day": rng.integers(1, 29, rows),
         }
@@ -167,18 +149,3 @@ def _members(rng: np.random.Generator, table: pl.DataFrame, fraction: float) -> 
     kept: Rows = rng.permutation(table.height)[: round(fraction * table.height)]
     repeated = kept[: round(REPEATED * len(kept))]
     return table[rng.permutation(np.concatenate([kept, repeated]))]
-
-
-def _levels(value: Floats, names: list[str], shares: list[float]) -> pl.Series:
-    """Cut a number into named levels, the lowest first, that hold about the given fractions of the rows."""
-    bounds = np.quantile(value, np.cumsum(shares[:-1]))
-    return pl.Series(names).gather(np.searchsorted(bounds, value))
-
-
-def _dates(days_ago: Rows) -> pl.Series:
-    return pl.Series(TODAY - days_ago.astype("timedelta64[D]"))
-
-
-def _gaps(rng: np.random.Generator, values: pl.Series | NDArray[Any], fraction: float) -> pl.Series:
-    """Leave a random fraction of the cells empty."""
-    return pl.Series(values).set(pl.Series(rng.random(len(values)) < fraction), None)

@@ -198,7 +198,8 @@ def clean(table: Table, settings: PrepareSettings, ids: pl.DataFrame | None = No
         missing=missing,
         impossible=impossible,
     )
-    return replace(table, frame=kept.drop(_ROW, *compared.columns)), cleaning
+    handles = None if table.handles is None else table.handles.gather(kept[_ROW] - 1)
+    return replace(table, frame=kept.drop(_ROW, *compared.columns), handles=handles), cleaning
 
 
 def check_limits(settings: PrepareSettings, kinds: Mapping[str, Kind], party: str, origin: str) -> None:

@@ -22,6 +22,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 from unpooled.data import csv_files
 from unpooled.data.columns import MISSING_TEXTS, Kind, fault
 from unpooled.data.csv_files import CsvFormat, Unreadable
+from unpooled.data.handles import handle_column, with_handles
 from unpooled.data.inference import CellSettings, Note
 from unpooled.data.table import Table, accepted, table_from_raw
 
@@ -66,6 +67,11 @@ class TableSettings(BaseModel):
     hashed: StrictBool = Field(
         False, description="the ids are SHA-256 hashes in hexadecimal already; the plan must say hash = 'sha256'"
     )
+    handles: Path | None = Field(
+        None,
+        description="where the plan says compare = 'handles': the handles.csv that completing a table has left at this "
+        "party; without it the id column has the handles",
+    )
     columns: tuple[str, ...] | None = Field(None, description="the columns to use; without it all besides the id")
     types: dict[str, Kind] = Field(
         {},
@@ -98,7 +104,7 @@ class TableSettings(BaseModel):
         description="the format of dates in text, such as %d.%m.%Y; without it inferred if there is no doubt",
     )
 
-    @field_validator("path")
+    @field_validator("path", "handles")
     @classmethod
     def _known_ending(cls, path: Path | None) -> Path | None:
         if path is not None and not path.name.lower().endswith(_FILE_ENDINGS):
@@ -168,8 +174,13 @@ class TableSettings(BaseModel):
 
 
 def load(settings: TableSettings, party: str) -> Table:
-    """Read the whole table; cells that do not fit their column are refused."""
-    return accepted(look(settings, party))
+    """Read the whole table, and the handles of its rows if it has any; cells that do not fit are refused."""
+    table = accepted(look(settings, party))
+    if settings.handles is None:
+        return table
+    ids = (*settings.id, handle_column(settings.id))
+    listed = look(TableSettings(path=settings.handles, id=ids, columns=(), missing=settings.missing), party)
+    return with_handles(table, listed.ids, listed.origin)
 
 
 def look(settings: TableSettings, party: str) -> Table:
@@ -188,7 +199,7 @@ def look(settings: TableSettings, party: str) -> Table:
     )
     notes = [Note("", text) for text in written.said] if written else []
     table = table_from_raw(raw, settings.id, party, settings.origin, cells, notes)
-    return replace(table, hashed=settings.hashed)
+    return replace(table, hashed=settings.hashed, dtypes={} if settings.postgres else table.dtypes)
 
 
 def column_names(settings: TableSettings, party: str) -> list[str]:

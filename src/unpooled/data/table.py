@@ -8,7 +8,8 @@ is very long, or holds invisible characters, is refused. A blank id, or one of t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import time
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,9 @@ from unpooled.errors import InputError
 class Table:
     """Rows of one party; `origin` is the table's name in errors, `kinds` the types of the columns besides the ids.
 
-    `hashed`: its ids are hashes already. `notes` are what its owner should know about how it was read.
+    `hashed`: its ids are hashes already. `notes` are what its owner should know about how it was read. `dtypes` are the
+    types of columns in the source, if it has types; `timed` are columns of dates whose cells had a time of day.
+    `handles` are those of its rows, from a file beside it; null for a row that has none.
     """
 
     party: str
@@ -34,6 +37,9 @@ class Table:
     frame: pl.DataFrame
     hashed: bool = False
     notes: tuple[Note, ...] = ()
+    dtypes: Mapping[str, pl.DataType] = field(default_factory=dict)
+    timed: tuple[str, ...] = ()
+    handles: pl.Series | None = None
 
     @property
     def ids(self) -> pl.DataFrame:
@@ -42,7 +48,8 @@ class Table:
 
     def take(self, rows: NDArray[np.integer]) -> Table:
         """The rows at these positions (from 0), in this order."""
-        return replace(self, frame=self.frame[rows])
+        handles = None if self.handles is None else self.handles[rows]
+        return replace(self, frame=self.frame[rows], handles=handles)
 
 
 def table_from_frame(
@@ -76,7 +83,17 @@ def table_from_raw(
     found = [note for column in columns for note in column.notes] + mixed_decimals(raw, columns, settings)
     kinds = {column.cells.name: column.kind for column in columns}
     frame = pl.DataFrame([*id_columns, *(column.cells for column in columns)])
-    return Table(party, origin, tuple(ids), kinds, frame, notes=(*notes, *found))
+    dtypes = {} if settings.untyped else {name: raw[name].dtype for name in features}
+    timed = tuple(name for name in features if kinds[name] == "date" and _timed(raw[name]))
+    return Table(party, origin, tuple(ids), kinds, frame, notes=(*notes, *found), dtypes=dtypes, timed=timed)
+
+
+def _timed(cells: pl.Series) -> bool:
+    """Whether a date has a time of day, other than midnight, by the time zone in which dates are read."""
+    if isinstance(cells.dtype, pl.Datetime):
+        utc = cells.dt.convert_time_zone("UTC") if cells.dtype.time_zone else cells
+        return bool((utc.dt.time() != time(0)).any())
+    return cells.dtype == pl.String and bool(cells.str.contains(r"[0-9][T ][0-9:.]*[1-9]").any())
 
 
 def accepted(table: Table) -> Table:

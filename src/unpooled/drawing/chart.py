@@ -71,8 +71,8 @@ class Chart:
 
 def roc_chart(false_alarms: Sequence[float], hits: Sequence[float]) -> Chart:
     """True positive rate against false positive rate, with the diagonal of guessing."""
-    axis = _axis(0.0, 1.0)
-    chart, x, y = _framed(axis, axis, "false alarms", "hits")
+    axis = axis_of(0.0, 1.0)
+    chart, x, y = framed(axis, axis, "false alarms", "hits")
     curve = _joined(false_alarms, hits, x, y)
     area = _closed(curve, x(false_alarms[0]), chart.bottom)
     return replace(chart, curve=curve, area=area, reference=_joined((0.0, 1.0), (0.0, 1.0), x, y))
@@ -87,8 +87,8 @@ def precision_recall_chart(
 
     `second` is the same of another ranking of the same rows.
     """
-    axis = _axis(0.0, 1.0)
-    chart, x, y = _framed(axis, axis, "recall", "precision")
+    axis = axis_of(0.0, 1.0)
+    chart, x, y = framed(axis, axis, "recall", "precision")
 
     def stepped(across: Sequence[float], up: Sequence[float]) -> str:
         steps = (f"V{y(height)}H{x(end)}" for end, height in zip(across, up, strict=True))
@@ -112,7 +112,7 @@ def expected_chart(
     here: tuple[float, float],
 ) -> Chart:
     """Expected precision by the length of a list, with its band, a suggested length, and the list that is here."""
-    chart, x, y = _framed(_axis(0.0, max(*lengths, _INTERVALS)), _axis(0.0, 1.0), "first rows", "precision")
+    chart, x, y = framed(axis_of(0.0, max(*lengths, _INTERVALS)), axis_of(0.0, 1.0), "first rows", "precision")
     lower, upper = (_joined(lengths, values, x, y) for values in band)
     back = "L".join(reversed(upper.removeprefix("M").split("L")))
     return replace(
@@ -127,17 +127,17 @@ def expected_chart(
 def calibration_chart(predicted: Sequence[float], observed: Sequence[float], *, shares: bool) -> Chart:
     """Observed against predicted means of groups of rows, on one scale, with the diagonal."""
     both = (*predicted, *observed)
-    axis = _axis(0.0, 1.0) if shares else _axis(min(both), max(both))
+    axis = axis_of(0.0, 1.0) if shares else axis_of(min(both), max(both))
     ends = axis[0], axis[-1]
-    chart, x, y = _framed(axis, axis, "predicted", "observed")
+    chart, x, y = framed(axis, axis, "predicted", "observed")
     dots = tuple(Dot(x(across), y(up)) for across, up in zip(predicted, observed, strict=True))
     return replace(chart, curve=_joined(predicted, observed, x, y), dots=dots, reference=_joined(ends, ends, x, y))
 
 
 def loss_chart(losses: Sequence[float]) -> Chart:
     """The loss after each epoch."""
-    across, up = _axis(0.0, max(len(losses), _INTERVALS)), _axis(min(losses), max(losses))
-    chart, x, y = _framed(across, up, "epoch", "loss")
+    across, up = axis_of(0.0, max(len(losses), _INTERVALS)), axis_of(min(losses), max(losses))
+    chart, x, y = framed(across, up, "epoch", "loss")
     epochs = [float(number) for number in range(1, len(losses) + 1)]
     dots = tuple(Dot(x(across), y(up)) for across, up in zip(epochs, losses, strict=True)) if len(losses) == 1 else ()
     return replace(chart, curve=_joined(epochs, losses, x, y), dots=dots)
@@ -145,8 +145,8 @@ def loss_chart(losses: Sequence[float]) -> Chart:
 
 def histogram_chart(edges: Sequence[float], counts: Sequence[int], x_title: str) -> Chart:
     """How many rows there are between every two edges."""
-    across, up = _axis(edges[0], edges[-1]), _axis(0.0, max(*counts, _INTERVALS))
-    chart, x, y = _framed(across, up, x_title, "rows")
+    across, up = axis_of(edges[0], edges[-1]), axis_of(0.0, max(*counts, _INTERVALS))
+    chart, x, y = framed(across, up, x_title, "rows")
     columns = tuple(
         Column(
             left=x(low),
@@ -159,10 +159,10 @@ def histogram_chart(edges: Sequence[float], counts: Sequence[int], x_title: str)
     return replace(chart, columns=columns)
 
 
-def _axis(low: float, high: float) -> list[float]:
+def axis_of(low: float, high: float) -> list[float]:
     """Round numbers, evenly apart, the first at most `low` and the last at least `high`.
 
-    >>> _axis(0.0, 1.0), _axis(-3.0, 104.0)
+    >>> axis_of(0.0, 1.0), axis_of(-3.0, 104.0)
     ([0.0, 0.25, 0.5, 0.75, 1.0], [-50.0, 0.0, 50.0, 100.0, 150.0])
     """
     size = max(abs(low), abs(high))
@@ -176,10 +176,10 @@ def _axis(low: float, high: float) -> list[float]:
     return [number * step for number in range(first, last + 1)]
 
 
-def _labels(axis: Sequence[float]) -> list[str]:
+def labels_of(axis: Sequence[float]) -> list[str]:
     """The numbers of an axis in as few figures as tell them apart.
 
-    >>> _labels([0.0, 0.25, 0.5]), _labels([-20_000.0, 0.0, 20_000.0]), _labels([0.0, 2.5e7, 5e7])
+    >>> labels_of([0.0, 0.25, 0.5]), labels_of([-20_000.0, 0.0, 20_000.0]), labels_of([0.0, 2.5e7, 5e7])
     (['0', '0.25', '0.5'], ['-20,000', '0', '20,000'], ['0', '2.5e+07', '5e+07'])
     """
     largest, step = max(map(abs, axis)), axis[1] - axis[0]
@@ -191,17 +191,27 @@ def _labels(axis: Sequence[float]) -> list[str]:
     return [label.rstrip("0").rstrip(".") if decimals else label for label in labels]
 
 
-def _framed(across: Sequence[float], up: Sequence[float], x_title: str, y_title: str) -> tuple[Chart, Scale, Scale]:
-    """An empty chart, and the scales of its axes."""
-    below, beside = _labels(across), _labels(up)
+def framed(
+    across: Sequence[float],
+    up: Sequence[float],
+    x_title: str,
+    y_title: str,
+    below: Sequence[str] | None = None,
+    beside: Sequence[str] | None = None,
+    height: float = HEIGHT,
+) -> tuple[Chart, Scale, Scale]:
+    """An empty chart, and the scales of its axes, whose numbers are written as `below` and `beside` say, if given."""
+    below, beside = below or labels_of(across), beside or labels_of(up)
+    bottom = height - (HEIGHT - _BOTTOM)
     widest = max(map(len, below)) * LETTER
     left = math.ceil(max(_LEAST_LEFT, max(map(len, beside)) * LETTER + _BESIDE, widest / 2))
     right = math.floor(WIDTH - max(_LEAST_RIGHT, len(below[-1]) * LETTER / 2))
-    x, y = _scale(across, left, right), _scale(up, _BOTTOM, _TOP)
+    x, y = _scale(across, left, right), _scale(up, bottom, _TOP)
     every = math.ceil(len(below) * widest / (right - left))
     x_ticks = [Tick(label, x(value)) for label, value in zip(below, across, strict=True)][::every]
     y_ticks = [Tick(label, y(value)) for label, value in zip(beside, up, strict=True)]
-    return Chart(left, right, x_title, y_title, tuple(x_ticks), tuple(y_ticks)), x, y
+    chart = Chart(left, right, x_title, y_title, tuple(x_ticks), tuple(y_ticks), bottom=bottom, height=height)
+    return chart, x, y
 
 
 def _scale(axis: Sequence[float], start: float, end: float) -> Scale:

@@ -11,6 +11,7 @@ from unpooled.jobs.kind import Kind, agreements_of
 from unpooled.jobs.kinds import kind_named, outline_of, parameters_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Policy, Private
+from unpooled.jobs.row_weights import check_weight
 from unpooled.jobs.work import CheckedJob
 from unpooled.wire import is_declared
 
@@ -32,10 +33,11 @@ def check_fits(plan: Plan, party: str, private: Private, *, table_given: bool = 
         raise PlanError(f"{party} is the coordinator, which must see no data: remove its table and exclude")
     if role != "coordinator" and not has_table:
         raise PlanError(f"{party} needs a table section in its private file: path and id at least")
-    if role != "active" and (private.target is not None or private.weight is not None):
-        raise PlanError(f"{party}: target and weight are columns of the active party, {plan.active}: remove them")
+    if role != "active" and private.target is not None:
+        raise PlanError(f"{party}: target: only {plan.active}, the active party, has one: remove it")
     if private.target is not None and private.target == private.weight:
         raise PlanError(f"{party}: target and weight cannot be the same column")
+    check_weight(plan, parameters_of(plan), party, private)
     kind = kind_named(plan.kind)
     for key in kind.private_needs.get(role, ()):
         if getattr(private, key) is None:
@@ -46,10 +48,11 @@ def check_fits(plan: Plan, party: str, private: Private, *, table_given: bool = 
 
 def _check_consent(kind: Kind[Any], plan: Plan, party: str, private: Private) -> None:
     """Refuse a job to which a party has not agreed."""
-    for agreement in agreements_of(kind, plan.parties[party].role, parameters_of(plan)):
+    for agreement in agreements_of(kind, party, plan.parties[party].role, parameters_of(plan)):
         if not getattr(private.consent, agreement.key):
             seeker = ", ".join(plan.with_role("seeker"))
-            text = agreement.text.format(party=party, active=plan.active, seeker=seeker)
+            passive = ", ".join(plan.with_role("passive"))
+            text = agreement.text.format(party=party, active=plan.active, seeker=seeker, passive=passive)
             otherwise = f"agree on a plan without {agreement.only_with}" if agreement.only_with else "do not take part"
             raise PlanError(
                 f"{party}: consent.{agreement.key}: {text}; agree to that in the private file, or {otherwise}"

@@ -5,18 +5,21 @@ A new kind is a folder with a `KIND` of this type, and a place in the tuple of `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import polars as pl
 
 from unpooled.arrays import Bools
 from unpooled.data.sources import TableSettings
 from unpooled.data.table import Table
+from unpooled.jobs.examples.example_tables import ExampleTables
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan, Role
 from unpooled.jobs.query_bounds import Answers
 from unpooled.jobs.run_files import Figure, RunFiles, Section
-from unpooled.jobs.scores import RowFile
 from unpooled.jobs.work import CheckedJob, Result, Work
 from unpooled.secure.evidence import Arrays
 from unpooled.session import Session
@@ -30,8 +33,9 @@ P = TypeVar("P", bound=Settings)
 class Agreement:
     """A key of the private file's `consent`, and what a party agrees to with it.
 
-    The text may name `{party}`, the `{active}` party and the `{seeker}`. With `only_with` it is asked for only if the
-    plan sets the parameter of this name. `example` is what an example file says.
+    The text may name `{party}`, the `{active}` party, the `{passive}` ones and the `{seeker}`. With `only_with` it is
+    asked for only if the plan sets the parameter of this name, and if that names parties, only of those. `example` is
+    what an example file says.
     """
 
     key: str
@@ -40,27 +44,52 @@ class Agreement:
     example: Any = True
 
 
+class FrameSource(Protocol):
+    """A file in a party's run folder that can be read as a data frame."""
+
+    def read(self, folder: Path, id_columns: int, /) -> pl.DataFrame | None:
+        """The frame; None if this party has no such file."""
+
+
 @dataclass(frozen=True)
 class Audit(Generic[P]):
-    """Which learner's inputs can be checked afterwards, and what is wrong with labels and weights that were opened."""
+    """Which learner's inputs can be checked afterwards, and what is wrong with labels and weights that were opened.
+
+    `problem` is also given those of the fits that this audit has looked at before.
+    """
 
     model: Callable[[P], LearnerParameters]
-    problem: Callable[[Arrays], str]
+    problem: Callable[[P, Arrays, Sequence[Arrays]], str]
 
 
 @dataclass(frozen=True)
 class Example:
     """What example files of a kind say, besides tables and consents.
 
-    `parameters` are the plan's with the example tables, `paillier_parameters` those with which this slow engine ends
+    `parameters` are the plan's with the example `tables`, `paillier_parameters` those with which this slow engine ends
     soon. `private` has settings by role, in which `{party}` stands for the party's name; `seeded` says whether draws
-    come out the same each time.
+    come out the same each time. `judge` takes the folders of a run and of the tables, and tells by the truth how good
+    the result is, by party; a kind that has it can be shown by `unpooled demo`.
     """
 
+    tables: ExampleTables
     parameters: Mapping[str, Any]
     paillier_parameters: Mapping[str, Any]
     private: Mapping[Role, Mapping[str, Any]]
     seeded: bool
+    judge: Callable[[Path, Path], Mapping[str, Result]] | None
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """Parameters of the plan that differ in a rehearsal, and what of that is a guess, in words.
+
+    Where rows take part that the active party lacks, it has at least `least_own` of them.
+    """
+
+    parameters: Mapping[str, Any]
+    guess: str = ""
+    least_own: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,11 +107,13 @@ class Kind(Generic[P]):
     needs: tuple[Role, ...]
     products: bool
     """Whether it computes products, which the plan's engine protects."""
+    other_rows: bool
+    """Whether rows that the passive parties have and the active party lacks take part too."""
     outline: Callable[[Plan, P], list[Exchange]]
     role: Callable[[Session, Work[P]], Result]
 
-    tables: Mapping[str, RowFile]
-    """The files with a line for each person that parties may have at the end, by what they are called in Python."""
+    tables: Mapping[str, FrameSource]
+    """The files that parties may have at the end and that Python hands back as data frames, by what they are called."""
 
     private_needs: Mapping[Role, tuple[str, ...]]
     """The keys that the private file of a party must have, besides its table."""
@@ -93,15 +124,17 @@ class Kind(Generic[P]):
     """Refuse, before the start, what else the private file names and cannot serve."""
     check_table: Callable[[CheckedJob[P], Table], None]
     """Refuse, before the start, a party's table, which has been cleaned."""
-    check_common: Callable[[CheckedJob[P], Table, Bools | None], None]
-    """Refuse the active party's rows that all owners have, with whether the seeker knows each, if there is one."""
+    check_common: Callable[[CheckedJob[P], Table, Bools | None, int], None]
+    """Refuse the active party's rows that all owners have, with whether the seeker knows each, if there is one, and how
+    many more rows all passive parties have."""
     answers: Callable[[CheckedJob[P]], Answers | None]
     """The most that a party answers about its rows; None if it answers nothing."""
     audit: Audit[P] | None
     groups: Callable[[P], list[int]]
     """How many models are learned together, step by step, at the most; empty if none is learned."""
-    shorter: Callable[[P], Mapping[str, Any]]
-    """Parameters of the plan with which fewer models are learned, for a rehearsal of a slow engine."""
+    rehearsed: Callable[[P, bool, bool, int], Rehearsed]
+    """What a rehearsal changes: whether it is encrypted, whether rows of several parties belong together in it, and how
+    many columns the active party has."""
 
     example: Example
     headline: Callable[[Result], list[Figure]]
@@ -109,10 +142,17 @@ class Kind(Generic[P]):
     section: Callable[[RunFiles, P], Section]
 
 
-def agreements_of(kind: Kind[P], role: Role, parameters: P) -> list[Agreement]:
+def agreements_of(kind: Kind[P], party: str, role: Role, parameters: P) -> list[Agreement]:
     """What a party in a role must agree to, with these parameters."""
     asked = kind.consents.get(role, ())
-    return [one for one in asked if not one.only_with or getattr(parameters, one.only_with)]
+    return [one for one in asked if not one.only_with or _asks(getattr(parameters, one.only_with), party)]
+
+
+def _asks(parameter: Any, party: str) -> bool:
+    """Whether a parameter is set, or names this party where it is a party or a list of parties."""
+    if isinstance(parameter, str):
+        return party == parameter
+    return party in parameter if isinstance(parameter, tuple) else bool(parameter)
 
 
 def own_table(job: CheckedJob[P]) -> TableSettings | None:
@@ -128,8 +168,13 @@ def any_table(_job: CheckedJob[P], _table: Table) -> None:
     """Every table will do."""
 
 
-def any_rows(_job: CheckedJob[P], _table: Table, _known: Bools | None) -> None:
+def any_rows(_job: CheckedJob[P], _table: Table, _known: Bools | None, _others: int) -> None:
     """All rows in common will do."""
+
+
+def as_planned(_parameters: P, _encrypted: bool, _together: bool, _columns: int) -> Rehearsed:
+    """A rehearsal changes nothing."""
+    return Rehearsed({})
 
 
 def no_answers(_job: CheckedJob[P]) -> None:

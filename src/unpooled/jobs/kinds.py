@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from unpooled.errors import PlanError
 from unpooled.jobs.align.kind import ALIGN
 from unpooled.jobs.check.kind import CHECK
+from unpooled.jobs.complete.kind import COMPLETE
 from unpooled.jobs.deliver.kind import DELIVER
 from unpooled.jobs.kind import Kind
 from unpooled.jobs.lookalike.kind import LOOKALIKE
@@ -19,7 +20,7 @@ from unpooled.jobs.train.kind import TRAIN
 from unpooled.secure.engine import Rules, check_engine
 from unpooled.settings import faults
 
-KINDS: tuple[Kind[Any], ...] = (ALIGN, CHECK, DELIVER, LOOKALIKE, PREDICT, TRAIN)
+KINDS: tuple[Kind[Any], ...] = (ALIGN, CHECK, COMPLETE, DELIVER, LOOKALIKE, PREDICT, TRAIN)
 
 
 def kind_named(name: str) -> Kind[Any]:

@@ -14,6 +14,10 @@ from unpooled.data.table import Table
 from unpooled.jobs.private import Private
 
 _FEWEST_OF_A_CLASS = 2
+LEAST_WEIGHT, LARGEST_WEIGHT = 1e-12, 1e12
+"""Of the largest weight; far beyond, sums and products of weights become infinite or zero."""
+WRONG_WEIGHT = f"a weight is missing, negative or above {LARGEST_WEIGHT:g}"
+NO_WEIGHT = f"every row has weight zero, or below {LEAST_WEIGHT:g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +48,25 @@ def check_columns(private: Private, table: Table, classes: int) -> None:
 
 
 def check_weights(table: Table, weight: str | None) -> None:
-    """Refuse weights that are missing, negative or infinite, naming the rows of the source."""
+    """Refuse weights that cannot be, naming the rows of the source."""
     if weight is None or table.kinds.get(weight) != "number":
         return
     cells = table.frame[weight]
-    wrong = (~(cells.is_finite() & (cells >= 0)).fill_null(False)).arg_true() + 1
+    wrong = (~cells.is_between(0, LARGEST_WEIGHT).fill_null(False)).arg_true() + 1
     if len(wrong):
-        raise fault(table.party, table.origin, "a weight is missing, negative or infinite", weight, wrong.to_list())
+        raise fault(table.party, table.origin, WRONG_WEIGHT, weight, wrong.to_list())
+    check_some_weigh(table, weight, cells.cast(pl.Float64).to_numpy())
+
+
+def check_some_weigh(table: Table, weight: str | None, weights: Floats) -> None:
+    """Refuse rows of which none weighs anything."""
+    if len(weights) and none_weighs(weights):
+        raise fault(table.party, table.origin, NO_WEIGHT, weight)
+
+
+def none_weighs(weights: Floats) -> bool:
+    """Whether the largest weight is so small that what is computed of them might be zero."""
+    return not (weights >= LEAST_WEIGHT).any()
 
 
 def check_target(table: Table, private: Private, classes: int) -> None:

@@ -15,7 +15,6 @@ from unpooled.data.prepare import Preparation, Prepared, transform
 from unpooled.data.prepare import fit as fit_preparation
 from unpooled.data.table import Table
 from unpooled.errors import PlanError
-from unpooled.jobs.align import job as align
 from unpooled.jobs.labels import features_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.private import Policy, Private
@@ -71,7 +70,7 @@ def answered_in(engine: Engine) -> dict[str, Any]:
     return found | ({"most_bits": sum(engine.most_bits.values())} if engine.most_bits else {})
 
 
-def _waiting(plan: Plan) -> tuple[str, ...]:
+def waiting_in(plan: Plan) -> tuple[str, ...]:
     """Who is told how far the active party is: the seeker, and a coordinator that has something to do."""
     coordinators = plan.with_role("coordinator") if plan.engine != "plain" else []
     return (*plan.with_role("seeker"), *coordinators)
@@ -83,7 +82,7 @@ def learning_outline(
     """What is sent besides the alignment: before the first fit, in each fit, and after the last."""
     setup = setup_of(plan)
     begin, end = engine_outline(setup)
-    begin += [Exchange(setup.active, party, HowFar) for party in _waiting(plan)]
+    begin += [Exchange(setup.active, party, HowFar) for party in waiting_in(plan)]
     return begin + agreement_outline(setup), learner_of(parameters).outline(setup, parameters), end
 
 
@@ -105,9 +104,9 @@ def served(engine: Engine, policy: Policy, common: int | None, parameters: Learn
     return {"served_megabytes": round(size / MEGABYTE, 3)}
 
 
-def team_of(plan: Plan, engine: Engine, common: align.Common) -> Team:
-    """Those who learn together from the common rows."""
-    return Team(plan.active, plan.owners, engine, common.digest, _waiting(plan))
+def team_of(plan: Plan, engine: Engine, digest: str) -> Team:
+    """Those who learn together from the rows of this digest."""
+    return Team(plan.active, plan.owners, engine, digest, waiting_in(plan))
 
 
 def ready(work: Work[Any], table: Table, learner: Learner) -> tuple[Columns, Preparation]:
@@ -126,14 +125,24 @@ def columns_of(prepared: Prepared, table: Table, learner: Learner) -> Columns:
     return Columns(prepared.matrix, prepared.names)
 
 
-def checkpoint_of(work: Work[Any], table: Table, secret: bytes = b"") -> Checkpoint:
-    """Where a party keeps how far it is; nothing of it serves for another plan, table, `secret` or version."""
+def checkpoint_of(work: Work[Any], table: Table, secret: bytes = b"", name: str = _CHECKPOINT) -> Checkpoint:
+    """Where a party keeps how far it is; nothing of it serves for another plan, table, `secret` or version.
+
+    A job with several such places has a `name` for each.
+    """
     private = work.private
-    deciding = private.prepare.model_dump_json(), private.policy.maximum_thresholds, private.target, private.weight
+    deciding = (
+        private.prepare.model_dump_json(),
+        private.generate.model_dump_json(),
+        private.generate.screening and hashlib.sha256(private.generate.screening.read_bytes()).hexdigest(),
+        private.policy.maximum_thresholds,
+        private.target,
+        private.weight,
+    )
     about = {
         "plan": digest_of(fields_of(work.plan, work.parameters)),
         "software": __version__,
         "table": hashlib.sha256(table.frame.write_csv().encode() + secret).hexdigest(),
         "private setting": hashlib.sha256(repr(deciding).encode()).hexdigest(),
     }
-    return Checkpoint(open_checkpoint(work.folder / WORKING / _CHECKPOINT, work.party, about, resume=work.resume))
+    return Checkpoint(open_checkpoint(work.folder / WORKING / name, work.party, about, resume=work.resume))

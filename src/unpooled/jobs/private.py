@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import Field
 
 from unpooled.align.opening import MOST_PEER_IDS
+from unpooled.complete.settings import GenerateSettings
 from unpooled.data.prepare import PrepareSettings
 from unpooled.data.sources import TableSettings
 from unpooled.errors import PlanError
@@ -87,9 +88,22 @@ class Consent(Section):
     )
     describe: tuple[str, ...] = Field(
         (),
-        description="for the active party: columns of its table of which the seeker may learn what look-alikes have in "
-        "common, never of fewer people than policy.minimum_rows",
+        description="for an owner: columns of its table of which the seeker may learn what look-alikes have in common, "
+        "never of fewer people than policy.minimum_rows",
         strict=False,
+    )
+    values: bool = Field(
+        False,
+        description="for a passive party: the active party may get values about this party's other people under random "
+        "handles, and learns how many there are; other passive parties learn which of its people they have too",
+    )
+    rows: bool = Field(
+        False, description="for the active party: passive parties may learn which of their rows it has too"
+    )
+    weights: bool = Field(
+        False,
+        description="for a passive party by whose weights rows count: the active party may learn the weight of each "
+        "common row",
     )
 
 
@@ -104,7 +118,8 @@ class Private(Section):
     )
     seed: int | None = Field(
         None,
-        description="makes random draws repeatable; as secret as the data. Without it, draws differ each time",
+        description="makes random draws repeatable; as secret as the data, so a large random number. Without it, draws "
+        "differ each time",
         ge=0,
     )
     target: str | None = Field(
@@ -112,7 +127,11 @@ class Private(Section):
         description="the column to learn; or, where a job learns something else, the truth to evaluate results with; "
         "only the active party has one",
     )
-    weight: str | None = Field(None, description="a column with the weight of each row; only the active party has one")
+    weight: str | None = Field(
+        None,
+        description="a column with the weight of each row; only the active party has one, or the owner that the plan "
+        "names (weights)",
+    )
     model: Path | None = Field(
         None,
         description="the folder with this party's part of a model, from the run that trained it",
@@ -131,6 +150,9 @@ class Private(Section):
     )
     table: TableSettings | None = Field(None, description="the party's table; a coordinator has none")
     prepare: PrepareSettings = Field(PrepareSettings(), description="how the table is prepared")
+    generate: GenerateSettings = Field(
+        GenerateSettings(), description="how columns of a completed table are filled that are not predicted"
+    )
     policy: Policy = Field(Policy(), description="limits that this party's own software enforces")
     consent: Consent = Field(Consent(), description="what others may learn about this party's people")
 
@@ -139,9 +161,13 @@ class Private(Section):
         named = {key: getattr(self, key) for key in ("certificates", "model", "earlier", "exclude")}
         paths = {key: path and folder / path for key, path in named.items()}
         table = self.table
-        if table and table.path:
-            table = table.model_copy(update={"path": folder / table.path})
-        return self.model_copy(update={**paths, "table": table})
+        if table:
+            files = {key: path and folder / path for key, path in (("path", table.path), ("handles", table.handles))}
+            table = table.model_copy(update=files)
+        generate = self.generate
+        if generate.screening:
+            generate = generate.model_copy(update={"screening": folder / generate.screening})
+        return self.model_copy(update={**paths, "table": table, "generate": generate})
 
 
 def check_certificates(privates: Mapping[str, Private]) -> None:

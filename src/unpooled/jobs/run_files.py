@@ -188,8 +188,11 @@ class Told:
 def result_of(party: PartyFiles, kind: type[T], file: str = RESULT) -> T | None:
     """What a file of a party's says; None if there is none, and an InputError if it is not of this kind."""
     path = party.folder / file
-    if not path.exists():
-        return None
+    return read_checked(path, kind) if path.exists() else None
+
+
+def read_checked(path: Path, kind: type[T]) -> T:
+    """What a JSON file says; an InputError if it is not of this kind."""
     try:
         return TypeAdapter(kind).validate_json(path.read_bytes())
     except OSError as error:

@@ -55,17 +55,22 @@ class RowFile:
     name: str
     ids: Callable[[pl.DataFrame], pl.DataFrame] = lambda written: written
 
-    def read(self, folder: Path, id_columns: int) -> pl.DataFrame:
-        """The rows in a party's folder: ids as texts, other columns of the type that all their cells have."""
+    def read(self, folder: Path, id_columns: int) -> pl.DataFrame | None:
+        """The rows in a party's folder: ids as texts, other columns of the type that all their cells have.
+
+        None if there is no such file.
+        """
+        if not (folder / self.name).exists():
+            return None
         cells = pl.read_csv(folder / self.name, infer_schema=False, glob=False)
         ids, others = cells.columns[:id_columns], cells.columns[id_columns:]
-        return self.ids(cells.select(ids)).with_columns(_inferred(cells[name]) for name in others)
+        return self.ids(cells.select(ids)).with_columns(inferred(cells[name]) for name in others)
 
 
-def _inferred(cells: pl.Series) -> pl.Series:
+def inferred(cells: pl.Series) -> pl.Series:
     """Texts as cells of their type; numbers are whole if all were written without a decimal point.
 
-    >>> [_inferred(pl.Series(cells)).to_list() for cells in (["1", None], ["0.5", "2"], ["007", "1"], ["true", "no"])]
+    >>> [inferred(pl.Series(cells)).to_list() for cells in (["1", None], ["0.5", "2"], ["007", "1"], ["true", "no"])]
     [[1, None], [0.5, 2.0], ['007', '1'], ['true', 'no']]
     """
     if cells.str.contains(_CODE).any():

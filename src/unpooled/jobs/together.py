@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from unpooled.align.handles import as_compared
 from unpooled.align.ids import advice, hint, keys_of, looks_of
 from unpooled.align.normalise import IdRules, comparable
 from unpooled.align.opening import Limits, check_sizes
 from unpooled.align.rows import Places, Psi
-from unpooled.arrays import Bools
+from unpooled.arrays import Bools, Ints
 from unpooled.data.table import Table
 from unpooled.errors import InputError
 from unpooled.jobs.align import job as align
@@ -41,25 +42,44 @@ def check_together(jobs: Sequence[CheckedJob[Any]]) -> Together | None:
     places = align.places_of(plan, parameters)
     by_party = {job.party: job for job in jobs}
     tables = {job.party: table for job in jobs if (table := cleaned(job)[0]) is not None}
-    _check_id_columns(tables)
-    keys = {party: keys_of(table, parameters) for party, table in tables.items()}
-    found = set.intersection(*(set(keys[party]) for party in places.owners))
+    owners = {party: as_compared(tables[party], parameters)[0] for party in places.owners}
+    rules = as_compared(tables[places.active], parameters)[1]
+    _check_id_columns(owners)
+    keys = keys_compared(tables, places.owners, parameters)
+    chosen = rows_in_all(keys)
     limits = {party: align.limits_of(by_party[party]) for party in places.owners}
-    _check_sizes(places, {party: len(keys[party]) for party in places.owners}, limits, parameters.psi)
+    _check_sizes(places, {party: table.frame.height for party, table in owners.items()}, limits, parameters.psi)
     if places.passive:
-        _check_enough(len(found), {party: tables[party] for party in places.owners}, limits, parameters)
-    chosen = np.flatnonzero([key in found for key in keys[places.active]])
+        _check_enough(len(chosen), owners, limits, rules)
     common, known = tables[places.active].take(chosen), None
     if places.seeker:
-        sought = set(keys[places.seeker])
-        known = np.array([keys[places.active][row] in sought for row in chosen], bool)
         compared = {places.active: common, places.seeker: tables[places.seeker]}
+        _check_id_columns(compared)
+        known = known_rows(common, tables[places.seeker], parameters)
         limits = {party: align.label_limits_of(by_party[party]) for party in compared}
         for party in compared:
             check_sizes(party, {other: table.frame.height for other, table in compared.items()}, limits[party])
         _check_enough(int(known.sum()), compared, limits, parameters)
-    kind_named(plan.kind).check_common(by_party[places.active], common, known)
-    return Together(len(chosen), _count(known), _lost_zeros(tables, places.owners, len(found), parameters))
+    others = len(set.intersection(*map(set, keys[1:])) - set(keys[0])) if places.passive else 0
+    kind_named(plan.kind).check_common(by_party[places.active], common, known, others)
+    return Together(len(chosen), _count(known), _lost_zeros(owners, places.owners, len(chosen), rules))
+
+
+def keys_compared(tables: Mapping[str, Table], owners: Sequence[str], rules: IdRules) -> list[list[bytes]]:
+    """The keys by which owners compare their rows."""
+    return [keys_of(*as_compared(tables[party], rules)) for party in owners]
+
+
+def rows_in_all(keys: Sequence[Sequence[bytes]]) -> Ints:
+    """The rows of the first list that are in all of them."""
+    found = set.intersection(*map(set, keys))
+    return np.flatnonzero([key in found for key in keys[0]])
+
+
+def known_rows(common: Table, seeker: Table, rules: IdRules) -> Bools:
+    """Which of the active party's rows the seeker has."""
+    sought = set(keys_of(seeker, rules))
+    return np.array([key in sought for key in keys_of(common, rules)], bool)
 
 
 def _count(known: Bools | None) -> int | None:

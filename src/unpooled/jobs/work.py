@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 from pydantic import BaseModel
 
+from unpooled.align.handles import check_handles, has_only_handles
 from unpooled.align.normalise import IdRules, comparable
 from unpooled.data.prepare import Cleaning, clean
 from unpooled.data.sources import TableSettings, load
@@ -47,14 +50,14 @@ class CheckedJob(Generic[P]):
 class Work(CheckedJob[P]):
     """What a party begins with: its table, cleaned, or None for a coordinator; and the folder for what it makes.
 
-    `resume` says that an interrupted run goes on, where it has kept how far it was. `excluded` is how many rows an
-    owner has left out by its own file.
+    `resume` says that an interrupted run goes on, where it has kept how far it was. `left_out` is how many rows an
+    owner has left out, as its result says it.
     """
 
     cleaning: Cleaning | None
     folder: Path
     resume: bool = False
-    excluded: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 def evidence_for(work: Work[P]) -> Evidence | None:
@@ -81,33 +84,41 @@ def with_table(job: CheckedJob[P], settings: TableSettings | None) -> CheckedJob
     return replace(job, table=table)
 
 
-def cleaned(job: CheckedJob[P]) -> tuple[Table | None, Cleaning | None, int]:
+def cleaned(job: CheckedJob[P]) -> tuple[Table | None, Cleaning | None, dict[str, int]]:
     """The table in memory, cleaned, and how many rows an owner has left out; one with too few rows is refused."""
     if job.table is None:
-        return None, None, 0
+        return None, None, {}
     check_weights(job.table, job.private.weight)
-    ids = comparable(job.table, job.parameters) if isinstance(job.parameters, IdRules) else None
+    ids, left_out = None, dict[str, int]()
+    if isinstance(job.parameters, IdRules):
+        check_handles(job.table, job.parameters, owner=job.party in job.plan.owners)
+        ids = comparable(job.table, id_rules(job))
     table, cleaning = clean(job.table, job.private.prepare, ids)
-    excluded = 0
     if job.party in job.plan.owners:
         left = rows_left(table, job.private.exclude, id_rules(job), hashed=table.hashed)
-        table, excluded = table.take(left), table.frame.height - len(left)
+        table, left_out["excluded_rows"] = table.take(left), table.frame.height - len(left)
+    if table.handles is not None:
+        left = np.flatnonzero(table.handles.is_not_null())
+        table, left_out["rows_without_handle"] = table.take(left), table.frame.height - len(left)
     minimum = job.private.policy.minimum_rows
     if table.frame.height < minimum:
         raise RefusedError(f"{job.party} takes part with at least {minimum} rows (policy.minimum_rows) and has fewer")
-    return table, cleaning, excluded
+    return table, cleaning, {what: rows for what, rows in left_out.items() if rows}
 
 
 def begin(job: CheckedJob[P], settings: TableSettings | None, folder: Path, *, resume: bool = False) -> Work[P]:
     """Take the table in memory, or load the one of these settings, and clean it."""
-    table, cleaning, excluded = cleaned(with_table(job, settings))
+    table, cleaning, left_out = cleaned(with_table(job, settings))
     if table is not None and cleaning is not None:
         if cleaning.duplicates_removed:
             log.info("%s: %d rows repeat another row and were removed", job.party, cleaning.duplicates_removed)
         log.info("%s has %d rows ready", job.party, table.frame.height)
-    return Work(job.plan, job.parameters, job.party, job.private, table, cleaning, folder, resume, excluded)
+    return Work(job.plan, job.parameters, job.party, job.private, table, cleaning, folder, resume, left_out)
 
 
 def id_rules(job: CheckedJob[P]) -> IdRules:
-    """How ids are compared; a kind of job that compares none has no rules, and takes ids as they are."""
-    return job.parameters if isinstance(job.parameters, IdRules) else IdRules()
+    """How a party's ids are compared; a kind of job that compares none takes them as they are, and so are handles."""
+    if not isinstance(job.parameters, IdRules):
+        return IdRules()
+    table = job.table if job.party in job.plan.owners else None
+    return IdRules() if table is not None and has_only_handles(table, job.parameters) else job.parameters

@@ -100,7 +100,7 @@ def check(home: Path, request: Request, answered: Answer) -> Verdict:
         raise InputError(f"the answer is to another request than the one of {checker}")
     lines = received_in(home)
     received = _products(lines, request.opener)
-    fits = dict[int, Check | str]()
+    fits, opened = dict[int, Check | str](), list[Arrays]()
     wrong, notes = dict[str, str](), list[str]()
     for product in request.products:
         if product not in received or product not in answered.openings:
@@ -108,7 +108,7 @@ def check(home: Path, request: Request, answered: Answer) -> Verdict:
             continue
         fit = received[product]["about"]["fit"]
         if fit not in fits:
-            fits[fit] = found = _check_of(home, plan, lines, fit, answered)
+            fits[fit] = found = _check_of(home, plan, lines, fit, answered, opened)
             notes += [] if isinstance(found, str) else [f"fit {fit}, {note}" for note in found.notes]
         found = fits[fit]
         problem = found if isinstance(found, str) else _problem(found, received[product], answered.openings[product])
@@ -156,8 +156,13 @@ def _problem(found: Check, line: Line, opening: Opening) -> str:
         return f"the opening is invalid: {error}"
 
 
-def _check_of(home: Path, plan: Plan, lines: list[Line], fit: int, answered: Answer) -> Check | str:
-    """How one fit is checked with the inputs that were opened, or what is wrong with these."""
+def _check_of(
+    home: Path, plan: Plan, lines: list[Line], fit: int, answered: Answer, earlier: list[Arrays]
+) -> Check | str:
+    """How one fit is checked with the inputs that were opened, or what is wrong with these.
+
+    `earlier` are the labels and weights of the fits before it, to which its own are added.
+    """
     opener = answered.request.opener
     committed = {line["commitment"] for line in lines if _is_of(line, "commitment", opener) and line["fit"] == fit}
     opened = {  # those of an interrupted run that never arrived do not count
@@ -175,18 +180,26 @@ def _check_of(home: Path, plan: Plan, lines: list[Line], fit: int, answered: Ans
         return "the party committed to other inputs after an interruption than before"
     received = [line for line in lines if _is_of(line, "about", opener) and line["about"]["fit"] == fit]
     try:
-        return _check_by(home, plan, inputs, answered, fit, received)
+        return _check_by(home, plan, inputs, answered, fit, received, earlier)
     except _CANNOT_BE as error:
         return f"the opened inputs are invalid: {error}"
 
 
 def _check_by(
-    home: Path, plan: Plan, inputs: Mapping[str, Arrays], answered: Answer, fit: int, received: list[Line]
+    home: Path,
+    plan: Plan,
+    inputs: Mapping[str, Arrays],
+    answered: Answer,
+    fit: int,
+    received: list[Line],
+    earlier: list[Arrays],
 ) -> Check | str:
     (parameters, audit), shelf = _audit_of(plan), home / WORKING / SECRETS
     audited, targets = kind_named(plan.kind).audit, inputs.get(TARGETS)
-    if audited and targets and (problem := audited.problem(targets)):
-        return problem
+    if audited and targets:
+        if problem := audited.problem(parameters_of(plan), targets, earlier):
+            return problem
+        earlier.append(targets)
     own = {name: page_in(shelf, name) for name in audit.pages(received) if has_page(shelf, name)}
     opener = answered.request.opener
     return audit.check(parameters, Audited(setup_of(plan), opener, fit, inputs, answered.pages, received, own))

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from unpooled import atomic
 from unpooled.data.columns import Kind
+from unpooled.data.handles import handle_column, with_handles
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import CAUSES, PeerLost, PlanError, cause_of
 from unpooled.jobs.checks import checked
@@ -41,7 +42,8 @@ _GLANCE_SECONDS = 0.2
 class Member:
     """A party of a simulation: its role, and its table as a polars or pandas data frame with the id column's name.
 
-    `types` and `hashed` are as in the `[table]` of a private file.
+    `types` and `hashed` are as in the `[table]` of a private file. `handles` is a data frame with the same id
+    columns and a column `handle`, such as completing a table hands back.
     """
 
     role: Role
@@ -49,6 +51,7 @@ class Member:
     id: str | Sequence[str] = "id"
     types: Mapping[str, Kind] | None = None
     hashed: bool = False
+    handles: Any = None
     private: Private = field(default_factory=Private)
 
 
@@ -77,12 +80,16 @@ def simulate(kind: str, members: Mapping[str, Member], **parameters: Any) -> Out
         plan = Plan.model_validate({"kind": kind, "parties": roles, "parameters": parameters})
     except ValidationError as error:
         raise PlanError("; ".join(faults(error))) from None
-    tables = {
-        name: replace(table_from_frame(member.frame, member.id, name, member.types), hashed=member.hashed)
-        for name, member in members.items()
-        if member.frame is not None
-    }
+    tables = {name: _table_of(name, member) for name, member in members.items() if member.frame is not None}
     return simulate_job(plan, {name: member.private for name, member in members.items()}, tables)
+
+
+def _table_of(party: str, member: Member) -> Table:
+    table = replace(table_from_frame(member.frame, member.id, party, member.types), hashed=member.hashed)
+    if member.handles is None:
+        return table
+    listed = table_from_frame(member.handles, (*table.id, handle_column(table.id)), party)
+    return with_handles(table, listed.ids, "handles")
 
 
 def simulate_job(
@@ -112,6 +119,7 @@ def simulate_roles(
     fields: Mapping[str, str] | None = None,
     seeds: Mapping[str, int] | None = None,
     guards: Mapping[str, Callable[[type, int], None]] | None = None,
+    watchers: Mapping[str, Callable[[str, int, int], None]] | None = None,
     timeout: float = 60,
     room: int = ROOM_BYTES,
     folder: Path | None = None,
@@ -123,8 +131,14 @@ def simulate_roles(
         def part(party: str) -> T:
             atomic.make_folder(root / party)
             with Ledger(root / party / run_folder.LEDGER, party, digest_of(fields or {})) as ledger:
-                seed, guard = (seeds or {}).get(party, 0), (guards or {}).get(party)
-                session = Session(meeting.linked(party, ledger), ledger, seed=seed, timeout=timeout, guard=guard)
+                seed, guard, watcher = (
+                    (seeds or {}).get(party, 0),
+                    (guards or {}).get(party),
+                    (watchers or {}).get(party),
+                )
+                session = Session(
+                    meeting.linked(party, ledger), ledger, seed=seed, timeout=timeout, guard=guard, watcher=watcher
+                )
                 return converse(session, fields or {}, roles[party])
 
         return _all_together(part, meeting, root)
@@ -135,8 +149,8 @@ def _tables(job: CheckedJob[Any], folder: Path) -> dict[str, pl.DataFrame]:
     kind = kind_named(job.plan.kind)
     if not (source := job.table or kind.table(job)):
         return {}
-    written = {name: file for name, file in kind.tables.items() if (folder / file.name).exists()}
-    return {name: file.read(folder, len(source.id)) for name, file in written.items()}
+    found = {name: file.read(folder, len(source.id)) for name, file in kind.tables.items()}
+    return {name: frame for name, frame in found.items() if frame is not None}
 
 
 @contextmanager

@@ -79,10 +79,14 @@ def engine_outline(setup: Setup) -> tuple[list[Exchange], list[Exchange]]:
     return begin, [] if rules.engine == "plain" else [Exchange(setup.active, coordinator, Stop, 1, 50)]
 
 
-def products_outline(setup: Setup, *, hidden_nodes: bool) -> list[Exchange]:
-    """The messages of products of passive parties' bins with the active party's numbers, shown to the active party."""
+def products_outline(setup: Setup, *, hidden_nodes: bool, shown_to_passive: bool = False) -> list[Exchange]:
+    """The messages of products of passive parties' bins with the active party's numbers.
+
+    They are shown to the active party, or each to the passive party whose bins they are of.
+    """
     active, passive, coordinator = setup.active, setup.passive, setup.coordinator or ""
-    shown = [Exchange(party, active, Contribution) for party in passive]
+    pairs = [(active, party) if shown_to_passive else (party, active) for party in passive]
+    shown = [Exchange(sender, receiver, Contribution) for sender, receiver in pairs]
     if setup.rules.engine == "plain":
         return [*(Exchange(party, active, plain.PlainMatrix) for party in passive), *shown]
     if setup.rules.engine == "paillier":

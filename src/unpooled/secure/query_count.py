@@ -30,19 +30,25 @@ class Asked:
         self._path = folder / ASKED
         self.begun, self.counts = _read(self._path)
         self._ahead = _none()
+        self._others = _none()
         self._pages = 0
+        self._added = False
 
     @contextmanager
     def counting(
         self, engine: Engine, digest: str, at_once: Mapping[str, int] | None = None, pages: Callable[[], int] = int
     ) -> Iterator[None]:
-        """Add to the counts of earlier attempts, and keep the counts on disk.
+        """Add to the counts of earlier attempts, and keep the counts on disk; a run may do so several times.
 
         `at_once` is the most that is asked between two `pages`, which is counted ahead; without it the count is doubled
-        each time.
+        each time. What else the engine has counted before is kept elsewhere.
         """
         for name, counted in engine.counted.items():
-            counted.update({digest + rows: count for rows, count in self.counts[name].items()})
+            own = Counter({digest + rows: count for rows, count in self.counts[name].items()})
+            self._others[name] = counted - own if self._added else Counter(counted)
+            if not self._added:
+                counted.update(own)
+        self._added = True
         engine.count_ahead = partial(self._count_ahead, engine, digest, at_once, pages)
         try:
             yield
@@ -80,7 +86,8 @@ class Asked:
 
     def _write(self, engine: Engine, digest: str) -> None:
         for name, counted in engine.counted.items():
-            self.counts[name] |= Counter({rows.removeprefix(digest): count for rows, count in counted.items()})
+            own = counted - self._others[name]
+            self.counts[name] |= Counter({rows.removeprefix(digest): count for rows, count in own.items()})
         text = json.dumps({"begun": self.begun} | {name: self.counts[name] | self._ahead[name] for name in COUNTED})
         with atomic.naming(self._path, "written"):
             atomic.make_folder(self._path.parent)

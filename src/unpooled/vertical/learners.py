@@ -34,6 +34,14 @@ def default_parameters(*, bags: bool = False) -> LearnerParameters:
     return first.for_bags if bags and first.for_bags else first.parameters[0].model_validate({})
 
 
+def begun_small(settings: Any) -> Any:
+    """A section for the default learner, or for none by name, changes what suits small bags, not the defaults."""
+    small = default_parameters(bags=True)
+    if isinstance(settings, Mapping) and settings.get("learner", small.learner) == small.learner:
+        return {**small.model_dump(exclude_defaults=True), **settings}
+    return settings
+
+
 def _parameters_from(settings: Any) -> Any:
     """A section of a plan as the parameters of the learner that it names, or of the first one."""
     if isinstance(settings, LearnerParameters):

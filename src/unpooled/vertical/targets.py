@@ -13,6 +13,7 @@ from unpooled.arrays import Bools, Floats, Ints
 from unpooled.errors import InputError
 from unpooled.vertical.numbers import exact_sum, mean_of
 
+ROW_WEIGHTS = "row_weights"
 SEEDS = 2**63
 """Seeds of draws are whole numbers below this."""
 
@@ -21,21 +22,25 @@ SEEDS = 2**63
 class Target:
     """For each row its class, as a number from 0, or its value; rows of weight zero take no part.
 
-    `seed` is for draws of rows and columns.
+    `seed` is for draws of rows and columns. `row_weights` are how much each row counts in every model of a job: what a
+    row counts in this one is the product of both.
     """
 
     values: Floats
     weights: Floats | None = None
     seed: int = 0
+    row_weights: Floats | None = None
 
 
 def inputs_of(targets: Sequence[Target]) -> dict[str, NDArray[Any]]:
-    """All that is secret in targets of the same rows, models × rows."""
+    """All that is secret in targets of the same rows, models × rows; row weights, if there are any, are one for all."""
     weights = [np.ones(len(one.values)) if one.weights is None else one.weights for one in targets]
+    row_weights = targets[0].row_weights
     return {
         "values": np.stack([one.values for one in targets]).astype(np.float64),
         "weights": np.stack(weights).astype(np.float64),
         "seeds": np.array([one.seed for one in targets], np.uint64),
+        **({} if row_weights is None else {ROW_WEIGHTS: row_weights.astype(np.float64)}),
     }
 
 
@@ -47,9 +52,12 @@ def targets_from(inputs: Mapping[str, NDArray[Any]]) -> list[Target]:
         kinds = values.dtype.kind + weights.dtype.kind + seeds.dtype.kind
     except (KeyError, IndexError):
         raise InputError("targets: labels, weights or seeds are missing") from None
-    if not fits or kinds != "ffu":
+    of_rows = inputs.get(ROW_WEIGHTS)
+    if of_rows is not None:
+        fits, kinds = fits and of_rows.shape == values.shape[1:], kinds + of_rows.dtype.kind
+    if not fits or kinds not in ("ffu", "ffuf"):
         raise InputError("targets: labels, weights and seeds do not fit together")
-    return [Target(*each) for each in zip(values, weights, seeds.tolist(), strict=True)]
+    return [Target(*each, of_rows) for each in zip(values, weights, seeds.tolist(), strict=True)]
 
 
 def checked_weights(target: Target, rows: int, classes: int, *, balanced: bool) -> Floats:
@@ -58,6 +66,10 @@ def checked_weights(target: Target, rows: int, classes: int, *, balanced: bool) 
     if values.shape != (rows,):
         raise InputError(f"target: {len(values)} values for {rows} rows")
     weights = np.ones(rows) if target.weights is None else np.asarray(target.weights, float)
+    if target.row_weights is not None:
+        if target.row_weights.shape != (rows,) or (target.row_weights < 0).any():
+            raise InputError("weights: one for each row is needed, none negative and none missing")
+        weights = weights * target.row_weights
     if weights.shape != (rows,) or not np.isfinite(weights).all() or (weights < 0).any():
         raise InputError("weights: one for each row is needed, none negative and none missing")
     taking_part = weights > 0

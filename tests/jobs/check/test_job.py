@@ -13,7 +13,7 @@ from unpooled.data.prepare import load_preparation
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import PlanError, RefusedError
 from unpooled.jobs.checks import check_policy
-from unpooled.jobs.example_job import example_job
+from unpooled.jobs.examples.example_job import example_job
 from unpooled.jobs.files import Job
 from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.plan import Plan

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
+import privacy_page
 import pytest
+from privacy_page import PAGE, Row
 
 from unpooled import control
-from unpooled.jobs.example_job import example_job
+from unpooled.jobs.examples.example_job import example_job
 from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.outline import Exchange
 
-PAGE = Path(__file__).parents[3] / "docs" / "privacy.md"
 TITLES = {
     "seeker": "What the seeker receives",
     "passive": "What a passive party receives",
@@ -21,41 +20,35 @@ TITLES = {
     "coordinator": "What the coordinator receives",
 }
 OPEN_BAGS = "only with `hide_bags = false`"
-TOLD = {"advice": "only with `advice = true`", "describe": "only with `describe = true`"}
+TOLD: dict[str, tuple[Any, str]] = {
+    "advice": (True, "only with `advice = true`"),
+    "describe": (True, "only with `describe = true`"),
+    "weights": ("telco", "only if `weights` names it"),
+}
 
 
 def outline(told: str | None = None, **model: Any) -> list[Exchange]:
     plan = example_job("lookalike").plan
-    return outline_of(plan.model_copy(update={"parameters": {"model": model} | ({told: True} if told else {})}))
+    more = {told: TOLD[told][0]} if told else {}
+    return outline_of(plan.model_copy(update={"parameters": {"model": model} | more}))
 
 
-def received(role: str, exchanges: list[Exchange]) -> set[tuple[str, str, str]]:
-    """Message, senders' role and disclosure of what a role receives, besides what begins and ends every job."""
+def received(role: str, exchanges: list[Exchange]) -> set[Row]:
     roles = {name: party.role for name, party in example_job("lookalike").plan.parties.items()}
-    return {
-        (e.message.__name__, roles[e.sender], e.disclosure.what)
-        for e in exchanges
-        if roles[e.receiver] == role and e.kind not in control.KINDS
-    }
+    return privacy_page.received(role, exchanges, roles)
 
 
-def rows(role: str) -> dict[tuple[str, str, str], str]:
-    """A role's table: message, sender's role and disclosure, with the condition of the row."""
-    section = PAGE.read_text(encoding="utf-8").split(f"### {TITLES[role]}\n")[1].split("\n##")[0]
-    found = {}
-    for line in section.splitlines():
-        if row := re.fullmatch(r"\| `(\w+)`(?: \((.*?)\))? \| ([\w, ]+) \| (.*) \|", line):
-            name, condition, senders, what = row.groups()
-            found |= {(name, sender, what): condition or "" for sender in senders.split(", ")}
-    return found
+def rows(role: str) -> dict[Row, str]:
+    return privacy_page.rows_of(TITLES[role])
 
 
 @pytest.mark.parametrize("role", TITLES)
 def test_a_roles_table_is_what_it_receives(role: str) -> None:
-    always = {row for row, condition in rows(role).items() if condition not in (OPEN_BAGS, *TOLD.values())}
+    sometimes = {OPEN_BAGS, *(condition for _, condition in TOLD.values())}
+    always = {row for row, condition in rows(role).items() if condition not in sometimes}
     assert always == received(role, outline())
     told = {name: received(role, outline(name)) - always for name in TOLD}
-    for name, condition in TOLD.items():
+    for name, (_, condition) in TOLD.items():
         assert told[name] == {row for row, of_row in rows(role).items() if of_row == condition}
     assert set(rows(role)) == received(role, outline(hide_bags=False)).union(always, *told.values())
 

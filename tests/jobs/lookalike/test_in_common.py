@@ -40,11 +40,11 @@ def table() -> Table:
 def test_numbers_dates_and_levels(table: Table) -> None:
     found = described(table, ["age", "since", "tariff", "owner"], LISTED, OTHERS, 10)
     assert found == [
-        Line("age", "mean", "", 45.0, 20.0),
-        Line("age", "median", "", 45.0, 20.0),
-        Line("since", "median month", "", 650.0, 601.0),
-        Line("tariff", "level", "plus", 0.75, 0.25),
-        Line("owner", "level", "true", 0.9, 0.5),
+        Line("bank", "age", "mean", "", 45.0, 20.0),
+        Line("bank", "age", "median", "", 45.0, 20.0),
+        Line("bank", "since", "median month", "", 650.0, 601.0),
+        Line("bank", "tariff", "level", "plus", 0.75, 0.25),
+        Line("bank", "owner", "level", "true", 0.9, 0.5),
     ]
     assert [line.words for line in found[1:4]] == [("45", "20"), ("2024-03", "2020-02"), ("75 %", "25 %")]
 
@@ -65,6 +65,10 @@ def test_figures_are_nobodys_own(table: Table) -> None:
 def test_a_column_that_is_not_there_is_named(table: Table) -> None:
     with pytest.raises(InputError, match=r"bank: data frame: column 'ages': consent\.describe"):
         described(table, ["age", "ages"], LISTED, OTHERS, 10)
+    with pytest.raises(InputError, match=r"bank: data frame: column 'age': consent\.describe names it twice"):
+        described(table, ["age", "age"], LISTED, OTHERS, 10)
+    with pytest.raises(InputError, match=r"bank: data frame: consent\.describe names 1,001 columns, at most 1,000"):
+        described(table, ["age"] * 1_001, LISTED, OTHERS, 10)
 
 
 def test_lines_arrive_as_they_were_sent(table: Table) -> None:
@@ -81,6 +85,8 @@ def test_lines_arrive_as_they_were_sent(table: Table) -> None:
         {"measures": ("mean", "sum")},
         {"listed": (float("nan"), 0.5)},
         {"others": (30.0, 1.5)},
+        {"listed": (40.0, -0.5)},
+        {"columns": ("age", "age"), "measures": ("mean", "mean"), "levels": ("", "")},
     ],
 )
 def test_what_cannot_be_shown_is_refused(wrong: dict[str, Any]) -> None:
@@ -88,8 +94,15 @@ def test_what_cannot_be_shown_is_refused(wrong: dict[str, Any]) -> None:
         checked_lines(replace(SAID, **wrong), "bank")
 
 
+def test_too_many_lines_are_refused() -> None:
+    lines = [Line("bank", "city", "level", str(number), 0.5, 0.25) for number in range(5_001)]
+    assert checked_lines(message_of(lines[1:]), "bank") == lines[1:]
+    with pytest.raises(ProtocolError, match=r"^invalid InCommon from bank: 5,001 lines, at most 5,000"):
+        checked_lines(message_of(lines), "bank")
+
+
 def test_the_seeker_learns_of_agreed_columns_alone(seeking: Any) -> None:
-    plan = seeking.plan(describe=True, top=60, **PLAIN)
+    plan = seeking.plan(describe=["bank"], top=60, **PLAIN)
     results = seeking.run(plan, bank={"consent": {"found": True, "describe": ["income"]}}).results
     told = results["shop"]["in_common"]
     assert {line["column"] for line in told} == {"income"}

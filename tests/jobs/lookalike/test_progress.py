@@ -17,22 +17,6 @@ LINEAR = {"model": {"learner": "linear", "epochs": 3, "insecure_batch": True}}
 Told = dict[str, list[tuple[str, int, int]]]
 
 
-@pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Told:
-    """What each party's watcher would be told."""
-    told: Told = {}
-    begin = Session.__init__
-
-    def watched(self: Session, *given: Any, **settings: Any) -> None:
-        def watcher(where: str, done: int, total: int) -> None:
-            told.setdefault(self.party, []).append((where, done, total))
-
-        begin(self, *given, **settings | {"watcher": watcher})
-
-    monkeypatch.setattr(Session, "__init__", watched)
-    return told
-
-
 def of_learning(told: Told, party: str) -> list[tuple[str, int, int]]:
     """What was told of groups of models and of trees, not of alignment and single products."""
     return [each for each in told[party] if each[0].startswith("find") and "product" not in each[0]]

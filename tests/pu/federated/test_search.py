@@ -74,6 +74,7 @@ def together(
     active: Callable[[Team], Any] | None = None,
     keep_going: Any = None,
     most_thresholds: int | None = None,
+    weights: Floats | None = None,
 ) -> Run:
     """The bank looks for look-alikes with the others, who agreed to a method; then scores the same rows as if new."""
     owners, run = owners or TWO, Run()
@@ -92,7 +93,7 @@ def together(
         if active is not None:
             active(team)
             return
-        run.found = find(team, base, columns("bank"), known(), method, SEED, keep_going=keep_going)
+        run.found = find(team, base, columns("bank"), known(), method, SEED, weights=weights, keep_going=keep_going)
         finish(team.products)
         run.scores = predictor.predict_proba(team, run.found.model, columns("bank").matrix)
 
@@ -118,16 +119,21 @@ def together(
     return run
 
 
-def pooled(run: Run, base: AnyTrees, method: AnyMethod, owners: Mapping[str, tuple[int, ...]]) -> Found:
+def pooled(
+    run: Run,
+    base: AnyTrees,
+    method: AnyMethod,
+    owners: Mapping[str, tuple[int, ...]],
+    weights: Floats | None = None,
+) -> Found:
     """The same by one party that has all columns, in the order in which the owners present them."""
     order: list[int] = []
     for owner, columns in owners.items():
         part = run.parts.get(owner)
         order += columns if part is None else [NAMES.index(feature.name) for feature in part.binning.features]
     blocks = tuple(map(len, owners.values()))
-    return find(
-        alone(), base, Columns(table()[:, order], tuple(NAMES[p] for p in order), blocks), known(), method, SEED
-    )
+    columns = Columns(table()[:, order], tuple(NAMES[p] for p in order), blocks)
+    return find(alone(), base, columns, known(), method, SEED, weights=weights)
 
 
 def assert_equal(run: Run, reference: Found) -> None:
@@ -151,6 +157,27 @@ def test_together_as_pooled_with_every_base(learner: str, hide_bags: bool) -> No
 def test_together_as_pooled_by_every_method(method: str) -> None:
     run = together(BASES["gbdt"], METHODS[method])
     assert_equal(run, pooled(run, BASES["gbdt"], METHODS[method], TWO))
+
+
+@pytest.mark.parametrize(
+    ("learner", "method"), [("gbdt", "vfpu"), ("rf", "bagging"), ("xgb", "naive"), ("lgb", "two-step, negatives first")]
+)
+def test_together_as_pooled_with_weights_of_rows(learner: str, method: str) -> None:
+    base, weights = BASES[learner], np.random.default_rng(9).uniform(0, 1, ROWS).round(2)
+    weights[:20] = 0.0
+    run = together(base, METHODS[method], weights=weights)
+    reference = pooled(run, base, METHODS[method], TWO, weights)
+    assert_equal(run, reference)
+    unweighted, ones = (pooled(run, base, METHODS[method], TWO, of) for of in (None, np.ones(ROWS)))
+    np.testing.assert_array_equal(unweighted.ranking.scores, ones.ranking.scores)
+    assert not np.array_equal(unweighted.ranking.scores, reference.ranking.scores, equal_nan=True)
+
+
+def test_weights_of_other_rows_are_refused() -> None:
+    columns = Columns(table(), NAMES)
+    for weights, text in ((np.ones(3), "3 of them for 300 rows"), (np.full(ROWS, -1.0), "none negative")):
+        with pytest.raises(InputError, match=f"weights: .*{text}"):
+            find(alone(), BASES["gbdt"], columns, known(), METHODS["bagging"], SEED, weights=weights)
 
 
 @pytest.mark.parametrize("hide_bags", [True, False], ids=["hidden bags", "shown bags"])

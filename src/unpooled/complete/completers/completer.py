@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from unpooled.arrays import Bools, Floats, Ints
 from unpooled.data.coding import Column
@@ -29,6 +29,11 @@ class CompleterSettings(Section):
         ge=0,
         lt=1,
     )
+
+    @model_serializer(mode="wrap")
+    def _with_its_name(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files leave out defaults, but must say which completer it is."""
+        return {"completer": self.completer, **usual(self)}
 
     @property
     def random(self) -> bool:

@@ -8,8 +8,8 @@ that were seen, and whole numbers stay whole.
 Every filled cell has a trust value between 0 and 1. For numbers and dates it estimates the fraction of the column's
 variance that is explained (R²), for all other types the probability that the cell is right:
 
-- with several draws that differ, from their spread: 1 - variance of the draws / variance of the column, or the fraction
-  of pairs of draws that agree. With few draws that is a rough figure;
+- with at least five draws that differ, from their spread: 1 - variance of the draws / variance of the column, or the
+  fraction of pairs of draws that agree;
 - otherwise the column's quality, the same for all its cells: R² (not below 0) or accuracy of one draw on rows that were
   held out, with cells hidden there as they are in rows of the mask.
 
@@ -26,7 +26,7 @@ variance that is explained (R²), for all other types the probability that the c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice, repeat
 from typing import Any
 
@@ -41,18 +41,32 @@ from unpooled.data.columns import fault
 from unpooled.data.table import Table
 from unpooled.errors import InputError
 
+FEWEST_DRAWS = 5
+"""With fewer, their spread says too little about a cell."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Known cells of a column and what one draw made of them when they were hidden, both as `data.coding` has them."""
+
+    column: Column
+    truth: Floats
+    filled: Floats
+
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """A completer that has learned; `quality` by column, for those of which enough cells were held out.
 
-    `state` is the completer's own, or None if no column has a value.
+    `state` is the completer's own, or None if no column has a value. `held_out` is what quality was measured on, and is
+    not kept on disk.
     """
 
     settings: CompleterSettings
     columns: tuple[Column, ...]
     state: Any
     quality: Mapping[str, float]
+    held_out: Mapping[str, HeldOut] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,16 +86,15 @@ class Completed:
 def fit(settings: CompleterSettings, table: Table, rng: np.random.Generator, mask: Bools | None = None) -> Fitted:
     """Learn from the known cells of a table that are not under the mask."""
     mask = _checked(mask, list(table.kinds), table)
-    hidden = {
-        name: table.frame[name].set(pl.Series(cells), None) for name, cells in zip(table.kinds, mask.T, strict=True)
-    }
-    table = replace(table, frame=table.frame.with_columns(**hidden))
+    hidden = [table.frame[name].set(pl.Series(cells), None) for name, cells in zip(table.kinds, mask.T, strict=True)]
+    table = replace(table, frame=table.frame.with_columns(hidden))
     columns = learn_all(table)
     values = encode_all(columns, table)
     for_fit, for_quality = rng.spawn(2)
     fitted = _fit(settings, columns, values, for_fit)
-    quality = _quality(settings, fitted.columns, values, mask, for_quality) if settings.held_out else {}
-    return Fitted(settings, fitted.columns, fitted.state, quality)
+    held_out = _held_out(settings, fitted.columns, values, mask, for_quality) if settings.held_out else {}
+    quality = {name: _skill(found.column, found.truth, found.filled) for name, found in held_out.items()}
+    return Fitted(settings, fitted.columns, fitted.state, quality, held_out)
 
 
 def complete(
@@ -156,7 +169,7 @@ def _agreement(fitted: Fitted, draws: Floats, wanted: Bools) -> tuple[Floats, Fl
         rows = wanted[:, place] & ~np.isnan(draws[0, :, place])
         cells = draws[:, rows, place]
         agreed[rows, place] = _middle(column, cells)
-        if len(draws) == 1:
+        if len(draws) < FEWEST_DRAWS:
             trust[rows, place] = fitted.quality.get(column.name, 0.0)
         elif column.is_number:
             unexplained = cells.var(axis=0, ddof=1) / (column.spread**2 or 1.0)
@@ -177,10 +190,10 @@ def _middle(column: Column, cells: Floats) -> Floats:
     return first
 
 
-def _quality(
+def _held_out(
     settings: CompleterSettings, columns: Sequence[Column], values: Floats, mask: Bools, rng: np.random.Generator
-) -> dict[str, float]:
-    """By column R² or accuracy in rows that were held out, each hidden as a random row of the mask is, or wholly."""
+) -> dict[str, HeldOut]:
+    """By column cells of rows that were held out, each hidden as a random row of the mask is, or wholly."""
     known = ~np.isnan(values)
     rows = rng.permutation(np.flatnonzero(known.any(axis=1)))
     count = round(settings.held_out * len(rows))
@@ -192,12 +205,12 @@ def _quality(
     hidden = hidden & known[held]
     fitted = _fit(settings, columns, values[np.sort(rows[count:])], rng)
     filled = next(_draw(fitted, np.where(hidden, np.nan, values[held]), hidden, rng))
-    quality = {}
+    found = {}
     for place, column in enumerate(columns):
         cells = hidden[:, place] & ~np.isnan(filled[:, place])
         if cells.sum() > 1:
-            quality[column.name] = _skill(column, values[held][cells, place], filled[cells, place])
-    return quality
+            found[column.name] = HeldOut(column, values[held][cells, place], filled[cells, place])
+    return found
 
 
 def _skill(column: Column, truth: Floats, filled: Floats) -> float:

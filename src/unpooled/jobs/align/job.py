@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from unpooled.align import rows
+from unpooled.align.handles import as_compared
 from unpooled.align.ids import keys_of
 from unpooled.align.normalise import IdRules
 from unpooled.align.opening import Limits
 from unpooled.align.outline import alignment_outline
 from unpooled.align.rows import Method, Places
+from unpooled.arrays import Ints
 from unpooled.data.prepare import Cleaning
 from unpooled.data.table import Table
 from unpooled.errors import PlanError
@@ -47,11 +49,13 @@ P = TypeVar("P", bound=Parameters)
 class Common:
     """An owner's rows that all owners have, in an order that their ids decide, their digest, and counts for a result.
 
-    All owners have the same ids, so they have this order in common too. Unlike that of the alignment it is the same in
-    every run, so that draws of rows come out the same again.
+    All owners have the same ids, or the same handles if they compare these, so they have this order in common too.
+    Unlike that of the alignment it is the same in every run, so that draws of rows come out the same again. `rows` says
+    where they are in the party's whole table.
     """
 
     table: Table
+    rows: Ints
     digest: str
     counts: dict[str, Any]
 
@@ -122,19 +126,19 @@ def common_rows(session: Session, work: Work[P], places: Places) -> Common | int
     with session.scope("align"):
         if work.table is None or work.cleaning is None:
             return rows.help_find_common(session, places, method, limits_of(work))
-        aligned = rows.find_common(session, places, work.table, method, limits_of(work))
-    table = work.table.take(aligned.rows)
-    keys = keys_of(table, method.ids)
-    table = table.take(np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64))
+        compared, rules = as_compared(work.table, method.ids)
+        aligned = rows.find_common(session, places, compared, replace(method, ids=rules), limits_of(work))
+    keys = keys_of(compared.take(aligned.rows), rules)
+    rows_in_order = aligned.rows[np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)]
+    table = work.table.take(rows_in_order)
     write_aligned(work.folder, table)
     counts = brought(work, work.table, work.cleaning) | {"common": len(keys)}
-    return Common(table, aligned.digest, counts | {"digest": aligned.digest})
+    return Common(table, rows_in_order, aligned.digest, counts | {"digest": aligned.digest})
 
 
 def brought(work: Work[P], table: Table, cleaning: Cleaning) -> dict[str, Any]:
     """What a result says of the party's own table."""
-    excluded = {"excluded_rows": work.excluded} if work.excluded else {}
-    return {"rows_read": cleaning.rows_read, "rows": table.frame.height, **excluded}
+    return {"rows_read": cleaning.rows_read, "rows": table.frame.height, **work.left_out}
 
 
 def write_aligned(folder: Path, table: Table, labels: NDArray[np.int8] | None = None) -> None:

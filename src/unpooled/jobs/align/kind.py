@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from unpooled.jobs.align.job import ALIGNED, Parameters, outline, role
 from unpooled.jobs.align.section import headline, section
-from unpooled.jobs.kind import Example, Kind, any_rows, any_table, no_answers, no_files, own_table
+from unpooled.jobs.examples.example_tables import CUSTOMERS
+from unpooled.jobs.kind import Example, Kind, any_rows, any_table, as_planned, no_answers, no_files, own_table
 from unpooled.jobs.scores import RowFile
 
 ALIGN = Kind(
@@ -15,6 +16,7 @@ ALIGN = Kind(
     takes=("seeker", "active", "passive", "coordinator"),
     needs=("active",),
     products=False,
+    other_rows=False,
     outline=outline,
     role=role,
     tables={"aligned": RowFile(ALIGNED)},
@@ -27,8 +29,8 @@ ALIGN = Kind(
     answers=no_answers,
     audit=None,
     groups=lambda _: [],
-    shorter=lambda _: {},
-    example=Example(parameters={}, paillier_parameters={}, private={}, seeded=False),
+    rehearsed=as_planned,
+    example=Example(tables=CUSTOMERS, parameters={}, paillier_parameters={}, private={}, seeded=False, judge=None),
     headline=headline,
     section=section,
 )

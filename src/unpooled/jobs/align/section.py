@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import NonNegativeInt
 
+from unpooled.align.handles import compares_handles
 from unpooled.align.rows import Places
 from unpooled.drawing.html import render
 from unpooled.drawing.words import listed, people
@@ -27,6 +28,7 @@ class AlignResult:
     rows_read: NonNegativeInt
     rows: NonNegativeInt
     excluded_rows: NonNegativeInt = 0
+    rows_without_handle: NonNegativeInt = 0
     common: NonNegativeInt | None = None
     positives: NonNegativeInt | None = None
     asked_about: NonNegativeInt | None = None
@@ -44,6 +46,7 @@ class AlignSection:
     """
 
     places: Places
+    compared: str
     method: str
     results: Mapping[str, AlignResult | None]
     learnt: Mapping[str, str]
@@ -100,6 +103,7 @@ def alignment(run: RunFiles, parameters: Parameters) -> AlignSection | None:
     listed = active.listed if active and positives is not None else None
     return AlignSection(
         places=places,
+        compared="Handles" if compares_handles(parameters) else "Ids",
         method="ECDH on ristretto255" if parameters.psi == "ecdh" else f"blind RSA, {run.plan.key_bits} bits",
         results=results,
         learnt={

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from unpooled.jobs.check.job import Parameters, outline, role
 from unpooled.jobs.check.section import headline, section
-from unpooled.jobs.kind import Example, Kind, any_rows, any_table, no_answers, no_files, own_table
+from unpooled.jobs.examples.example_tables import CUSTOMERS
+from unpooled.jobs.kind import Example, Kind, any_rows, any_table, as_planned, no_answers, no_files, own_table
 
 CHECK = Kind(
     name="check",
@@ -14,6 +15,7 @@ CHECK = Kind(
     takes=("seeker", "active", "passive", "coordinator"),
     needs=("active",),
     products=False,
+    other_rows=False,
     outline=outline,
     role=role,
     tables={},
@@ -26,8 +28,8 @@ CHECK = Kind(
     answers=no_answers,
     audit=None,
     groups=lambda _: [],
-    shorter=lambda _: {},
-    example=Example(parameters={}, paillier_parameters={}, private={}, seeded=False),
+    rehearsed=as_planned,
+    example=Example(tables=CUSTOMERS, parameters={}, paillier_parameters={}, private={}, seeded=False, judge=None),
     headline=headline,
     section=section,
 )

@@ -7,7 +7,8 @@ from unpooled.errors import PlanError
 from unpooled.jobs.deliver.earlier import check_earlier
 from unpooled.jobs.deliver.job import Parameters, outline, role
 from unpooled.jobs.deliver.section import section
-from unpooled.jobs.kind import Example, Kind, any_rows, any_table, no_answers
+from unpooled.jobs.examples.example_tables import CUSTOMERS
+from unpooled.jobs.kind import Example, Kind, any_rows, any_table, as_planned, no_answers
 from unpooled.jobs.lookalike.kind import ADVICE, FOUND
 from unpooled.jobs.lookalike.list_files import RELIABLE, as_sent
 from unpooled.jobs.lookalike.list_section import list_figures
@@ -39,6 +40,7 @@ DELIVER = Kind(
     takes=("seeker", "active", "passive"),
     needs=("seeker", "active", "passive"),
     products=False,
+    other_rows=False,
     outline=outline,
     role=role,
     tables={"look-alikes": RowFile(RELIABLE, as_sent)},
@@ -51,12 +53,14 @@ DELIVER = Kind(
     answers=no_answers,
     audit=None,
     groups=lambda _: [],
-    shorter=lambda _: {},
+    rehearsed=as_planned,
     example=Example(
+        tables=CUSTOMERS,
         parameters={"top": 300, "advice": True},
         paillier_parameters={"top": 300},
         private={"active": {"earlier": "runs/lookalike/{party}"}},
         seeded=False,
+        judge=None,
     ),
     headline=list_figures,
     section=section,

@@ -12,11 +12,14 @@ from pydantic import ValidationError
 from unpooled import atomic
 from unpooled.align.normalise import IdRules, comparable
 from unpooled.data.columns import fault, typed
+from unpooled.data.example import OUTCOME
 from unpooled.data.sources import TableSettings, column_names, load, look
 from unpooled.data.table import Table
 from unpooled.errors import InputError
 from unpooled.evaluate.lookalike import Evaluation, Id, Outcomes, evaluate
+from unpooled.jobs.examples.example_tables import CUSTOMERS
 from unpooled.jobs.lookalike.list_files import RELIABLE, ListFile, read_list
+from unpooled.jobs.work import Result
 from unpooled.settings import faults
 
 EVALUATION = "evaluation.json"
@@ -44,6 +47,13 @@ def evaluate_list(
     found = evaluate(comparable(ids, rules).rows(), tiers, iterations, known)
     atomic.write_text(folder / EVALUATION, json.dumps(asdict(found), indent=2) + "\n")
     return found
+
+
+def judge(run: Path, tables: Path) -> dict[str, Result]:
+    """How good the shop's list of the example is: its people are made up, so the truth is known."""
+    (seeker,) = (name for name, role in CUSTOMERS.roles.items() if role == "seeker")
+    found = evaluate_list(run / seeker, seeker, tables / "truth.csv", OUTCOME)
+    return {seeker: {"evaluation": {"listed": asdict(found.whole)}}}
 
 
 def _read(

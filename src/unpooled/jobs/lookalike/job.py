@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Annotated, Any, Self
 
@@ -10,12 +10,15 @@ import numpy as np
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from unpooled.align import rows
+from unpooled.align.handles import RowRules, has_only_handles
 from unpooled.align.rows import Aligned, Places
-from unpooled.arrays import Bools
+from unpooled.arrays import Bools, Floats
 from unpooled.data.columns import fault
 from unpooled.data.table import Table
-from unpooled.jobs import model_files
+from unpooled.errors import PlanError
+from unpooled.jobs import model_files, row_weights
 from unpooled.jobs.align import job as align
+from unpooled.jobs.labels import check_columns
 from unpooled.jobs.learning import (
     answered_in,
     check_learner,
@@ -24,16 +27,18 @@ from unpooled.jobs.learning import (
     open_products,
     ready,
     served,
+    setup_of,
     team_of,
 )
-from unpooled.jobs.lookalike import in_common, list_files
+from unpooled.jobs.lookalike import in_common, list_counts, list_files
 from unpooled.jobs.lookalike.advice import ADVICE_BYTES, Advice, checked_advice
 from unpooled.jobs.lookalike.figures import estimates_of, histogram, judged, promotions_of
-from unpooled.jobs.lookalike.in_common import InCommon, checked_lines
+from unpooled.jobs.lookalike.in_common import InCommon, Line, checked_lines, describing
 from unpooled.jobs.lookalike.list_files import Lookalikes
 from unpooled.jobs.lookalike.receiving import LISTED_BYTES, received
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
+from unpooled.jobs.row_weights import WeightRules, as_secret, weights_of
 from unpooled.jobs.work import CheckedJob, Work
 from unpooled.pu.estimates import spies
 from unpooled.pu.federated import search
@@ -44,7 +49,7 @@ from unpooled.secure.engine import HowFar, follow
 from unpooled.secure.product import finish
 from unpooled.session import Session
 from unpooled.settings import tag_by
-from unpooled.vertical.learners import AnyParameters, default_parameters, learner_of
+from unpooled.vertical.learners import AnyParameters, begun_small, default_parameters, learner_of
 from unpooled.vertical.targets import SEEDS
 from unpooled.vertical.team import Team
 
@@ -55,6 +60,15 @@ _FEWEST = 5  # estimates divide both the known and the others into as many group
 def _named(method: Any) -> Any:
     """A method's name alone stands for the method with its defaults."""
     return {"name": method} if isinstance(method, str) else method
+
+
+def _who_describes(value: Any) -> Any:
+    """A list as it stands in a file."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
+        return tuple(value)
+    raise ValueError("must be true, false or a list of parties")
 
 
 AnyMethod = Annotated[
@@ -71,17 +85,7 @@ AnyMethod = Annotated[
 ]
 
 
-_FOR_BAGS = default_parameters(bags=True)
-
-
-def _begun_small(model: Any) -> Any:
-    """A section for the default learner, or for none by name, changes the job's default, not the learner's own."""
-    if isinstance(model, Mapping) and model.get("learner", _FOR_BAGS.learner) == _FOR_BAGS.learner:
-        return {**_FOR_BAGS.model_dump(exclude_defaults=True), **model}
-    return model
-
-
-class Parameters(align.Parameters):
+class Parameters(align.Parameters, RowRules, WeightRules):
     """What a search for look-alikes can be told."""
 
     top: int | None = Field(None, description="how many look-alikes the seeker receives", ge=1)
@@ -100,10 +104,10 @@ class Parameters(align.Parameters):
         description="the active party also tells the seeker what to expect of lists of several lengths, if it agrees "
         "to that; needs estimate",
     )
-    describe: bool = Field(
+    describe: Annotated[bool | tuple[str, ...], BeforeValidator(_who_describes)] = Field(
         False,
-        description="the active party also tells the seeker what look-alikes have in common, in those of its columns "
-        "that it agrees to describe",
+        description="all owners, or those in a list, also tell the seeker what look-alikes have in common, each in "
+        "those of its columns that it agrees to describe",
     )
     stop: bool = Field(
         False,
@@ -115,8 +119,8 @@ class Parameters(align.Parameters):
         description="how they are found: vfpu, with what is below; bagging, which has bags; two-step, which has first, "
         "folds, balanced and fractions; or naive, which has folds and balanced",
     )
-    model: Annotated[AnyParameters, BeforeValidator(_begun_small)] = Field(
-        _FOR_BAGS,
+    model: Annotated[AnyParameters, BeforeValidator(begun_small)] = Field(
+        default_parameters(bags=True),
         description="the learner and its settings: gbdt with small trees, since bags are small, and what is below; or "
         "xgb, lgb, rf or linear, as for train",
     )
@@ -140,54 +144,76 @@ class Parameters(align.Parameters):
 def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     """Every party's part: align, make ready, learn, deliver."""
     plan, places = work.plan, align.places_of(work.plan, work.parameters)
+    if work.table is not None:
+        check_table(work, work.table)
     session.weights["find"] = groups_of(work.parameters)  # an iteration of ten bags takes twice as long as five models
     if session.party == places.seeker and work.table is not None:
         return _seek(session, work, places, work.table)
     common = align.common_rows(session, work, places)
-    known = _known(session, work, places, common) if isinstance(common, align.Common) else None
+    known, counts = _known(session, work, places, common) if isinstance(common, align.Common) else (None, None)
     parameters = work.parameters.model
     with session.scope("find"):
         engine = open_products(session, work, places, parameters, groups_of(work.parameters))
         if not isinstance(common, align.Common):
             return served(engine, work.private.policy, common, parameters)
-    team = team_of(plan, engine, common)
-    found = _help(team, work, common.table) if known is None else _find(team, work, common.table, known)
+    team = team_of(plan, engine, common.digest)
+    found = _help(team, work, common.table) if known is None else _find(team, work, common.table, known, counts)
     return common.counts | found | answered_in(engine)
 
 
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     """What a search sends; how often depends on the rows, and on how learning goes."""
     places, active, passive = align.places_of(plan, parameters), plan.active, plan.with_role("passive")
-    check_learner(plan, parameters.model, bags=True)
+    check_learner(plan, parameters.model, bags=True, weighted=parameters.weights is not None)
     begin, fit, end = learning_outline(plan, parameters.model)
+    describers, seeker = describing(plan, parameters.describe), places.seeker or ""
+    bins, counts = list_counts.outline(setup_of(plan), seeker, [party for party in passive if party in describers])
     return [
         *align.outline(plan, parameters),
+        *row_weights.outline(plan, parameters),
         *begin,
+        *bins,
         *(Exchange(active, party, NextBags) for party in passive),
         *(replace(one, frames=None, bytes=None) for one in fit),
         *(Exchange(active, party, NoMoreBags, 1, 50) for party in passive),
+        *counts,
         *end,
-        Exchange(active, places.seeker or "", Lookalikes, 1),
-        *([Exchange(active, places.seeker or "", Advice, 1, ADVICE_BYTES)] if parameters.advice else []),
-        *([Exchange(active, places.seeker or "", InCommon, 1)] if parameters.describe else []),
+        Exchange(active, seeker, Lookalikes, 1),
+        *([Exchange(active, seeker, Advice, 1, ADVICE_BYTES)] if parameters.advice else []),
+        *([Exchange(active, seeker, InCommon, 1)] if active in describers else []),
     ]
 
 
-def check_known(job: CheckedJob[Parameters], table: Table, known: Bools | None) -> None:
+def check_table(job: CheckedJob[Parameters], table: Table) -> None:
+    """Refuse weights that cannot count, and an active party that the seeker cannot be compared with."""
+    check_columns(job.private.model_copy(update={"target": None}), table, classes=2)
+    if job.party != job.plan.active:
+        return
+    if has_only_handles(table, job.parameters):
+        (seeker,) = job.plan.with_role("seeker")
+        raise PlanError(
+            f"{job.party}: table.handles: {seeker} has ids, and {job.party} has only handles to compare with them; the "
+            "active party must be one that has ids, and names its file of handles"
+        )
+    if job.private.weight is not None and job.parameters.weights is None:
+        raise PlanError(f"{job.party}: weight: for rows to count by it, agree on weights = '{job.party}' in the plan")
+
+
+def check_known(job: CheckedJob[Parameters], table: Table, known: Bools, weights: Floats | None) -> None:
     """Refuse rows in common that cannot be searched: the seeker must know some of them, and must not know others.
 
     The error says how many of the others' customers are the seeker's people, so it is for the active party alone.
     """
-    if known is None:
-        return
-    (seeker,), rows, others = job.plan.with_role("seeker"), len(known), int((~known).sum())
-    if not others:
-        reason = f"{seeker} knows all {rows:,} people whom the owners have in common, so there is nobody to find"
+    (seeker,) = job.plan.with_role("seeker")
+    if known.all():
+        reason = f"{seeker} knows all {len(known):,} people whom the owners have in common, so there is nobody to find"
         raise fault(table.party, table.origin, reason)
-    for count, what in ((rows - others, "knows"), (others, "does not know")):
+    counts, whom = (weights > 0, ", and who have a weight above zero,") if weights is not None else (True, "")
+    for count, what in ((int((known & counts).sum()), "knows"), (int((~known & counts).sum()), "does not know")):
         if count < _FEWEST:
             reason = (
-                f"of the people whom the owners have in common {seeker} {what} {count}; at least {_FEWEST} are needed"
+                f"of the people whom the owners have in common{whom} {seeker} {what} {count}; at least {_FEWEST} are "
+                "needed"
             )
             raise fault(table.party, table.origin, reason)
 
@@ -197,22 +223,28 @@ def groups_of(parameters: Parameters) -> list[int]:
     return search.groups_of(parameters.method, estimate=parameters.estimate)
 
 
-def shorter(_parameters: Parameters) -> dict[str, Any]:
-    """A few bags only, for a rehearsal."""
-    return {"estimate": False, "stop": False, "top": 10, "fraction": None, "method": {"name": "bagging", "bags": 5}}
+def fewer_bags(_parameters: Parameters, encrypted: bool) -> dict[str, Any]:
+    """What is learned in a rehearsal: under encryption a few bags only."""
+    few = {"name": "bagging", "bags": 5}
+    nothing_else = {"estimate": False, "advice": False, "stop": False, "top": 10, "fraction": None}
+    return {**nothing_else, "method": few} if encrypted else {}
 
 
-def _known(session: Session, work: Work[Parameters], places: Places, common: align.Common) -> Bools | None:
-    """Which of the common rows the seeker knows; told to the active party alone."""
+def _known(
+    session: Session, work: Work[Parameters], places: Places, common: align.Common
+) -> tuple[Bools, Floats | None] | tuple[None, None]:
+    """Which of the common rows the seeker knows, and how much each counts; told to the active party alone."""
     if session.party != places.active:
-        return None
+        weights_of(session, work, common.table)
+        return None, None
     aligned = Aligned(np.arange(common.table.frame.height), common.digest)
     method = align.method_of(work.plan, work.parameters)
     with session.scope("align"):
         labels = rows.label(session, places, common.table, aligned, method, align.label_limits_of(work))
     known: Bools = labels == rows.POSITIVE
-    check_known(work, common.table, known)
-    return known
+    counts = weights_of(session, work, common.table)
+    check_known(work, common.table, known, counts)
+    return known, counts
 
 
 def _seek(session: Session, work: Work[Parameters], places: Places, table: Table) -> dict[str, Any]:
@@ -230,26 +262,30 @@ def _seek(session: Session, work: Work[Parameters], places: Places, table: Table
         advice = (
             checked_advice(session.recv(places.active, Advice), places.active, asked) if parameters.advice else None
         )
-        described = checked_lines(session.recv(places.active, InCommon), places.active) if parameters.describe else []
+        describers = describing(work.plan, parameters.describe)
+        described = [line for party in describers for line in checked_lines(session.recv(party, InCommon), party)]
     read = work.cleaning.rows_read if work.cleaning else 0
     counts = {"rows_read": read, "rows": table.frame.height, "asked_about": asked}
     return counts | received(work, found, advice, described)
 
 
-def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dict[str, Any]:
+def _find(team: Team, work: Work[Parameters], table: Table, known: Bools, counts: Floats | None) -> dict[str, Any]:
     """At the active party: rank, keep the models, send the list."""
     session, parameters = team.session, work.parameters
     learner = learner_of(parameters.model)
     columns, preparation = ready(work, table, learner)
-    seed, checkpoint = int(session.rng.integers(SEEDS)), checkpoint_of(work, table, np.packbits(known).tobytes())
+    seed, secret = int(session.rng.integers(SEEDS)), np.packbits(known).tobytes() + as_secret(counts)
+    checkpoint = checkpoint_of(work, table, secret)
     hidden = spies.hidden(known, _SPIES, np.random.default_rng([seed, 0])) if parameters.stop else None
     goes_on, rankings = spies.StopWhenFalling(hidden) if hidden else lambda _: True, list[Ranking]()
+    describers = describing(work.plan, parameters.describe)
 
     def watched(ranking: Ranking) -> bool:
         rankings.append(ranking)
         return goes_on(ranking)
 
     with session.scope("find"):
+        bins = list_counts.take_bins(team, [party for party in team.passive if party in describers], len(known))
         found = search.find(
             team,
             parameters.model,
@@ -257,22 +293,26 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
             hidden.known if hidden else known,
             parameters.method,
             seed,
+            weights=counts,
             estimate=parameters.estimate,
             keep_going=watched,
             checkpoint=checkpoint,
         )
-        finish(team.products)
     ranking = replace(found.ranking, known=known)
     estimated, advice = estimates_of(found.held_out, ranking, hidden)
-    listed = ranking.order[: list_size(parameters, ranking, advice)]
+    length = list_size(parameters, ranking, advice)
+    listed, others = ranking.order[:length], ranking.order[length:]
+    with session.scope("find"):
+        list_counts.tell_counts(team, bins, len(known), listed, others, checkpoint)
+        finish(team.products)
     seeker, fewest = work.plan.with_role("seeker")[0], work.private.policy.minimum_rows
-    wanted = work.private.consent.describe if parameters.describe else ()
-    lines = in_common.described(table, wanted, listed, ranking.order[len(listed) :], fewest)
+    wanted = work.private.consent.describe if work.party in describers else ()
+    lines = in_common.described(table, wanted, listed, others, fewest)
     with session.scope("deliver"):
         session.send(seeker, list_files.message_of(table, parameters, ranking, listed))
         if parameters.advice and advice:
             session.send(seeker, advice)
-        if parameters.describe:
+        if work.party in describers:
             session.send(seeker, in_common.message_of(lines))
     model_files.save(found.model, preparation, work.folder)
     list_files.write_ranking(work.folder, table, ranking)
@@ -286,7 +326,7 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
         "promotions": promotions_of(ranking),
         "estimates": estimated,
         **({"advice": asdict(advice)} if advice else {}),
-        **({"in_common": [asdict(line) for line in lines]} if parameters.describe else {}),
+        **_told(lines, work),
         **learner.importance(found.model.part),
         **judged(table, work.private, ranking, listed, rankings[0] if rankings else None),  # the first: bagging alone
         "file": list_files.RANKING,
@@ -294,23 +334,36 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools) -> dic
 
 
 def _help(team: Team, work: Work[Parameters], table: Table) -> dict[str, Any]:
-    """At a passive party: lend columns, and keep this party's part of the models."""
-    parameters, thresholds = work.parameters, work.private.policy.maximum_thresholds
+    """At a passive party: lend columns, keep this party's part of the models, and describe columns to the seeker."""
+    parameters, policy, session = work.parameters, work.private.policy, team.session
+    describes = work.party in describing(work.plan, parameters.describe)
     learner = learner_of(parameters.model)
     columns, preparation = ready(work, table, learner)
-    with team.session.scope("find"):
+    with session.scope("find"):
+        named = work.private.consent.describe
+        bins = list_counts.announce_bins(team, table, named, policy.minimum_rows) if describes else None
         part = search.help_find(
             team,
             parameters.model,
             columns,
             parameters.method,
-            thresholds,
+            policy.maximum_thresholds,
             estimate=parameters.estimate,
             checkpoint=checkpoint_of(work, table),
         )
+        lines = list_counts.lines_of(team, bins, policy.minimum_rows) if bins else []
         finish(team.products)
+    if describes:
+        with session.scope("deliver"):
+            session.send(work.plan.with_role("seeker")[0], in_common.message_of(lines))
     model_files.save(part, preparation, work.folder)
-    return learner.importance(part)
+    return learner.importance(part) | _told(lines, work)
+
+
+def _told(lines: Sequence[Line], work: Work[Parameters]) -> dict[str, Any]:
+    """What an owner's result says of its own description."""
+    describes = work.party in describing(work.plan, work.parameters.describe)
+    return {"in_common": [asdict(line) for line in lines]} if describes else {}
 
 
 def list_size(parameters: Parameters, ranking: Ranking, advice: Advice | None) -> int:

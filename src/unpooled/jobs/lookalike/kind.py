@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from unpooled.arrays import Bools
 from unpooled.data.table import Table
 from unpooled.jobs.align.job import ALIGNED
-from unpooled.jobs.kind import Agreement, Audit, Example, Kind, own_table
+from unpooled.jobs.examples.example_tables import CUSTOMERS
+from unpooled.jobs.kind import Agreement, Audit, Example, Kind, Rehearsed, own_table
 from unpooled.jobs.learning import check_prepared
+from unpooled.jobs.lookalike.evaluation import judge
 from unpooled.jobs.lookalike.figures import check_truth
-from unpooled.jobs.lookalike.in_common import check_described
-from unpooled.jobs.lookalike.job import Parameters, check_known, groups_of, outline, role, shorter
+from unpooled.jobs.lookalike.in_common import check_described, describing
+from unpooled.jobs.lookalike.job import Parameters, check_known, check_table, fewer_bags, groups_of, outline, role
 from unpooled.jobs.lookalike.list_files import RANKING, RELIABLE, as_sent
 from unpooled.jobs.lookalike.section import headline, section
 from unpooled.jobs.query_bounds import Answers, answers_of
+from unpooled.jobs.row_weights import LENDING, own_weights
 from unpooled.jobs.scores import RowFile
 from unpooled.jobs.work import CheckedJob
 from unpooled.pu.bags import is_bag
 from unpooled.secure.evidence import Arrays
+from unpooled.vertical.targets import ROW_WEIGHTS
 
 FOUND = Agreement("found", "{seeker} learns the ids of the look-alikes, who are customers of {party}")
 ADVICE = Agreement("advice", "{seeker} learns how many positives {party} expects on lists of any length", "advice")
@@ -35,20 +45,34 @@ def _check_files(job: CheckedJob[Parameters]) -> None:
 
 
 def _check_table(job: CheckedJob[Parameters], table: Table) -> None:
+    check_table(job, table)
     if job.private.target is not None:
         check_truth(table, job.private.target)
-    if job.parameters.describe:
+    if job.party in describing(job.plan, job.parameters.describe):
         check_described(job.private.consent.describe, table.kinds, job.party, table.origin)
+
+
+def _check_common(job: CheckedJob[Parameters], table: Table, known: Bools | None, _others: int) -> None:
+    if known is not None:
+        check_known(job, table, known, own_weights(job, table))
 
 
 def _answers(job: CheckedJob[Parameters]) -> Answers | None:
     return answers_of(job, job.parameters.model, groups_of(job.parameters))
 
 
-def _problem(targets: Arrays) -> str:
-    if all(map(is_bag, targets["values"], targets["weights"])):
-        return ""
-    return "labels and weights are not those of bags that were drawn"
+def _problem(parameters: Parameters, targets: Arrays, earlier: Sequence[Arrays]) -> str:
+    """What rows count is not for all to know, but it must be the same in all models, and as the plan says."""
+    if not all(map(is_bag, targets["values"], targets["weights"])):
+        return "labels and weights are not those of bags that were drawn"
+    counts = targets.get(ROW_WEIGHTS)
+    if counts is None:
+        return "rows have no weights, and the plan says whose count" if parameters.weights is not None else ""
+    if parameters.weights is None:
+        return "rows have weights, and the plan does not say whose"
+    if earlier and not np.array_equal(counts, earlier[0][ROW_WEIGHTS]):
+        return "rows have other weights than in another model"
+    return ""
 
 
 LOOKALIKE = Kind(
@@ -60,6 +84,7 @@ LOOKALIKE = Kind(
     takes=("seeker", "active", "passive", "coordinator"),
     needs=("seeker", "active", "passive"),
     products=True,
+    other_rows=False,
     outline=outline,
     role=role,
     tables={
@@ -71,17 +96,19 @@ LOOKALIKE = Kind(
     consents={
         "seeker": (Agreement("positives", "{active} learns which of its rows are people of {party}"),),
         "active": (FOUND, ADVICE, _DESCRIBE),
-        "passive": (FOUND,),
+        "passive": (FOUND, LENDING, replace(_DESCRIBE, example=["plan", "data_gb", "roaming", "satisfaction"])),
     },
     table=own_table,
     check_files=_check_files,
     check_table=_check_table,
-    check_common=check_known,
+    check_common=_check_common,
     answers=_answers,
     audit=Audit(model=lambda parameters: parameters.model, problem=_problem),
     groups=groups_of,
-    shorter=shorter,
-    example=Example(parameters=_TOLD, paillier_parameters=_LITTLE, private={}, seeded=True),
+    rehearsed=lambda parameters, encrypted, *_: Rehearsed(fewer_bags(parameters, encrypted)),
+    example=Example(
+        tables=CUSTOMERS, parameters=_TOLD, paillier_parameters=_LITTLE, private={}, seeded=True, judge=judge
+    ),
     headline=headline,
     section=section,
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from unpooled.align.handles import RowRules
 from unpooled.arrays import Floats
 from unpooled.data.prepare import transform
 from unpooled.data.table import Table
@@ -35,7 +36,7 @@ class ModelLearner:
     name: str
 
 
-class Parameters(align.Parameters):
+class Parameters(align.Parameters, RowRules):
     """What a prediction can be told."""
 
 

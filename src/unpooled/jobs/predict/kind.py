@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from unpooled.data.sources import TableSettings
 from unpooled.jobs.align.job import ALIGNED
-from unpooled.jobs.kind import Example, Kind, any_rows, no_answers
+from unpooled.jobs.examples.example_tables import CUSTOMERS
+from unpooled.jobs.kind import Example, Kind, any_rows, as_planned, no_answers
 from unpooled.jobs.model_files import check_saved, reading
 from unpooled.jobs.predict.job import Parameters, check_table, outline, role
 from unpooled.jobs.predict.section import headline, section
@@ -32,6 +33,7 @@ PREDICT = Kind(
     takes=("active", "passive", "coordinator"),
     needs=("active", "passive"),
     products=False,
+    other_rows=False,
     outline=outline,
     role=role,
     tables={"predictions": RowFile(PREDICTIONS), "aligned": RowFile(ALIGNED)},
@@ -44,12 +46,14 @@ PREDICT = Kind(
     answers=no_answers,
     audit=None,
     groups=lambda _: [],
-    shorter=lambda _: {},
+    rehearsed=as_planned,
     example=Example(
+        tables=CUSTOMERS,
         parameters={},
         paillier_parameters={},
         private={"active": {"model": _MODEL, "target": TARGET}, "passive": {"model": _MODEL}},
         seeded=True,
+        judge=None,
     ),
     headline=headline,
     section=section,

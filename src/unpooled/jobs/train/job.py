@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
+from unpooled.align.handles import RowRules
 from unpooled.align.rows import Places
 from unpooled.arrays import Bools, Floats
+from unpooled.data.columns import fault
 from unpooled.data.table import Table
-from unpooled.jobs import model_files, scores
+from unpooled.jobs import model_files, row_weights, scores
 from unpooled.jobs.align import job as align
-from unpooled.jobs.labels import Labels, check_columns, drawn_for_test, labels_of
+from unpooled.jobs.labels import NO_WEIGHT, Labels, check_columns, drawn_for_test, labels_of, none_weighs
 from unpooled.jobs.learning import (
     answered_in,
     check_learner,
@@ -26,6 +29,7 @@ from unpooled.jobs.learning import (
 )
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
+from unpooled.jobs.row_weights import WeightRules, as_secret, weights_of
 from unpooled.jobs.work import Work
 from unpooled.secure.product import finish
 from unpooled.session import Session
@@ -38,7 +42,7 @@ from unpooled.vertical.team import Team
 _SETS = ("unlabelled", "weight zero", "test", "train")
 
 
-class Parameters(align.Parameters):
+class Parameters(align.Parameters, RowRules, WeightRules):
     """What training can be told."""
 
     test_fraction: float = Field(
@@ -67,28 +71,32 @@ class Parameters(align.Parameters):
 def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     """Every party's part: align, make ready, then learn together; each owner keeps its own part of the model."""
     plan, parameters, places = work.plan, work.parameters.model, places_of(work.plan, work.parameters)
-    if work.table is not None and session.party == plan.active:
+    if work.table is not None:
         check_columns(work.private, work.table, parameters.classes)
     common = align.common_rows(session, work, places)
+    counts = weights_of(session, work, common.table) if isinstance(common, align.Common) else None
     with session.scope("fit"):
         engine = open_products(session, work, places, parameters, [1])
         if not isinstance(common, align.Common):
             return served(engine, work.private.policy, common, parameters)
-    team = team_of(plan, engine, common)
-    keep = _keep_model if session.party == plan.active else _keep_part
-    return common.counts | keep(team, work, common.table) | answered_in(engine)
+    team = team_of(plan, engine, common.digest)
+    if session.party == plan.active:
+        kept = _keep_model(team, work, common.table, counts)
+    else:
+        kept = _keep_part(team, work, common.table)
+    return common.counts | kept | answered_in(engine)
 
 
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     """What training sends; how often depends on the rows, and on how learning goes."""
     places_of(plan, parameters)
     begin, fit, end = learning_outline(plan, parameters.model)
-    return align.outline(plan, parameters) + begin + fit + end
+    return align.outline(plan, parameters) + row_weights.outline(plan, parameters) + begin + fit + end
 
 
 def places_of(plan: Plan, parameters: Parameters) -> Places:
     """Who does what in a plan; PlanError if its parties cannot learn together."""
-    check_learner(plan, parameters.model)
+    check_learner(plan, parameters.model, weighted=parameters.weights is not None)
     return align.places_of(plan, parameters)
 
 
@@ -103,17 +111,22 @@ def notes_of(parameters: Parameters) -> list[str]:
     return notes
 
 
-def _keep_model(team: Team, work: Work[Parameters], table: Table) -> dict[str, Any]:
-    """At the active party: learn, judge, and keep the model."""
+def _keep_model(team: Team, work: Work[Parameters], table: Table, counts: Floats | None) -> dict[str, Any]:
+    """At the active party: learn, judge, and keep the model; rows count as told, or all the same."""
     parameters, session = work.parameters.model, team.session
     learner, labels = learner_of(parameters), labels_of(table, work.private, parameters.classes)
+    if counts is not None:
+        labels = replace(labels, weights=counts)
     columns, preparation = ready(work, table, learner)
     shown = learner.shown_test(len(columns.matrix), work.parameters.test_fraction)
     test = drawn_for_test(labels, work.parameters.test_fraction, session.rng) if shown is None else shown
     weights, seed = np.where(labels.known & ~test, labels.weights, 0.0), int(session.rng.integers(SEEDS))
+    if none_weighs(weights):
+        reason = f"of the common rows that have a value and are not for the test, {NO_WEIGHT}"
+        raise fault(table.party, table.origin, reason, work.private.target)
     taken = slice(None) if shown is None else ~shown
     with session.scope("fit"):
-        fits = Fits(team, parameters, _taken(columns, shown), checkpoint_of(work, table))
+        fits = Fits(team, parameters, _taken(columns, shown), checkpoint_of(work, table, as_secret(counts)))
         with fits.counting():
             if not (fitted := fits.kept()):
                 fitted = fits.fit([Target(labels.values[taken], weights[taken], seed)], labels.names)

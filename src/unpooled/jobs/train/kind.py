@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from unpooled.arrays import Bools
 from unpooled.data.table import Table
 from unpooled.jobs.align.job import ALIGNED
-from unpooled.jobs.kind import Audit, Example, Kind, own_table
+from unpooled.jobs.examples.example_tables import CUSTOMERS
+from unpooled.jobs.kind import Audit, Example, Kind, as_planned, own_table
 from unpooled.jobs.labels import check_columns, check_target, labels_of
 from unpooled.jobs.learning import check_learner, check_prepared
 from unpooled.jobs.query_bounds import Answers, answers_of
+from unpooled.jobs.row_weights import LENDING
 from unpooled.jobs.scores import PREDICTIONS, RowFile
 from unpooled.jobs.train.job import Parameters, outline, role
 from unpooled.jobs.train.section import headline, section
@@ -25,7 +29,7 @@ def _check_table(job: CheckedJob[Parameters], table: Table) -> None:
         check_target(table, job.private, job.parameters.model.classes)
 
 
-def _check_common(job: CheckedJob[Parameters], table: Table, _known: Bools | None) -> None:
+def _check_common(job: CheckedJob[Parameters], table: Table, _known: Bools | None, _others: int) -> None:
     labels_of(table, job.private, job.parameters.model.classes)
 
 
@@ -38,7 +42,7 @@ def _answers(job: CheckedJob[Parameters]) -> Answers | None:
     return answers_of(job, job.parameters.model, [1])
 
 
-def _any_targets(_targets: Arrays) -> str:
+def _any_targets(_parameters: Parameters, _targets: Arrays, _earlier: Sequence[Arrays]) -> str:
     return ""
 
 
@@ -50,11 +54,12 @@ TRAIN = Kind(
     takes=("active", "passive", "coordinator"),
     needs=("active", "passive"),
     products=True,
+    other_rows=False,
     outline=outline,
     role=role,
     tables={"predictions": RowFile(PREDICTIONS), "aligned": RowFile(ALIGNED)},
     private_needs={"active": ("target",)},
-    consents={},
+    consents={"passive": (LENDING,)},
     table=own_table,
     check_files=_check_files,
     check_table=_check_table,
@@ -62,12 +67,14 @@ TRAIN = Kind(
     answers=_answers,
     audit=Audit(model=lambda parameters: parameters.model, problem=_any_targets),
     groups=lambda _: [1],
-    shorter=lambda _: {},
+    rehearsed=as_planned,
     example=Example(
+        tables=CUSTOMERS,
         parameters={"model": {"classes": 0}},
         paillier_parameters={"model": {"classes": 0}},
         private={"active": {"target": TARGET}},
         seeded=True,
+        judge=None,
     ),
     headline=headline,
     section=section,

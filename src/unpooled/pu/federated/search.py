@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unpooled.arrays import Bools, Floats
 from unpooled.errors import InputError, RefusedError
@@ -71,11 +71,14 @@ def find(
     settings: AnyMethod,
     seed: int,
     *,
+    weights: Floats | None = None,
     estimate: bool = False,
     keep_going: KeepGoing | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Found:
-    """At the active party: rank the rows that are not known. The seed is its secret.
+    """At the active party: rank the rows that are not known. The seed is its secret, and so are `weights` of rows.
+
+    Bags are drawn as without weights; in the models of all bags a row then counts by its weight.
 
     If it is to `estimate` as well, some models more are learned first. If all parties have a checkpoint, the search
     goes on from what all of them have kept there.
@@ -83,6 +86,8 @@ def find(
     _check(base)
     if known.shape != (len(columns.matrix),):
         raise InputError(f"positives: {len(known)} marks for {len(columns.matrix)} rows")
+    if weights is not None and weights.shape != known.shape:
+        raise InputError(f"weights: {len(weights)} of them for {len(known)} rows")
     steps, fits = steps_of(settings, estimate=estimate), Fits(team, base, columns, checkpoint)
     model: Model | None = None
 
@@ -91,7 +96,8 @@ def find(
         if not (fitted := fits.kept()):
             _tell(team, NextBags(len(bags)))
             with _scope(team, fits.learner.models, steps, fits.group, len(bags)):
-                fitted = fits.scored(fits.fit([bag.target for bag in bags], CLASSES))
+                targets = [replace(bag.target, row_weights=weights) for bag in bags]
+                fitted = fits.scored(fits.fit(targets, CLASSES))
             fits.keep(fitted)
         model = fitted.model
         return [scores[:, 0] for scores in fitted.scores or ()]

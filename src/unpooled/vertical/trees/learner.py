@@ -19,7 +19,7 @@ from unpooled.vertical.team import Team
 from unpooled.vertical.trees import ensemble, messages, predictor
 from unpooled.vertical.trees.audit.check import ColumnsCheck, GradientsCheck, pages_needed
 from unpooled.vertical.trees.binning import Binning
-from unpooled.vertical.trees.budget import bits_needed, groups_of, leaves_of, sorting_bits, tree_bits
+from unpooled.vertical.trees.budget import bits_needed, groups_of, least_rows, leaves_of, sorting_bits, tree_bits
 from unpooled.vertical.trees.bundles import Feature, Layout
 from unpooled.vertical.trees.model import Model, Part
 from unpooled.vertical.trees.parameters import (
@@ -176,6 +176,14 @@ def rounds(parameters: AnyTrees, models: int, engine: str) -> tuple[str, int]:
     return "trees", ceil(max(together, _UNTIL_DEALT_AHEAD if engine == "shares" else 1) / models)
 
 
+def full_rows(parameters: AnyTrees) -> int:
+    """Three times what the leaves need at least, since they are not all alike."""
+    leaves = 1 << parameters.depth
+    if isinstance(parameters, LgbParameters):
+        leaves = min(leaves, parameters.leaves)
+    return 3 * least_rows(parameters) * leaves
+
+
 def _bits(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int, groups: Sequence[int]) -> int:
     return sum(bits_needed(rules, parameters, layout, rows, models) for models in groups)
 
@@ -237,6 +245,7 @@ TREES = Learner(
     table_limits=table_limits,
     notes=notes,
     rounds=rounds,
+    full_rows=full_rows,
     for_bags=GbdtParameters(depth=3),  # deep trees would learn small bags by heart
     audit=Audit(pages_needed, _check),
 )

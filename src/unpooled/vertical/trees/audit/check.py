@@ -73,6 +73,8 @@ class GradientsCheck:
         """What labels and weights look like: an audit shows that they were used, not that they are true."""
         weights = np.concatenate([target.weights for target in self._targets if target.weights is not None])
         found = [_described("weights", weights[weights > 0])]
+        if (of_rows := self._targets[0].row_weights) is not None:
+            found.append(_described("row weights", of_rows))
         if not self._parameters.classes:
             found.append(_described("labels", np.concatenate([target.values for target in self._targets])))
         return found

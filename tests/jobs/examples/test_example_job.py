@@ -12,12 +12,14 @@ from unpooled.data import example
 from unpooled.data.sources import load
 from unpooled.errors import PlanError
 from unpooled.jobs.checks import check_fits
-from unpooled.jobs.example_job import example_job, write_job_files
+from unpooled.jobs.examples.example_job import example_job, write_job_files
+from unpooled.jobs.examples.example_tables import CUSTOMERS
 from unpooled.jobs.files import load_job, load_plan, load_private
 from unpooled.jobs.kinds import outline_of
-from unpooled.jobs.templates import ROLES
 from unpooled.jobs.train.kind import TARGET
 from unpooled.run.join import addresses_of
+
+ROLES = CUSTOMERS.roles
 
 
 @pytest.fixture(scope="module")

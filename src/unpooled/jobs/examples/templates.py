@@ -11,29 +11,29 @@ from pydantic.fields import FieldInfo
 
 from unpooled.jobs.kind import Kind, agreements_of
 from unpooled.jobs.kinds import kind_named
-from unpooled.jobs.plan import Party, Plan, Role
+from unpooled.jobs.plan import Party, Plan
 from unpooled.jobs.private import Private
 
-ROLES: Mapping[str, Role] = {"shop": "seeker", "telco": "passive", "bank": "active", "coordinator": "coordinator"}
 _SECTIONS = ("table", "prepare", "policy", "consent")
-_TABLE = {"path": "bank.csv", "id": "customer", "types": {"region": "category"}}
+_SOME_HAVE = ("generate",)
+"""Sections that stand only where the example of a kind has them."""
 
 
 def job_template(kind: str) -> str:
     """A plan and all private settings in one file, for a trial on one machine; one party's settings are explained."""
     of = kind_named(kind)
-    parties = {name: {"role": party["role"]} for name, party in _parties(of).items()}
+    active, parties = of.example.tables.active, {name: {"role": each["role"]} for name, each in _parties(of).items()}
     lines = [
         *_heading("job.toml, for a trial on one machine: unpooled run job.toml", of),
         *_plan_lines(of, parties),
-        "# What is private to each party. First the bank's, with every setting; the coordinator needs none.",
-        "[private.bank]",
-        *_private_lines(_TABLE | example_settings(of, "bank"), prefix="private.bank."),
+        f"# What is private to each party. First the {active}'s, with every setting; the coordinator needs none.",
+        f"[private.{active}]",
+        *_private_lines(_table(of) | example_settings(of, active), prefix=f"private.{active}."),
     ]
-    for name in (name for name in parties if name not in ("bank", "coordinator")):
+    for name in (name for name in parties if name not in (active, "coordinator")):
         if given := example_settings(of, name):
             lines += ["", *tomli_w.dumps({"private": {name: given}}).splitlines()]
-        lines += ["", f"[private.{name}.table]", f'path = "{name}.csv"', 'id = "customer"']
+        lines += ["", f"[private.{name}.table]", f'path = "{name}.csv"', f'id = "{of.example.tables.person}"']
     return "\n".join(lines) + "\n"
 
 
@@ -46,11 +46,18 @@ def plan_template(kind: str) -> str:
 def private_template(kind: str) -> str:
     """A private file with every setting explained."""
     of = kind_named(kind)
+    active = of.example.tables.active
     lines = [
-        *_heading("bank.toml, the private file of the bank, which is never sent", of),
-        *_private_lines(_TABLE | example_settings(of, "bank") | {"certificates": "certs/bank"}),
+        *_heading(f"{active}.toml, the private file of the {active}, which is never sent", of),
+        *_private_lines(_table(of) | example_settings(of, active) | {"certificates": f"certs/{active}"}),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _table(kind: Kind[Any]) -> dict[str, Any]:
+    """The active party's table in a commented example."""
+    tables = kind.example.tables
+    return {"path": f"{tables.active}.csv", "id": tables.person, "types": {"region": "category"}}
 
 
 def _heading(file: str, kind: Kind[Any]) -> tuple[str, ...]:
@@ -61,7 +68,7 @@ def _parties(kind: Kind[Any]) -> dict[str, dict[str, str]]:
     """The parties of a plan; the seeker has no address, and dials the others."""
     return {
         name: {"role": role} | ({} if role == "seeker" else {"address": f"{name}.example.org:7433"})
-        for name, role in ROLES.items()
+        for name, role in kind.example.tables.roles.items()
         if role in kind.takes
     }
 
@@ -71,10 +78,12 @@ def example_settings(kind: Kind[Any], party: str, parameters: Mapping[str, Any] 
 
     A party agrees to what the plan's parameters ask for; without any, to what the kind's defaults do.
     """
+    role = kind.example.tables.roles[party]
     given: dict[str, Any] = {
-        key: value.format(party=party) for key, value in kind.example.private.get(ROLES[party], {}).items()
+        key: value.format(party=party) if isinstance(value, str) else value
+        for key, value in kind.example.private.get(role, {}).items()
     }
-    agreed = agreements_of(kind, ROLES[party], kind.parameters.model_validate(parameters or {}))
+    agreed = agreements_of(kind, party, role, kind.parameters.model_validate(parameters or {}))
     return given | ({"consent": {agreement.key: agreement.example for agreement in agreed}} if agreed else {})
 
 
@@ -102,8 +111,8 @@ def _unusual(default: BaseModel, which: str) -> dict[str, Any]:
 
 
 def _private_lines(given: dict[str, Any], prefix: str = "") -> Iterator[str]:
-    yield from _lines(Private, given, skip=_SECTIONS)
-    for name in _SECTIONS:
+    yield from _lines(Private, given, skip=(*_SECTIONS, *_SOME_HAVE))
+    for name in (*_SECTIONS, *(name for name in _SOME_HAVE if name in given)):
         field = Private.model_fields[name]
         values = given | given.get(name, {})
         yield from ("", f"# {field.description}", f"[{prefix}{name}]", *_lines(_section(field), values))

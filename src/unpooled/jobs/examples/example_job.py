@@ -1,4 +1,4 @@
-"""The job that goes with the example tables: a shop, a telephone company, a bank and a coordinator."""
+"""The jobs that go with the example tables: a plan, and private files for all its parties."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Literal
 import tomli_w
 
 from unpooled import atomic
-from unpooled.data import example
+from unpooled.data.example import SEED
 from unpooled.data.sources import TableSettings
 from unpooled.errors import PlanError
+from unpooled.jobs.examples.templates import example_settings
 from unpooled.jobs.files import Job, as_toml, write_toml
 from unpooled.jobs.kind import Kind
 from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.plan import Party, Plan
 from unpooled.jobs.private import Private
-from unpooled.jobs.templates import ROLES, example_settings
 
 Engine = Literal["shares", "paillier"]
 _FIRST_PORT = 7433
@@ -33,7 +33,7 @@ def example_job(kind: str, trained: Path | None = None, engine: Engine = "shares
     of = kind_named(kind)
     if any(key in keys for keys in of.private_needs.values() for key in _FROM_A_RUN) != (trained is not None):
         raise PlanError(f"model: {kind} {'takes no earlier run' if trained else 'takes the folder of an earlier run'}")
-    roles = {name: role for name, role in ROLES.items() if role in of.takes}
+    roles = {name: role for name, role in of.example.tables.roles.items() if role in of.takes}
     parties = {name: Party(role=role) for name, role in roles.items()}
     parameters = dict(of.example.paillier_parameters if engine == "paillier" else of.example.parameters)
     plan = Plan(kind=kind, engine=engine, parties=parties, parameters=parameters)
@@ -41,9 +41,9 @@ def example_job(kind: str, trained: Path | None = None, engine: Engine = "shares
 
 
 def _private(kind: Kind[Any], name: str, parameters: Mapping[str, Any], trained: Path | None) -> Private:
-    table, given = _table(name), example_settings(kind, name, parameters)
+    table, given = _table(kind, name), example_settings(kind, name, parameters)
     given |= {key: trained.resolve() / name for key in _FROM_A_RUN if key in given and trained}
-    seed = example.SEED if kind.example.seeded and table else None
+    seed = SEED if kind.example.seeded and table else None
     return Private.model_validate(given | {"seed": seed, "table": table})
 
 
@@ -51,7 +51,7 @@ def write_job_files(folder: Path, kind: str, trained: Path | None = None, engine
     """Write `job.toml` for one machine, and a plan and private files for a machine each."""
     job = example_job(kind, trained, engine)
     together = as_toml(job.plan) | {"private": {name: as_toml(private) for name, private in job.privates.items()}}
-    heading = _TOGETHER.format(parties=" ".join(job.plan.parties))
+    heading = _TOGETHER.format(parties=" ".join(job.plan.parties), active=job.plan.active)
     atomic.write_text(folder / "job.toml", heading + tomli_w.dumps(together))
     apart = {
         name: party.model_copy(update={"address": f"127.0.0.1:{_FIRST_PORT + number}"})
@@ -68,12 +68,13 @@ _TOGETHER = """\
 # The whole job for a trial on one machine: unpooled run job.toml
 # With a machine for each party, plan.toml is shared and each keeps its own file to itself:
 #   unpooled certs trial {parties} --dir certs     (or, for real, each party asks for its own)
-#   unpooled join plan.toml --as bank --private bank.toml
+#   unpooled join plan.toml --as {active} --private {active}.toml
 
 """
 
 
-def _table(name: str) -> TableSettings | None:
-    if name not in example.TYPES:
+def _table(kind: Kind[Any], name: str) -> TableSettings | None:
+    types = kind.example.tables.types
+    if name not in types:
         return None
-    return TableSettings.model_validate({"path": f"{name}.csv", "id": "id", "types": example.TYPES[name]})
+    return TableSettings.model_validate({"path": f"{name}.csv", "id": "id", "types": types[name]})

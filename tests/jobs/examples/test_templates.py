@@ -9,17 +9,18 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from unpooled.complete.settings import GenerateSettings
 from unpooled.data.prepare import PrepareSettings
 from unpooled.data.sources import TableSettings
 from unpooled.jobs.checks import check_fits
+from unpooled.jobs.examples.templates import job_template, plan_template, private_template
 from unpooled.jobs.files import load_job, load_plan, load_private
 from unpooled.jobs.kinds import KINDS, kind_named, outline_of, parameters_of
 from unpooled.jobs.plan import Party, Plan
 from unpooled.jobs.private import Consent, Policy, Private
-from unpooled.jobs.templates import job_template, plan_template, private_template
 
 COMMENTED_OUT = re.compile(r"^# (\w+ = .+)$", re.MULTILINE)
-SECTIONS = {"Private": ("table", "prepare", "policy", "consent"), "Plan": ("parameters", "parties")}
+SECTIONS = {"Private": ("table", "prepare", "policy", "consent", "generate"), "Plan": ("parameters", "parties")}
 
 pytestmark = pytest.mark.parametrize("kind", [kind.name for kind in KINDS])
 
@@ -35,7 +36,7 @@ def explained(template: str, model: type[BaseModel]) -> None:
     for name, field in model.model_fields.items():
         if name not in SECTIONS.get(model.__name__, ()) and not isinstance(field.default, BaseModel):
             assert re.search(rf"^# {re.escape(field.description or '')}\n(# )?{name} =", template, re.MULTILINE), name
-        else:
+        elif name != "generate" or "generate]" in template:
             assert f"# {field.description}\n" in template
 
 
@@ -49,9 +50,9 @@ def test_the_printed_plan_loads(kind: str, tmp_path: Path) -> None:
 
 def test_the_printed_private_file_loads_and_fits_the_plan(kind: str, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(plan_template(kind), encoding="utf-8")
-    (tmp_path / "bank.toml").write_text(private_template(kind), encoding="utf-8")
-    private = load_private(tmp_path / "bank.toml")
-    check_fits(load_plan(tmp_path / "plan.toml"), "bank", private)
+    (tmp_path / "own.toml").write_text(private_template(kind), encoding="utf-8")
+    private, plan = load_private(tmp_path / "own.toml"), load_plan(tmp_path / "plan.toml")
+    check_fits(plan, plan.active, private)
     assert private.prepare == PrepareSettings()
     assert private.policy == Policy()
 
@@ -101,6 +102,13 @@ def test_every_setting_of_a_plan_is_explained(kind: str) -> None:
         for name, field in Party.model_fields.items():
             assert f"# {name}: {field.description}\n" in template
         assert kind_named(kind).summary in template
+
+
+def test_a_section_that_some_kinds_have_stands_in_their_files_alone(kind: str) -> None:
+    has_it = "generate" in kind_named(kind).example.private.get("active", {})
+    assert ("\n[generate]\n" in private_template(kind)) == has_it == (kind == "complete")
+    if has_it:
+        explained(private_template(kind), GenerateSettings)
 
 
 @pytest.mark.parametrize("model", [Private, TableSettings, PrepareSettings, Policy, Consent])

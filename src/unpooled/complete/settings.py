@@ -1,0 +1,56 @@
+"""What the active party alone decides about its completed table: the `[generate]` section of its private file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from unpooled.complete.completers.completers import AnyCompleter, settings_from
+from unpooled.settings import Section
+
+
+class GroupSettings(Section):
+    """Columns that one completer fills together, so that what goes with each other stays together."""
+
+    columns: tuple[str, ...] = Field(description="the columns", min_length=1, strict=False)
+    completer: AnyCompleter = Field(settings_from({}), description="the completer and its settings")
+
+
+class GenerateSettings(Section):
+    """How columns are filled that are not predicted, and what the completed table looks like."""
+
+    completer: AnyCompleter = Field(
+        settings_from({}),
+        description="what fills the columns that are not predicted: copula, hot-deck, marginal, median, iterative, "
+        "knn, or missing, which leaves them empty",
+    )
+    groups: tuple[GroupSettings, ...] = Field(
+        (),
+        description="columns with a completer of their own: a list of tables with columns and completer",
+        strict=False,
+    )
+    draws: int = Field(
+        0, description="how many further tables are written in which filled cells are drawn, to train on", ge=0, le=1000
+    )
+    least_confidence: float = Field(
+        0.0, description="predicted cells that are less sure than this are not filled", ge=0, le=1
+    )
+    weight: str | None = Field(
+        None, description="the name of a further column with the mean confidence of each row, to be used as its weight"
+    )
+    format: Literal["parquet", "csv"] = Field("parquet", description="how tables are written: parquet or csv")
+    screening: Path | None = Field(
+        None,
+        description="a screening.json of an earlier run, if the plan says measure = 'list'",
+        strict=False,
+    )
+
+    @model_validator(mode="after")
+    def _once_each(self) -> Self:
+        counts = Counter(name for group in self.groups for name in group.columns)
+        if twice := [name for name, count in counts.items() if count > 1]:
+            raise ValueError(f"groups: column '{twice[0]}' is named twice")
+        return self

@@ -1,0 +1,135 @@
+"""The kind of job `complete`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from unpooled.complete.association import most_answer_bits
+from unpooled.complete.variables import coded, variables_of
+from unpooled.jobs.align.job import ALIGNED
+from unpooled.jobs.complete.checks import check_common, check_files, check_table
+from unpooled.jobs.complete.choosing import SCREENING
+from unpooled.jobs.complete.evaluation import judge
+from unpooled.jobs.complete.job import outline, role
+from unpooled.jobs.complete.parameters import (
+    Parameters,
+    changed_in_rehearsal,
+    groups_of,
+    least_own_rows,
+    predicting_groups,
+    screening_groups,
+)
+from unpooled.jobs.complete.section import headline, section
+from unpooled.jobs.complete.table_files import (
+    COMPLETED,
+    CONFIDENCE,
+    DRAWS,
+    HANDLES,
+    PROVENANCE,
+    FrameFile,
+    ScreeningFile,
+)
+from unpooled.jobs.examples.example_tables import PATIENTS
+from unpooled.jobs.kind import Agreement, Example, Kind, Rehearsed, own_table
+from unpooled.jobs.learning import rules_of
+from unpooled.jobs.query_bounds import Answers, answers_of
+from unpooled.jobs.scores import RowFile
+from unpooled.jobs.work import CheckedJob, cleaned, with_table
+
+_LITTLE = {
+    "measure": "max",
+    "threshold": 0.6,
+    "predict": {"folds": 2, "confidence": "paper"},
+    "model": {"trees": 5, "depth": 2, "hide_bags": False},
+}
+"""The whole protocol, with so few models that it ends soon under encryption."""
+_GENERATE = {
+    "weight": "weight",
+    "groups": [{"columns": ["ward", "hospital_days"], "completer": {"completer": "hot-deck"}}],
+}
+
+
+def _answers(job: CheckedJob[Parameters]) -> Answers | None:
+    """Associations, a screening by gain and the prediction are counted apart, and a policy's limits hold for each."""
+    parameters, job = job.parameters, with_table(job, job.private.table)
+    steps = screening_groups(parameters), predicting_groups(parameters)
+    parts = [part for groups in steps if groups and (part := answers_of(job, parameters.widest, groups))]
+    if not parts:
+        return None
+    own, rows = job.private.policy.maximum_bits_per_row, parts[0].rows
+    associated = _association_bits(job, rows)
+    bits = sum(part.bits for part in parts) + (associated if own is None else min(associated, int(own * rows)))
+    return replace(parts[0], bits=bits)
+
+
+def _association_bits(job: CheckedJob[Parameters], rows: int) -> int:
+    measure, table = job.parameters.association, cleaned(job)[0]
+    if measure is None or table is None:
+        return 0
+    sizes = coded(variables_of(table, most_classes=job.parameters.most_classes), rows)[1]
+    return most_answer_bits(rules_of(job.plan), rows, sizes, job.parameters.most_asked, counts=measure == "cramer")
+
+
+def _rehearsed(parameters: Parameters, encrypted: bool, together: bool, columns: int) -> Rehearsed:
+    changed, guesses = changed_in_rehearsal(parameters, encrypted, together, columns), []
+    if not (parameters.columns or (together and parameters.measure == "list")):
+        which = "as few rows show, columns" if together else "all columns"
+        guesses.append(f"{which} can be predicted; if fewer can, the job costs less")
+    after = parameters.model_copy(update={"measure": changed.get("measure", parameters.measure)})
+    if after.association != parameters.association == "cramer":
+        guesses.append("columns are screened by rank correlations, not by Cramér's V, which costs more")
+    return Rehearsed(changed, "; ".join(guesses), least_own_rows(after, columns))
+
+
+COMPLETE = Kind(
+    name="complete",
+    summary="Complete a table: the active party's columns for all people of the passive parties; no table leaves its "
+    "owner.",
+    page="completing.md",
+    parameters=Parameters,
+    takes=("active", "passive", "coordinator"),
+    needs=("active", "passive"),
+    products=True,
+    other_rows=True,
+    outline=outline,
+    role=role,
+    tables={
+        COMPLETED: FrameFile(COMPLETED),
+        PROVENANCE: FrameFile(PROVENANCE),
+        CONFIDENCE: FrameFile(CONFIDENCE),
+        DRAWS: FrameFile(DRAWS),
+        "screening": ScreeningFile(SCREENING),
+        "handles": RowFile(HANDLES),
+        "aligned": RowFile(ALIGNED),
+    },
+    private_needs={},
+    consents={
+        "active": (Agreement("rows", "it is shown to {passive} which of their rows {party} has too"),),
+        "passive": (
+            Agreement(
+                "values",
+                "{active} gets values about people of {party} whom it does not have, under random handles, learns how "
+                "many there are, and sees in trees on which side of thresholds of {party}'s columns each of them is; "
+                "other passive parties learn which people of {party} they have too",
+            ),
+        ),
+    },
+    table=own_table,
+    check_files=check_files,
+    check_table=check_table,
+    check_common=check_common,
+    answers=_answers,
+    audit=None,
+    groups=groups_of,
+    rehearsed=_rehearsed,
+    example=Example(
+        tables=PATIENTS,
+        parameters={"associations": True, "model": {"trees": 20, "learning_rate": 0.2}},
+        paillier_parameters=_LITTLE,
+        private={"active": {"generate": _GENERATE}},
+        seeded=True,
+        judge=judge,
+    ),
+    headline=headline,
+    section=section,
+)

@@ -1,0 +1,73 @@
+"""Completing a table is forecast, whoever asks, however many columns there are and however they are screened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from unpooled.jobs.checks import checked
+from unpooled.jobs.plan import Plan
+from unpooled.run import scaling
+from unpooled.run.forecast import Forecast, forecast
+
+LITTLE = {"model": {"trees": 1, "depth": 1}, "predict": {"folds": 2, "rounds": 1, "confidence": "paper"}}
+SMALL_KEYS = {"engine": "paillier", "key_bits": 512, "insecure": True}
+PEOPLE, OWN = 1_200, 400
+ALL = ("clinic", "registry", "coordinator")
+
+
+@pytest.fixture(autouse=True)
+def rehearse_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    little = {"_ROWS": 300, "_TABLE_ROWS": 300, "_SHORT_KEY_ROWS": 300, "_OWN_KEY_ROWS": 100, "_SHORT_KEY_BITS": 256}
+    for name, value in little.items():
+        monkeypatch.setattr(scaling, name, value)
+
+
+def frames(columns: int) -> dict[str, pl.DataFrame]:
+    """A clinic with so many columns, and a registry with three."""
+    rng = np.random.default_rng(1)
+    ids, x = pl.Series("id", [f"p{number:04}" for number in range(PEOPLE)]), rng.normal(size=(PEOPLE, 3))
+    own = {f"lab {place}": x[:OWN, place % 3] + rng.normal(size=OWN) for place in range(columns)}
+    return {
+        "clinic": pl.DataFrame({"id": ids[:OWN]} | own),
+        "registry": pl.DataFrame({"id": ids}).hstack(pl.DataFrame(x)),
+    }
+
+
+def told(completing: Any, plan: Plan, columns: int, *parties: str, **privates: Any) -> Forecast:
+    made, tables = completing.privates(plan, **privates), completing.tables(plan, **frames(columns))
+    found = forecast([checked(plan, party, made[party], tables.get(party)) for party in parties])
+    assert all(cost.messages and cost.sent_bytes for cost in found.parties.values())
+    return found
+
+
+def test_with_many_columns_under_encryption(completing: Any) -> None:
+    found = told(completing, completing.plan(measure="max", **LITTLE, **SMALL_KEYS), 12, *ALL)
+    assert (found.common, found.others) == (OWN, PEOPLE - OWN)
+
+
+@pytest.mark.parametrize("party", ["registry", "coordinator"])
+def test_columns_of_the_plan_whose_table_is_not_here(completing: Any, party: str) -> None:
+    found = told(completing, completing.plan(columns=["lab 0", "lab 1"], engine="plain", **LITTLE), 2, party)
+    assert "the columns of clinic that the plan names are numbers" in found.guesses
+
+
+def test_a_list_of_an_earlier_run(completing: Any) -> None:
+    completing.run(completing.plan(engine="plain", measure="max", **LITTLE), frames=frames(3))
+    listed = {
+        "consent": {"rows": True},
+        "generate": {"screening": completing.root / "run" / "clinic" / "screening.json"},
+    }
+    plan = completing.plan(measure="list", engine="plain", **LITTLE)
+    assert told(completing, plan, 3, "clinic", clinic=listed).guesses
+    assert told(completing, plan, 3, *ALL, clinic=listed).guesses == ()
+
+
+@pytest.mark.parametrize(("columns", "replaced"), [(2, False), (20, True)])
+def test_counts_of_many_columns_are_rehearsed_as_correlations(completing: Any, columns: int, replaced: bool) -> None:
+    plan = completing.plan(measure="cramer", engine="plain", **LITTLE)
+    found = told(completing, plan, columns, *ALL)
+    assert any("columns are screened by rank correlations" in guess for guess in found.guesses) == replaced
