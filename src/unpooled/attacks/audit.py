@@ -89,7 +89,7 @@ def tree_scores(stage: Stage, view: View, seed: int) -> Scored:
         (findings.BAGS, (truth, by_bags(view.trees.bags, rows), None)),
         (findings.LEAF_SIZES, (truth, by_leaf_size(groupings, rows), None)),
         (findings.FEW_KNOWN, known),
-        (findings.ID2GRAPH, (truth, by_clusters(groupings, rows), None)),
+        (findings.ID2GRAPH, (truth[others], by_clusters(groupings, friends, rows)[others], None)),
     ]
 
 
@@ -123,10 +123,9 @@ def _gradients(view: View) -> list[ShownGradient]:
 
 def _reconstructed(stage: Stage, view: View) -> Finding:
     """What the active party holds of a passive one's table, in all rows that take part."""
-    bins, rows = view.trees.bins, max((len(tree) for tree in view.trees.leaves), default=len(view.people))
-    cells = cells_known(view.trees, rows)[bins > 1]
-    mean = float(cells.mean()) if len(cells) else 0.0
-    return findings.read_cells(findings.RECONSTRUCTION, "active", stage.plan.active, view.party, mean)
+    rows = max((len(tree) for tree in view.trees.leaves), default=len(view.people))
+    cells = cells_known(view.trees, rows)
+    return findings.read_cells(findings.RECONSTRUCTION, "active", stage.plan.active, view.party, cells)
 
 
 def _compared(stage: Stage, party: str) -> list[Finding]:

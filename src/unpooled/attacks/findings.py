@@ -48,7 +48,7 @@ FEW_KNOWN = Attack(
 ID2GRAPH = Attack(
     "id2graph",
     "Clusters of rows (ID2Graph)",
-    "joins rows that share leaves in a graph, and takes the smaller of two clusters",
+    "joins rows that share leaves in a graph, and takes the one of two clusters in which ten people are whom it knows",
     "hide_nodes = true in [parameters.model]",
 )
 GRADIENTS = Attack(
@@ -66,7 +66,7 @@ RECONSTRUCTION = Attack(
 TWO_RUNS = Attack(
     "two_runs",
     "Differences of two runs",
-    "compares the lists of common rows of two runs, between which ten people were added",
+    "compares what it has of two runs, between which ten people were added",
     "run again only when many people have changed, not a few",
 )
 ATTACKS = (BAGS, LEAF_SIZES, FEW_KNOWN, ID2GRAPH, GRADIENTS, RECONSTRUCTION, TWO_RUNS)
@@ -96,14 +96,15 @@ def ranked(
 ) -> Finding:
     """How well scores tell some rows from others; `own` are those of the party's own columns alone."""
     score = auc(truth.astype(float), scores)
-    without = None if own is None else auc(truth.astype(float), own)
-    hits = round(100 * score)
-    level = _level_of_ranking(score, truth)
+    without = None if own is None else round(auc(truth.astype(float), own), 4)
+    level = _level_of_ranking(max(score, 1 - score), truth)
     so = "no better than by guessing" if level == "nothing" else "where 50 would be a guess"
+    if level != "nothing" and score < _CHANCE:
+        so = f"so whoever knows that the order must be turned round says it in {round(100 * (1 - score))}"
     alone = "" if without is None else f" By its own columns, without any message: {round(100 * without)}."
     sentence = (
-        f"{party} {attack.does}. Shown one of {sought} and somebody else, it says in {hits} of 100 cases which is "
-        f"which, {so}.{alone}"
+        f"{party} {attack.does}. Shown one of {sought} and somebody else, it says in {round(100 * score)} of 100 cases "
+        f"which is which, {so}.{alone}"
     )
     return Finding(attack.name, seat, party, about, "auc", round(score, 4), _CHANCE, level, sentence, without)
 

@@ -2,7 +2,8 @@
 
 After arXiv 2307.10318. There, communities of the graph are found first; here the graph's leading eigenvectors take
 their place, which numpy finds without the graph ever being written down: two rows are joined by Σ 1 / size over the
-groups that they share. Two clusters of these vectors are then guessed to be the rarer label and the rest.
+groups that they share. Two clusters of these vectors are guessed to be the sought people and the rest; which is which
+the attacker tells by some people whom it happens to know.
 """
 
 from __future__ import annotations
@@ -17,18 +18,15 @@ _VECTORS, _POWERS = 6, 15
 _STARTS, _MOVES = 8, 50
 
 
-def by_clusters(groupings: Sequence[Ints], rows: int, seed: int = 1) -> Floats:
-    """For each of the first rows how much nearer it is to the smaller of two clusters than to the larger one."""
+def by_clusters(groupings: Sequence[Ints], friends: Ints, rows: int, seed: int = 1) -> Floats:
+    """For each of the first rows how much nearer it is to the cluster of the known people than to the other one."""
     rng = np.random.default_rng(seed)
     vectors = _leading_vectors([groups[:rows] for groups in groupings], rows, rng)
     if not vectors.any():
         return np.zeros(rows)
-    centres = two_centres(vectors, rng)
-    distances = np.linalg.norm(vectors[:, np.newaxis] - centres, axis=2)
-    nearest = distances.argmin(axis=1)
-    small = int((nearest == 1).sum() < (nearest == 0).sum())
-    found: Floats = distances[:, 1 - small] - distances[:, small]
-    return found
+    distances = np.linalg.norm(vectors[:, np.newaxis] - two_centres(vectors, rng), axis=2)
+    nearer: Floats = distances[:, 1] - distances[:, 0]
+    return nearer if nearer[friends].mean() >= nearer.mean() else -nearer
 
 
 def _leading_vectors(groupings: Sequence[Ints], rows: int, rng: np.random.Generator) -> Floats:

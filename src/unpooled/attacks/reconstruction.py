@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from unpooled.arrays import Floats
+from unpooled.arrays import Ints
 from unpooled.attacks.trees_seen import TreesSeen
 
 
-def cells_known(seen: TreesSeen, rows: int) -> Floats:
-    """By column the fraction of its cells, in the first rows, with one possible bin left, or a missing value."""
+def bounds_of_cells(seen: TreesSeen, rows: int) -> tuple[Ints, Ints]:
+    """For the first rows and each column the lowest and the highest bin that are left; none where low passes high."""
     low = np.zeros((rows, len(seen.bins)), np.int64)
     high = np.tile(seen.bins.astype(np.int64) - 1, (rows, 1))
     for split in seen.opened:
@@ -20,5 +20,11 @@ def cells_known(seen: TreesSeen, rows: int) -> Floats:
         held, right = split.rows[inside], split.right[inside]
         low[held[right], split.feature] = np.maximum(low[held[right], split.feature], split.place + 1)
         high[held[~right], split.feature] = np.minimum(high[held[~right], split.feature], split.place)
-    found: Floats = (low >= high).mean(axis=0) if rows else np.zeros(len(seen.bins))
-    return found
+    return low, high
+
+
+def cells_known(seen: TreesSeen, rows: int) -> float:
+    """The fraction of cells with one possible bin left, or a missing value, in columns with more than one bin."""
+    low, high = bounds_of_cells(seen, rows)
+    known = (low >= high)[:, seen.bins > 1]
+    return float(known.mean()) if known.size else 0.0

@@ -16,12 +16,12 @@ from unpooled.arrays import Bools, Floats, Ints
 from unpooled.attacks.record import Record
 from unpooled.attacks.stage import Stage
 from unpooled.attacks.trees_seen import TreesSeen, trees_seen
-from unpooled.data.prepare import load_preparation, transform
+from unpooled.data.prepare import fit, transform
 from unpooled.data.table import Table
 from unpooled.jobs.align.job import ALIGNED
 from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.labels import features_of
-from unpooled.jobs.model_files import MODEL, PREPARATION
+from unpooled.jobs.model_files import MODEL
 from unpooled.run.progress import Watcher
 from unpooled.run.simulate import simulate_job
 from unpooled.vertical.learners import learner_of
@@ -77,16 +77,17 @@ def _view(stage: Stage, party: str, record: Record, folder: Path) -> View:
     learner = learner_of(parameters.model)  # type: ignore[attr-defined]
     test = learner.shown_test(len(people), getattr(parameters, "test_fraction", 0.0))
     learned = np.ones(len(people), bool) if test is None else ~test
-    columns, weights = _columns(stage, party, table, people, folder), _weights(folder / MODEL, stage.output)
+    columns, weights = _columns(stage, party, table, people), _weights(folder / MODEL, stage.output)
     return View(party, role, record, people, columns, learned, weights)
 
 
-def _columns(stage: Stage, party: str, table: Table, people: Ints, folder: Path) -> Floats:
+def _columns(stage: Stage, party: str, table: Table, people: Ints) -> Floats:
     """A party's columns of the common rows, prepared as in the job."""
-    features = features_of(table, stage.privates[party])
+    private = stage.privates[party]
     by_person = {int(person): row for row, person in enumerate(table.frame[table.id[0]].to_list())}
     rows = np.array([by_person[person] for person in people.tolist()], np.int64)
-    return transform(load_preparation(folder / PREPARATION), features.take(rows)).matrix
+    features = features_of(table, private).take(rows)
+    return transform(fit(features, private.prepare), features).matrix
 
 
 def _weights(path: Path, output: int) -> Floats | None:

@@ -85,7 +85,7 @@ def bars_of(audit: Audit) -> Bars:
         lines.append(Line(attack.title, at + _HEADING / 2, heading=True))
         at += _HEADING
         for finding in found:
-            reached = min(max((finding.score - finding.guess) / (1 - finding.guess), 0.0), 1.0)
+            reached = min(abs(finding.score - finding.guess) / (1 - finding.guess), 1.0)
             width = round((_RIGHT - _LEFT) * reached, 1)
             lines.append(Line(finding.party, at + _STEP / 2, False, width, finding.level, figure_of(finding)))
             at += _STEP

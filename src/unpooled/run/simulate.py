@@ -130,6 +130,7 @@ def simulate_roles(
     seeds: Mapping[str, int] | None = None,
     guards: Mapping[str, Callable[[type, int], None]] | None = None,
     watchers: Mapping[str, Callable[[str, int, int], None]] | None = None,
+    observers: Mapping[str, Observer] | None = None,
     timeout: float = 60,
     room: int = ROOM_BYTES,
     folder: Path | None = None,
@@ -141,13 +142,14 @@ def simulate_roles(
         def part(party: str) -> T:
             atomic.make_folder(root / party)
             with Ledger(root / party / run_folder.LEDGER, party, digest_of(fields or {})) as ledger:
-                seed, guard, watcher = (
-                    (seeds or {}).get(party, 0),
-                    (guards or {}).get(party),
-                    (watchers or {}).get(party),
-                )
                 session = Session(
-                    meeting.linked(party, ledger), ledger, seed=seed, timeout=timeout, guard=guard, watcher=watcher
+                    meeting.linked(party, ledger),
+                    ledger,
+                    seed=(seeds or {}).get(party, 0),
+                    timeout=timeout,
+                    guard=(guards or {}).get(party),
+                    watcher=(watchers or {}).get(party),
+                    observer=(observers or {}).get(party),
                 )
                 return converse(session, fields or {}, roles[party])
 
