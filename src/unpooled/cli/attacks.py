@@ -19,6 +19,7 @@ from unpooled.cli.options import Json, Quiet
 from unpooled.jobs.checks import checked
 from unpooled.jobs.files import load_job, load_plan, load_private
 from unpooled.jobs.preflight import loaded
+from unpooled.jobs.private import Private
 from unpooled.jobs.work import CheckedJob, cleaned
 from unpooled.report.attacks import figure_of, in_a_sentence, write_attacks
 
@@ -66,7 +67,7 @@ def _cleaned(job: Path, party: str, private: Path | None) -> CheckedJob[Any]:
     """The party's side of the job, with its table in memory, cleaned."""
     if private is None:
         both = load_job(job)
-        side = checked(both.plan, party, both.privates.get(party) or both.privates[both.plan.active])
+        side = checked(both.plan, party, both.privates.get(party, Private()))
     else:
         side = checked(load_plan(job), party, load_private(private))
     side = loaded(side)
