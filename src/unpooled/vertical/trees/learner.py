@@ -19,7 +19,7 @@ from unpooled.vertical.team import Team
 from unpooled.vertical.trees import ensemble, messages, predictor
 from unpooled.vertical.trees.audit.check import ColumnsCheck, GradientsCheck, pages_needed
 from unpooled.vertical.trees.binning import Binning
-from unpooled.vertical.trees.budget import bits_needed, groups_of, least_rows, leaves_of, sorting_bits, tree_bits
+from unpooled.vertical.trees.budget import bits_needed, groups_of, leaves_of, sorting_bits, tree_bits
 from unpooled.vertical.trees.bundles import Feature, Layout
 from unpooled.vertical.trees.model import Model, Part
 from unpooled.vertical.trees.parameters import (
@@ -181,7 +181,7 @@ def full_rows(parameters: AnyTrees) -> int:
     leaves = 1 << parameters.depth
     if isinstance(parameters, LgbParameters):
         leaves = min(leaves, parameters.leaves)
-    return 3 * least_rows(parameters) * leaves
+    return 3 * parameters.min_rows * leaves
 
 
 def _bits(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int, groups: Sequence[int]) -> int:
