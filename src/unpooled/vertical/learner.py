@@ -169,6 +169,9 @@ class Learner:
     """What groups of so many models each ask of a passive party; None: what is asked has no limit of its own."""
     table_limits: Callable[[Rules, Any, Columns, Sequence[int]], tuple[int, int] | None] = lambda *_: None
     """The same before the start: the most bits that are asked about a table, and how many it has."""
+    revealed: Callable[[Any, Sequence[Any]], dict[str, int]] = lambda *_: {}
+    """What a passive party's parts of models reveal of its columns, as `prepare` left them: how many different
+    `thresholds`, out of how many (`all_thresholds`), and how many bits the table has (`table_bits`)."""
     notes: Callable[[Any, float], list[str]] = lambda _, __: []
     """What is worth knowing of a fit with such a fraction of test rows."""
     rounds: Callable[[Any, int, str], tuple[str, int]] | None = None

@@ -6,7 +6,7 @@ answers is counted in bits, since made-up gradients can pack many rows into one 
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, log2
 
 from unpooled.secure.calls import Call, OneHot
 from unpooled.secure.engine import Rules
@@ -47,6 +47,11 @@ def nodes_asked(parameters: AnyTrees, rows: int) -> list[int]:
 def merged_bits(layout: Layout) -> int:
     """How many bits say for one node which of its bins are shown as one."""
     return layout.logical + len(layout.features)
+
+
+def table_bits(layout: Layout, rows: int) -> int:
+    """How many bits so many rows have in bins."""
+    return round(rows * sum(log2(feature.size) for feature in layout.features))
 
 
 def bits_needed(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int, models: int) -> int:
