@@ -7,7 +7,7 @@ place in that list.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pydantic import BaseModel, Field
@@ -185,4 +185,6 @@ class Learner:
     """The message that the active party sends once a round, if fits may end before the last one."""
     for_bags: LearnerParameters | None = None
     """What suits the small bags of a look-alike search better than the defaults."""
+    for_secret_labels: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that hide from passive parties who is alike, for jobs whose labels are a secret, such as look-alikes."""
     audit: Audit | None = None

@@ -267,5 +267,6 @@ TREES = Learner(
     rounds=rounds,
     full_rows=full_rows,
     for_bags=GbdtParameters(depth=3),  # deep trees would learn small bags by heart
+    for_secret_labels={"hide_nodes": True},
     audit=Audit(pages_needed, _check),
 )
