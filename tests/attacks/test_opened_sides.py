@@ -49,8 +49,7 @@ def test_bins_are_possible_that_would_have_answered_alike(seed: int, count: int)
         for number, feature in enumerate(LAYOUT.features):
             for other in range(feature.size):
                 alike = all(
-                    row not in told
-                    or told[row] == (not left if other == feature.values else other > place)
+                    row not in told or told[row] == (not left if other == feature.values else other > place)
                     for asked, place, left, told in answers
                     if asked == number
                 )

@@ -186,5 +186,6 @@ class Learner:
     for_bags: LearnerParameters | None = None
     """What suits the small bags of a look-alike search better than the defaults."""
     for_secret_labels: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that hide from passive parties who is alike, for jobs whose labels are a secret, such as look-alikes."""
+    """Settings that hide from passive parties who is alike, for jobs whose labels are a secret, such as look-alikes.
+    They may also limit what such a job, which has many models, shows of passive parties' columns."""
     audit: Audit | None = None
