@@ -30,7 +30,7 @@ from scipy.stats import rankdata
 
 from unpooled.arrays import Bools, Floats, Ints
 from unpooled.attacks.few_known import by_known, by_own_columns
-from unpooled.attacks.reconstruction import bounds_of_cells
+from unpooled.attacks.reconstruction import sides_of
 from unpooled.attacks.record import Record
 from unpooled.attacks.trees_seen import TreesSeen, trees_seen
 from unpooled.complete.association import ROWS_PER_COLUMN, contingency, help_contingency
@@ -97,7 +97,8 @@ def run(lent: Floats, own: Floats, values: Any, *, most_thresholds: int | None =
 def read_by_clinic(seen: Seen, lent: Floats) -> dict[str, float]:
     """How much of the registry's cells in bins the clinic knows, in the rows that it lacks."""
     truth = apply_bins(seen.part.binning, lent, "registry").astype(np.int64)
-    low, high = bounds_of_cells(seen.trees, ROWS)
+    sides = sides_of(seen.trees, ROWS)
+    low, high = sides.low, sides.high
     features, opened = seen.part.binning.features, seen.trees.opened
     if not ((low <= truth) & (truth <= high)).all():
         raise ValueError("the clinic has read something that is not so")

@@ -10,7 +10,7 @@ import pytest
 from attacked import ROWS, searching
 
 from unpooled.arrays import Ints32
-from unpooled.attacks.reconstruction import bounds_of_cells, cells_known
+from unpooled.attacks.reconstruction import cells_known, sides_of
 from unpooled.attacks.simulation import View, views_of
 from unpooled.attacks.stage import Stage
 from unpooled.vertical.trees.grower import passive
@@ -49,7 +49,8 @@ def _refines(finer: Ints32, coarser: Ints32) -> None:
 def test_bounds_of_cells_hold_and_close_in(search: Search, *, hide_nodes: bool) -> None:
     """Opened splits bound each cell; the bounds never contradict the order of the real values."""
     stage, view = search(hide_nodes=hide_nodes)
-    low, high = bounds_of_cells(view.trees, ROWS)
+    sides = sides_of(view.trees, ROWS)
+    low, high = sides.low, sides.high
     assert (low <= high).all(), "no value is missing"
     assert 0 < cells_known(view.trees, ROWS) < 1
     values, agree = view.columns, 0

@@ -51,7 +51,7 @@ def audit(job: CheckedJob[Any], rows: int, seed: int, watcher: Watcher | None = 
         for attack in findings.ATTACKS
         if attack.name in tried and view.role != "passive" and view.party != stage.holder
     ]
-    found += [_reconstructed(stage, view) for view in views.values() if len(view.trees.bins)]
+    found += [_reconstructed(stage, view) for view in views.values() if view.trees.layout.features]
     found += _compared(stage, job.party)
     order = [attack.name for attack in findings.ATTACKS]
     found.sort(key=lambda finding: order.index(finding.attack))

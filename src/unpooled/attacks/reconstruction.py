@@ -5,26 +5,21 @@ Only sides of splits are used. The sums over bins say more, so this is the least
 
 from __future__ import annotations
 
-import numpy as np
-
-from unpooled.arrays import Ints
+from unpooled.attacks.opened_sides import OpenedSides
 from unpooled.attacks.trees_seen import TreesSeen
 
 
-def bounds_of_cells(seen: TreesSeen, rows: int) -> tuple[Ints, Ints]:
-    """For the first rows and each column the lowest and the highest bin that are left; none where low passes high."""
-    low = np.zeros((rows, len(seen.bins)), np.int64)
-    high = np.tile(seen.bins.astype(np.int64) - 1, (rows, 1))
+def sides_of(seen: TreesSeen, rows: int) -> OpenedSides:
+    """What the opened splits leave possible of each cell, in all rows that take part."""
+    sides = OpenedSides(seen.layout, rows)
     for split in seen.opened:
-        inside = split.rows < rows
-        held, right = split.rows[inside], split.right[inside]
-        low[held[right], split.feature] = np.maximum(low[held[right], split.feature], split.place + 1)
-        high[held[~right], split.feature] = np.minimum(high[held[~right], split.feature], split.place)
-    return low, high
+        sides.open(split.feature, split.place, split.missing_left, split.rows, split.right)
+    return sides
 
 
 def cells_known(seen: TreesSeen, rows: int) -> float:
-    """The fraction of cells with one possible bin left, or a missing value, in columns with more than one bin."""
-    low, high = bounds_of_cells(seen, rows)
-    known = (low >= high)[:, seen.bins > 1]
+    """The fraction of cells with one possible bin left, in columns with more than one bin."""
+    sides = sides_of(seen, rows)
+    one_value = (sides.low == sides.high) & ~sides.missing
+    known = (one_value | (sides.low > sides.high))[:, [feature.size > 1 for feature in seen.layout.features]]
     return float(known.mean()) if known.size else 0.0

@@ -13,7 +13,9 @@ import numpy as np
 from unpooled.arrays import Bools, Ints, Ints32, unpacked
 from unpooled.attacks.record import Record
 from unpooled.vertical.trees import messages
+from unpooled.vertical.trees.bundles import MOST_BINS, Layout
 from unpooled.vertical.trees.grower.node_rows import OUTSIDE, ROOT, cut, members
+from unpooled.vertical.trees.grower.products import layout_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,14 +33,14 @@ class OpenedSplit:
 class TreesSeen:
     """By tree the leaf of each row as far as it shows, or -1 for rows outside; opened splits; who takes part.
 
-    `bags` has a tree's rows where the plan shows them, else it is empty. `bins` are how many each column has for values
-    in the last fit, `hidden` says that nodes were.
+    `bags` has a tree's rows where the plan shows them, else it is empty. `layout` is that of the passive party's
+    columns, `hidden` says that nodes were.
     """
 
     leaves: list[Ints32] = field(default_factory=list)
     opened: list[OpenedSplit] = field(default_factory=list)
     bags: list[Bools] = field(default_factory=list)
-    bins: Ints32 = field(default_factory=lambda: np.empty(0, np.int32))
+    layout: Layout = field(default_factory=lambda: Layout((), ()))
     hidden: bool = False
 
     @property
@@ -57,7 +59,7 @@ def trees_seen(record: Record) -> TreesSeen:
     for _, told in record.entries:
         match told:
             case messages.LentColumns():
-                seen.bins = told.values
+                seen.layout = layout_of(told, "a passive party", MOST_BINS)
             case messages.Begin():
                 rows = told.rows
             case messages.Trees():

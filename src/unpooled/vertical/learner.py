@@ -7,7 +7,7 @@ place in that list.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pydantic import BaseModel, Field
@@ -169,6 +169,9 @@ class Learner:
     """What groups of so many models each ask of a passive party; None: what is asked has no limit of its own."""
     table_limits: Callable[[Rules, Any, Columns, Sequence[int]], tuple[int, int] | None] = lambda *_: None
     """The same before the start: the most bits that are asked about a table, and how many it has."""
+    revealed: Callable[[Any, Sequence[Any]], dict[str, int]] = lambda *_: {}
+    """What a passive party's parts of models reveal of its columns, as `prepare` left them: how many different
+    `thresholds`, out of how many (`all_thresholds`), and how many bits the table has (`table_bits`)."""
     notes: Callable[[Any, float], list[str]] = lambda _, __: []
     """What is worth knowing of a fit with such a fraction of test rows."""
     rounds: Callable[[Any, int, str], tuple[str, int]] | None = None
@@ -182,4 +185,7 @@ class Learner:
     """The message that the active party sends once a round, if fits may end before the last one."""
     for_bags: LearnerParameters | None = None
     """What suits the small bags of a look-alike search better than the defaults."""
+    for_secret_labels: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that hide from passive parties who is alike, for jobs whose labels are a secret, such as look-alikes.
+    They may also limit what such a job, which has many models, shows of passive parties' columns."""
     audit: Audit | None = None

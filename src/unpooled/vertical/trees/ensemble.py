@@ -139,7 +139,10 @@ def help_fit(
 
 
 def binning_of(team: Team, parameters: AnyTrees, columns: Columns, most_thresholds: int | None = None) -> Binning:
-    """How a party's values become bins; a passive party puts its columns in an order that only it knows."""
+    """How a party's values become bins; a passive party puts its columns in an order that only it knows.
+
+    Where nodes are hidden nobody can merge their bins, so every bin has `min_rows` of all rows from the start.
+    """
     lends = bool(team.passive) and team.session.party != team.active
     return fit_bins(
         columns.matrix,
@@ -149,6 +152,7 @@ def binning_of(team: Team, parameters: AnyTrees, columns: Columns, most_threshol
         bundle=parameters.bundle,
         blocks=columns.blocks,
         most_thresholds=most_thresholds,
+        min_rows=parameters.min_rows if parameters.hide_nodes else 1,
         party=team.session.party if lends else team.active,
     )
 

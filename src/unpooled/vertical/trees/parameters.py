@@ -30,10 +30,15 @@ class TreeParameters(LearnerParameters):
     l2: float = Field(0.0, description="added to the sum of second derivatives or weights", ge=0)
     balanced: bool = Field(False, description="weigh rows so that all classes weigh the same")
     min_rows: int = Field(
-        10, description="neighbouring bins are merged until each node has this many rows in a bin, or none", ge=1
+        10,
+        description="neighbouring bins are merged until each node has this many rows in a bin, or none; with "
+        "hide_nodes, until all rows together have. No leaf has fewer",
+        ge=1,
     )
     hide_nodes: bool = Field(
-        False, description="do not show the passive parties the rows of a node; slower, and min_rows has no force"
+        False,
+        description="do not show the passive parties the rows of a node; min_rows is then about all rows, not about "
+        "those of a node",
     )
     hide_bags: bool = Field(
         True, description="let rows that take no part in a tree come along with weight zero, so that nobody sees which"
