@@ -202,7 +202,8 @@ def rehearsed(cast: Cast) -> Scale:
     widths = _widths(cast) if groups else {}
     encrypts = plan.engine == "paillier" and bool(groups)
     own_columns = len(cast.tables[plan.active].kinds) if plan.active in cast.tables else 0
-    changes = kind.rehearsed(parameters, encrypts, bool(cast.together), own_columns)
+    together = {party: (cast.tables[party].take(rows), cast.privates[party]) for party, rows in cast.together.items()}
+    changes = kind.rehearsed(parameters, encrypts, together, own_columns)
     raw, fewest = {**raw, **changes.parameters}, common_rows_for(changes.least_own)
     fewer = kind.groups(kind.parameters.model_validate(raw))
     times = (sum(groups) / sum(fewer), len(groups) / len(fewer)) if fewer else (1.0, 1.0)
@@ -224,7 +225,7 @@ def rehearsed(cast: Cast) -> Scale:
 
     def run(rows: int, rounds: int, table_rows: int = 1, **settings: Any) -> Rehearsal:
         changed = raw | {"model": {**raw.get("model", {}), name: rounds}} if name else raw
-        return rehearse(cast, rows, changed, table_rows, changes.least_own, **settings)
+        return rehearse(cast, rows, changed, table_rows, changes, **settings)
 
     short, own_key = dict[str, Any](), None
     if encrypts:
