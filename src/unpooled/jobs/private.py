@@ -24,7 +24,10 @@ class Policy(Section):
         (), description="messages that this party never sends, by their names in the ledger", strict=False
     )
     minimum_rows: int = Field(
-        30, description="the fewest rows to take part with; with fewer, results reveal much about each", ge=1
+        30,
+        description="the fewest rows to take part with; with fewer, results reveal much about each; for a passive "
+        "party of complete, also the fewest people whom the active party lacks, if there are any",
+        ge=1,
     )
     minimum_peer_rows: int = Field(
         30, description="the fewest ids another party may compare with this one's; with fewer it could probe", ge=1
