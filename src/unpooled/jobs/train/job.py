@@ -30,6 +30,7 @@ from unpooled.jobs.learning import (
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.row_weights import WeightRules, as_secret, weights_of
+from unpooled.jobs.train.filled_target import target_notes
 from unpooled.jobs.work import Work
 from unpooled.secure.product import finish
 from unpooled.session import Session
@@ -150,7 +151,7 @@ def _keep_model(team: Team, work: Work[Parameters], table: Table, counts: Floats
         **fitted.summary,
         **{f"{name.replace(' ', '_')}_rows": int((sets == name).sum()) for name in _SETS},
         **_judged(labels, found[0], sets == "test", sets == "train"),
-        "notes": notes_of(work.parameters),
+        "notes": [*target_notes(work.private, table), *notes_of(work.parameters)],
         "file": scores.PREDICTIONS,
     }
 
