@@ -140,10 +140,9 @@ def rehearse(
 ) -> Rehearsal:
     """Run the job with so many common rows and other parameters; `settings` change the plan.
 
-    The largest table has at most so many rows, or those in common, and the others in proportion; where all rows of a
-    single passive party take part, it has no others. Of the rows that take
-    part the active party has its fraction, or as many as models need to become large, and as `changes` say, as far as
-    that leaves some that it lacks.
+    The largest table has at most so many rows, or those in common, and the others in proportion; a single passive
+    party all of whose rows take part has no more than those. Of them the active party has its fraction, or as many as
+    models need to become large and `changes` say, as far as that leaves some that it lacks.
     """
     comparing = {*IdRules.model_fields, *RowRules.model_fields}
     as_they_are = {name: value for name, value in parameters.items() if name not in comparing}
