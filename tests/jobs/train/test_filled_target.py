@@ -12,6 +12,7 @@ import pytest
 from unpooled.data.table import Table, table_from_frame
 from unpooled.jobs.private import Private
 from unpooled.jobs.train.filled_target import target_notes
+from unpooled.jobs.train.section import headline
 
 HANDLES = [f"{number:016x}" for number in range(4)]
 ORIGINS = {
@@ -72,3 +73,10 @@ def test_a_target_that_helped_to_predict_columns_is_noticed(importance: Any, not
     table = table_from_frame(pl.DataFrame({"id": [1, 2], "ill": ["yes", "no"]}), "id", "registry")
     found = target_notes(private(tmp_path, "ill", "id", path="registry.csv", handles="handles.csv"), table)
     assert [note.startswith("The target 'ill' helped to predict") for note in found] == [True] * noticed
+
+
+@pytest.mark.parametrize("flattered", [True, False])
+def test_the_figure_at_the_end_is_not_said_alone(flattered: bool) -> None:
+    result = {"common": 400, "metrics": {"test": {"auc": 0.987}}, "flattered": flattered}
+    *_, last = [figure.words for figure in headline(result)]
+    assert last == ("which looks better than it is: see the report" if flattered else "AUC 0.987 on test rows")
