@@ -73,11 +73,9 @@ def wide(folder: Path, depth: int) -> Prepared:
 def train(folder: Path) -> Prepared:
     """Credit's label, at C, from the columns of B and C."""
     plan, privates = credit(folder)
-    truth = pl.read_csv(folder / "truth.csv").with_columns(
-        pl.col("positive").cast(pl.String), pl.col("id").cast(pl.String)
-    )
-    table = pl.read_csv(folder / "c.csv").with_columns(pl.col("id").cast(pl.String)).join(truth, on="id")
-    table.write_csv(folder / "c.csv")
+    texts = {"id": pl.String, "positive": pl.String}
+    truth, columns = (pl.read_csv(folder / name, schema_overrides=texts) for name in ("truth.csv", "c.csv"))
+    columns.join(truth, on="id").write_csv(folder / "c.csv")
     parties = {party: role for party, role in plan.parties.items() if role.role != "seeker"}
     plan = plan.model_copy(update={"kind": "train", "parties": parties, "parameters": {"model": {"trees": 5}}})
     privates["c"] = privates["c"].model_copy(update={"target": "positive"})
@@ -106,6 +104,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", nargs="+", default=list(JOBS), choices=JOBS)
     parser.add_argument("--ways", nargs="+", default=["hidden", "shown"], choices=["hidden", "shown"])
+    parser.add_argument("--trees", type=int, help="fewer trees than the job has, for a shorter run")
     options = parser.parse_args()
     os.environ["LOKY_MAX_CPU_COUNT"] = "1"
     figures: dict[str, Any] = {}
@@ -116,6 +115,7 @@ def main() -> None:
             figures[name] = {}
             for way in options.ways:
                 model = plan.parameters.get("model", {}) | {"hide_nodes": way == "hidden"}
+                model |= {"trees": options.trees} if options.trees else {}
                 changed = plan.model_copy(update={"parameters": dict(plan.parameters) | {"model": model}})
                 figures[name][way] = _taken(changed, privates, folder / way) | _precision(folder, folder / way)
                 console.print(f"{name}, {way}: {figures[name][way]}")
