@@ -53,10 +53,8 @@ JOBS: dict[str, Job] = {
     "predict, trees": Job("predict", OWNERS, {}, {}, "train, trees"),
     "predict, hidden nodes": Job("predict", OWNERS, {}, {}, "train, hidden nodes"),
     "predict, linear": Job("predict", OWNERS, {}, {}, "train, linear"),
-    "lookalike, trees": Job("lookalike", tuple(ROLES), {}, SEARCH | {"model": SMALL}),
-    "lookalike, hidden nodes": Job(
-        "lookalike", tuple(ROLES), {}, SEARCH | {"model": SMALL | {"hide_nodes": True}, "describe": True}
-    ),
+    "lookalike, trees": Job("lookalike", tuple(ROLES), {}, SEARCH | {"model": SMALL | {"hide_nodes": False}}),
+    "lookalike, hidden nodes": Job("lookalike", tuple(ROLES), {}, SEARCH | {"model": SMALL, "describe": True}),
     "lookalike, open bags": Job("lookalike", tuple(ROLES), {}, SEARCH | {"model": SMALL | {"hide_bags": False}}),
     "lookalike, linear": Job("lookalike", tuple(ROLES), {}, SEARCH | {"model": LINEAR}),
     "lookalike, paillier": Job("lookalike", tuple(ROLES), PAILLIER, SEARCH | {"model": SMALL | {"trees": 1}}),

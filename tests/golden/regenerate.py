@@ -26,7 +26,7 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.ledger import Ledger
 from unpooled.run.simulate import simulate_job
-from unpooled.secure.shares.engine import Hidden
+from unpooled.secure.shares.opening import Hidden
 from unpooled.wire import disclosure_of, encode, kind_of, message
 
 FOLDER = Path(__file__).parent

@@ -18,7 +18,7 @@ from unpooled.report.gather import gather
 from unpooled.report.page import write_report
 from unpooled.run.folder import LEDGER, REPORT
 from unpooled.secure.product import Contribution
-from unpooled.secure.shares.engine import Hidden
+from unpooled.secure.shares.opening import Hidden
 from unpooled.vertical.trees.messages import LentColumns, SplitSides
 from unpooled.wire import disclosure_of
 

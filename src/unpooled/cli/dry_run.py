@@ -16,13 +16,16 @@ from unpooled.cli import forecast
 from unpooled.cli.messages import details, learners, of_outline, wrapped
 from unpooled.data.quality import Quality
 from unpooled.drawing.words import listed, many
-from unpooled.jobs.kinds import kind_named, outline_of
+from unpooled.jobs.kinds import kind_named, outline_of, parameters_of
+from unpooled.jobs.learning import rules_of
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.preflight import Preflight
 from unpooled.jobs.together import Together
 from unpooled.jobs.work import CheckedJob
 from unpooled.run.forecast import Forecast
+from unpooled.vertical.learner import LearnerParameters
+from unpooled.vertical.learners import learner_of
 
 _MOST_WARNINGS = 10  # about a table; --all shows the others
 
@@ -50,6 +53,7 @@ def show_dry_run(
     """Show what was found at the parties, the messages of the job, the most that they can tell, and what it takes."""
     exchanges = outline_of(plan)
     blocks = [_parties(plan, preflights), _together(together), _messages(plan, exchanges), _answers(plan, parties)]
+    blocks.append(_choices(plan))
     blocks.append(Block("forecast", forecast.as_json(expected), forecast.in_words(expected)))
     if as_json:
         typer.echo(json.dumps({block.name: block.content for block in blocks}))
@@ -131,6 +135,15 @@ def _answers(plan: Plan, parties: Sequence[CheckedJob[Any]]) -> Block:
     answers = {party: answered for party, answered in found.items() if answered}
     lines = [f"{party}: {answered}." for party, answered in answers.items()]
     return Block("answers", {party: vars(answered) for party, answered in answers.items()}, lines)
+
+
+def _choices(plan: Plan) -> Block:
+    """What is to be known of the learner's settings: what they cost, or give away."""
+    parameters = parameters_of(plan)
+    model: LearnerParameters | None = getattr(parameters, "model", None)
+    secret = bool(plan.with_role("seeker"))
+    lines = learner_of(model).said_before(rules_of(plan), model, secret) if model else []
+    return Block("choices", lines, lines)
 
 
 def _plain(exchange: Exchange) -> dict[str, object]:

@@ -91,10 +91,9 @@ def open_products(
 ) -> Engine:
     """Products for groups of so many models each."""
     plan, questions = work.plan, learner_of(parameters).questions(parameters, sum(groups))
-    limits = answering_limits(work.private.policy)
-    return open_engine(
-        session, rules_of(plan, questions), plan.owners, plan.active, places.coordinator, *limits, evidence_for(work)
-    )
+    limits, folder = answering_limits(work.private.policy), work.folder / WORKING
+    who = plan.owners, plan.active, places.coordinator
+    return open_engine(session, rules_of(plan, questions), *who, *limits, evidence_for(work), folder)
 
 
 def served(engine: Engine, policy: Policy, common: int | None, parameters: LearnerParameters) -> dict[str, Any]:

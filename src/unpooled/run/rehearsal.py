@@ -38,7 +38,7 @@ from unpooled.run.conversation import role_of
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.paillier.engine import EncryptedRows
 from unpooled.secure.paillier.key_holder import Decrypted, MaskedSums, SharedKey
-from unpooled.secure.shares import state
+from unpooled.secure.shares import blocks, state
 from unpooled.session import Session
 from unpooled.wire import kind_of
 
@@ -271,14 +271,15 @@ def _timed(job: CheckedJob[Any], folder: Path, clock: _Clock) -> Callable[[Sessi
 
 @contextmanager
 def _as_if(fraction: float) -> Iterator[None]:
-    """Random numbers are dealt ahead as if there were all rows, and the parties' threads compute all, to be timed."""
-    cores, ahead = os.environ.get("LOKY_MAX_CPU_COUNT"), state.most_bytes_ahead
+    """Random numbers are dealt ahead, and matrices divided, as if there were all rows; and the parties' threads compute
+    all, to be timed."""
+    cores, ahead, block = os.environ.get("LOKY_MAX_CPU_COUNT"), state.most_bytes_ahead, blocks.block_bytes
     os.environ["LOKY_MAX_CPU_COUNT"] = "1"
-    state.most_bytes_ahead = int(ahead * fraction)
+    state.most_bytes_ahead, blocks.block_bytes = int(ahead * fraction), int(block * fraction)
     try:
         yield
     finally:
-        state.most_bytes_ahead = ahead
+        state.most_bytes_ahead, blocks.block_bytes = ahead, block
         del os.environ["LOKY_MAX_CPU_COUNT"]
         if cores is not None:
             os.environ["LOKY_MAX_CPU_COUNT"] = cores

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import combinations
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from unpooled.arrays import Bytes, Ints
@@ -228,16 +229,19 @@ def open_engine(
     most_bits_per_row: float | None = None,
     most_splits: int | None = None,
     evidence: Evidence | None = None,
+    folder: Path | None = None,
 ) -> Engine:
     """Begin, at every party that holds data and at the coordinator.
 
-    Where the plan has a limit too, the lower one holds. Either all parties keep `evidence` for an audit, or none.
+    Where the plan has a limit too, the lower one holds. Either all parties keep `evidence` for an audit, or none. What
+    is too large for memory is kept in a `folder`, while the job runs.
     """
     check_engine(rules, coordinator=coordinator is not None, networked=session.networked)
     if driver not in parties or coordinator in parties:
         raise PlanError("parties: the driver must hold data, and the coordinator must not")
     limits = most_answered, most_bits_per_row, most_splits
     engine = Engine(session, rules, tuple(parties), driver, coordinator, *limits, evidence=evidence)
+    engine.shares.folder = folder
     with session.scope("seeds"):
         engine.mask_seeds = agreed_seeds(session, engine.parties)
     return engine

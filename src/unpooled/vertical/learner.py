@@ -7,7 +7,7 @@ place in that list.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pydantic import BaseModel, Field
@@ -171,6 +171,8 @@ class Learner:
     """The same before the start: the most bits that are asked about a table, and how many it has."""
     notes: Callable[[Any, float], list[str]] = lambda _, __: []
     """What is worth knowing of a fit with such a fraction of test rows."""
+    said_before: Callable[[Rules, Any, bool], list[str]] = lambda *_: []
+    """What is to be known before the start of a choice that the plan makes; the bool says that labels are a secret."""
     rounds: Callable[[Any, int, str], tuple[str, int]] | None = None
     """For a forecast: the parameter that says how many rounds a fit has, each of which takes about as much as another;
     and how many of them show what a round takes, with so many models fitted together, and an engine."""
@@ -182,4 +184,6 @@ class Learner:
     """The message that the active party sends once a round, if fits may end before the last one."""
     for_bags: LearnerParameters | None = None
     """What suits the small bags of a look-alike search better than the defaults."""
+    for_secret_labels: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that hide from passive parties who is alike, for jobs whose labels are a secret, such as look-alikes."""
     audit: Audit | None = None

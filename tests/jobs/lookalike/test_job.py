@@ -98,7 +98,7 @@ def test_linear_models_find_with_shares(seeking: Any) -> None:
     assert check_list(seeking).equals(seeking.reliable("plain"))
 
 
-@pytest.mark.parametrize("settings", [{"hide_bags": False}, {"hide_nodes": True}])
+@pytest.mark.parametrize("settings", [{"hide_bags": False}, {"hide_nodes": False}])
 def test_what_is_hidden_does_not_change_who_is_found(seeking: Any, settings: dict[str, Any]) -> None:
     seeking.run(seeking.plan(model=settings | {"min_rows": 1}, **PLAIN))
     seeking.run(seeking.plan(model={"min_rows": 1}, **PLAIN), "default")

@@ -54,7 +54,7 @@ def told(outcome: Outcome[dict[str, Any]]) -> dict[str, Any]:
 WAYS: dict[str, dict[str, Any]] = {
     "shares": {"model": {"trees": 4}},
     "open bags": {"model": {"hide_bags": False}},
-    "hidden nodes": {"model": {"hide_nodes": True}},
+    "nodes shown": {"model": {"hide_nodes": False}},
     "forest": {"model": {"learner": "rf", "trees": 4, "lockstep": 2}},
     "lgb": {"model": {"learner": "lgb", "leaves": 3, "row_fraction": 0.7}},
     "linear": {"model": LINEAR},

@@ -22,7 +22,7 @@ from unpooled.secure.paillier import engine as paillier
 from unpooled.secure.paillier import keys
 from unpooled.secure.product import finish
 from unpooled.secure.shares import engine as shares
-from unpooled.secure.shares.engine import Hidden
+from unpooled.secure.shares.opening import Hidden
 from unpooled.secure.shares.state import Mask
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.linear import descent, hidden_weights

@@ -14,8 +14,7 @@ from unpooled.secure.engine import MaskSeed, Stop
 from unpooled.secure.paillier import engine as paillier
 from unpooled.secure.paillier import key_holder
 from unpooled.secure.product import Contribution, finish
-from unpooled.secure.shares import dealer
-from unpooled.secure.shares import engine as shares
+from unpooled.secure.shares import dealer, opening
 from unpooled.vertical.linear.descent import order_of
 from unpooled.vertical.linear.fitting import LinearParameters, fit, help_fit
 from unpooled.vertical.linear.messages import (
@@ -34,7 +33,7 @@ Make = Callable[..., Any]
 
 SMALL = {"epochs": 2, "batch_rows": 300, "insecure_batch": True}
 ENGINES = {
-    "shares": {shares.Hidden, dealer.Dealt, MaskSeed, Contribution},
+    "shares": {opening.Hidden, dealer.Dealt, MaskSeed, Contribution},
     "paillier": {paillier.EncryptedRows, key_holder.SharedKey, key_holder.Decrypted, MaskSeed, Contribution},
 }
 """What comes from the engines; tests of theirs look at it."""

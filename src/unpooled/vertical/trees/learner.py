@@ -22,6 +22,7 @@ from unpooled.vertical.trees.binning import Binning
 from unpooled.vertical.trees.budget import bits_needed, groups_of, least_rows, leaves_of, sorting_bits, tree_bits
 from unpooled.vertical.trees.bundles import Feature, Layout
 from unpooled.vertical.trees.model import Model, Part
+from unpooled.vertical.trees.node_choice import said_before
 from unpooled.vertical.trees.parameters import (
     AnyTrees,
     ForestParameters,
@@ -244,8 +245,10 @@ TREES = Learner(
     limits=limits,
     table_limits=table_limits,
     notes=notes,
+    said_before=said_before,
     rounds=rounds,
     full_rows=full_rows,
     for_bags=GbdtParameters(depth=3),  # deep trees would learn small bags by heart
+    for_secret_labels={"hide_nodes": True},
     audit=Audit(pages_needed, _check),
 )
