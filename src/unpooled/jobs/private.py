@@ -67,7 +67,7 @@ class Policy(Section):
     maximum_thresholds: int | None = Field(
         None,
         description="the most distinct thresholds that this party reveals over all its columns, without missing "
-        "values; without it one less than the plan's bins for each column",
+        "values; without it one less than the plan's bins, or lent_bins, for each column",
         ge=0,
     )
 
