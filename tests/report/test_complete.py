@@ -111,6 +111,9 @@ LENT: dict[str, Any] = {
     "questions": 1200,
     "bits": 64000,
     "splits": 40,
+    "thresholds": 21,
+    "all_thresholds": 60,
+    "table_bits": 8000,
     "most_bits": 96000,
 }
 RESULTS: dict[str, Any] = {"registry": LENT, "clinic": COMPLETED, "helper": {}}
@@ -285,7 +288,9 @@ def test_the_registry_reads_what_it_lent_and_where_its_handles_are(run: Path) ->
         ["1,200", "no limit of its own"],
         ["64", "96"],
         ["40", "5,000"],
+        ["21", "60"],
     ]
+    assert "In bins the columns have 8" in words(tree)
     assert table(tree, "Columns of registry") == [["age", "5", "700"]]
     said = words(tree)
     assert "The file handles.csv" in said

@@ -69,7 +69,8 @@ class Policy(Section):
     )
     maximum_thresholds: int | None = Field(
         None,
-        description="the most distinct thresholds that this party reveals over all its columns, without missing values",
+        description="the most distinct thresholds that this party reveals over all its columns, without missing "
+        "values; without it one less than the plan's bins, or lent_bins, for each column",
         ge=0,
     )
 

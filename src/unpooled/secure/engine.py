@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import combinations
 from pathlib import Path
@@ -53,10 +53,11 @@ class Engine:
 
     `most_answered`, `most_bits_per_row` and `most_splits` are this party's own limits. By digest of the rows,
     `answered` counts the columns asked, `bits` the bits shown and `opened` the splits of trees opened; `most_bits` is
-    the most a learner needs. `count_ahead` is called before each answer with what is counted (one of `COUNTED`), the
-    rows, the amount and the limit, so that a count on disk is written before the answer leaves. `shares` and `paillier`
-    are the engines' state. `scored` counts how often rows were scored by linear models. `widths` is how many columns
-    each party said it has, by party and digest of the rows.
+    the most a learner needs, and `revealed` what all that shows of a table in bins (`Learner.revealed`). `count_ahead`
+    is called before each answer with what is counted (one of `COUNTED`), the rows, the amount and the limit, so that a
+    count on disk is written before the answer leaves. `shares` and `paillier` are the engines' state. `scored` counts
+    how often rows were scored by linear models. `widths` is how many columns each party said it has, by party and
+    digest of the rows.
     """
 
     session: Session
@@ -75,6 +76,7 @@ class Engine:
     bits: Counter[str] = field(default_factory=Counter)
     opened: Counter[str] = field(default_factory=Counter)
     most_bits: dict[str, int] = field(default_factory=dict)
+    revealed: dict[str, Mapping[str, int]] = field(default_factory=dict)
     count_ahead: Callable[[str, str, int, int | None], None] | None = None
     shares: SharesState = field(default_factory=SharesState, repr=False)
     paillier: PaillierState = field(default_factory=PaillierState, repr=False)

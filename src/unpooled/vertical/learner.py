@@ -169,6 +169,9 @@ class Learner:
     """What groups of so many models each ask of a passive party; None: what is asked has no limit of its own."""
     table_limits: Callable[[Rules, Any, Columns, Sequence[int]], tuple[int, int] | None] = lambda *_: None
     """The same before the start: the most bits that are asked about a table, and how many it has."""
+    revealed: Callable[[Any, Sequence[Any]], dict[str, int]] = lambda *_: {}
+    """What a passive party's parts of models reveal of its columns, as `prepare` left them: how many different
+    `thresholds`, out of how many (`all_thresholds`), and how many bits the table has (`table_bits`)."""
     notes: Callable[[Any, float], list[str]] = lambda _, __: []
     """What is worth knowing of a fit with such a fraction of test rows."""
     said_before: Callable[[Rules, Any, bool], list[str]] = lambda *_: []
@@ -185,5 +188,6 @@ class Learner:
     for_bags: LearnerParameters | None = None
     """What suits the small bags of a look-alike search better than the defaults."""
     for_secret_labels: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that hide from passive parties who is alike, for jobs whose labels are a secret, such as look-alikes."""
+    """Settings that hide from passive parties who is alike, for jobs whose labels are a secret, such as look-alikes.
+    They may also limit what such a job, which has many models, shows of passive parties' columns."""
     audit: Audit | None = None

@@ -171,4 +171,7 @@ class LentResult:
     questions: NonNegativeInt = 0
     bits: NonNegativeInt = 0
     splits: NonNegativeInt = 0
+    thresholds: NonNegativeInt = 0
+    all_thresholds: NonNegativeInt = 0
+    table_bits: NonNegativeInt = 0
     most_bits: NonNegativeInt | None = None

@@ -1,0 +1,1 @@
+"""What parties could infer about each other from what passed between them."""
