@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from unpooled.attacks.stage import ATTACKED
 from unpooled.cli import forecast
 from unpooled.cli.messages import details, learners, of_outline, wrapped
 from unpooled.data.quality import Quality
@@ -64,6 +65,8 @@ def show_dry_run(
         if everything and block.more:
             typer.echo(wrapped(block.more) + "\n")
     ending = ["Nothing was started, nothing left this machine."]
+    if plan.kind in ATTACKED:
+        ending.append("`unpooled audit` tells what the parties could infer from that, by attacks on a simulated run.")
     if not everything:
         ending.append("--all shows every column, all findings about tables, and every message by name.")
     typer.echo(wrapped(ending))

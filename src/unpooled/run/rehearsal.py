@@ -163,8 +163,8 @@ def rehearse(
         people = _people(cast, party, own)
         tables[party] = _sample(table, rows, shared, common, cast.privates[party].target, people)
     listed = parameters.get("measure") == "list"
-    lenient = {party: _lenient(cast.privates[party], tables.get(party), listed) for party in plan.parties}
-    jobs = {party: checked(plan, party, lenient[party], tables.get(party)) for party in plan.parties}
+    agreeing = {party: lenient(cast.privates[party], tables.get(party), listed=listed) for party in plan.parties}
+    jobs = {party: checked(plan, party, agreeing[party], tables.get(party)) for party in plan.parties}
     jobs = {party: replace(job, parameters=changes.decided(job.parameters)) for party, job in jobs.items()}
     found = Rehearsal(common, {party: table.frame.height for party, table in tables.items()})
     with _as_if(common / cast.common), tempfile.TemporaryDirectory() as folder:
@@ -217,7 +217,7 @@ def _sample(table: Table, rows: int, shared: int, common: int, target: str | Non
     return replace(table, frame=frame, hashed=False, handles=None)
 
 
-def _lenient(private: Private, table: Table | None, listed: bool) -> Private:
+def lenient(private: Private, table: Table | None, *, listed: bool) -> Private:
     """The same settings for a table in memory, without limits that few rows would run into, agreeing to everything.
 
     A party that names no columns to describe, as its private file is not here, describes all of them. A list of columns

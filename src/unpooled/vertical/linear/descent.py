@@ -15,7 +15,7 @@ least 20 rows to a column, so that gradients do not determine labels. A party re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from math import ldexp
@@ -42,6 +42,16 @@ MOMENTUM, _ADAM_SQUARES, _ADAM_LEAST = 0.9, 0.999, 1e-8
 _DIVERGED = 100.0
 GRADIENT = "gradient"
 _SETTLING = 30  # steps: with momentum the loss may rise for some, and fall again
+
+
+@dataclass(frozen=True, eq=False)
+class ShownGradient:
+    """What a party is shown in a step: of which model and batch, and its weights before it; for observers alone."""
+
+    model: str
+    batch: slice
+    weights: Floats
+    gradient: Floats
 
 
 def order_of(rows: int) -> Ints:
@@ -192,10 +202,13 @@ def gradients(states: Sequence[FitState], number: int) -> list[Floats]:
     asked = [about(state, GRADIENT, number, products_of(state, number, own)) for state, own in each]
     shown = in_one_go(partial(product, team.products), asked)
     forget(team.products, [_step_name(state) for state in states])
-    return [
-        _in_units(state, number, [result for result in results if result is not None])
-        for state, results in zip(states, shown, strict=True)
-    ]
+    found = []
+    for state, results in zip(states, shown, strict=True):
+        gradient = _in_units(state, number, [result for result in results if result is not None])
+        seen = ShownGradient(state.name, state.cut[number], state.iterate.weights, gradient)
+        team.session.observe(team.active, seen)
+        found.append(gradient)
+    return found
 
 
 def _own_product(columns: Ints, residuals: Ints) -> Ints:
