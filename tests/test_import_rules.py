@@ -19,6 +19,7 @@ ORDER = [
     "checkpoint",
     "wire",
     "control",
+    "chain",
     "ledger",
     "transport",
     "session",
@@ -29,6 +30,7 @@ ORDER = [
     "vertical",
     "pu",
     "complete",
+    "budget",
     "drawing",
     "jobs",
     "run",
@@ -43,8 +45,9 @@ NEVER = {
     "align": {"transport"},
     "vertical": {"transport", "align"},
     "complete": {"transport"},
+    "budget": {"transport", "session", "wire", "control", "ledger", "vertical", "pu", "complete"},
     "evaluate": {"transport", "session", "vertical"},
-    "drawing": {"transport", "session", "wire", "control", "ledger", "secure", "align", "vertical", "pu", "complete"},
+    "drawing": {"transport", "session", "wire", "control", "ledger", "secure", "align", "vertical", "pu", "complete", "budget"},
     "report": {"transport", "session"},
 }
 """What a part must not use although it comes earlier."""

@@ -93,7 +93,14 @@ def open_products(
     plan, questions = work.plan, learner_of(parameters).questions(parameters, sum(groups))
     limits = answering_limits(work.private.policy)
     return open_engine(
-        session, rules_of(plan, questions), plan.owners, plan.active, places.coordinator, *limits, evidence_for(work)
+        session,
+        rules_of(plan, questions),
+        plan.owners,
+        plan.active,
+        places.coordinator,
+        *limits,
+        evidence_for(work),
+        work.spending,
     )
 
 
