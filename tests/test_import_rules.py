@@ -47,7 +47,19 @@ NEVER = {
     "complete": {"transport"},
     "budget": {"transport", "session", "wire", "control", "ledger", "vertical", "pu", "complete"},
     "evaluate": {"transport", "session", "vertical"},
-    "drawing": {"transport", "session", "wire", "control", "ledger", "secure", "align", "vertical", "pu", "complete", "budget"},
+    "drawing": {
+        "transport",
+        "session",
+        "wire",
+        "control",
+        "ledger",
+        "secure",
+        "align",
+        "vertical",
+        "pu",
+        "complete",
+        "budget",
+    },
     "report": {"transport", "session"},
 }
 """What a part must not use although it comes earlier."""

@@ -6,11 +6,12 @@ import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+from pydantic import TypeAdapter, ValidationError
 
 from unpooled import atomic
 from unpooled.budget import row_sets
@@ -18,6 +19,7 @@ from unpooled.budget.accounts import OneRun, account_of, fits_in, found_before
 from unpooled.budget.book import Book, Mark
 from unpooled.budget.checks import check_alignments, check_change, check_fits
 from unpooled.budget.limits import AMOUNTS, WORDS, Amount, OverRuns
+from unpooled.budget.standing import Standing, standing_of
 from unpooled.errors import RefusedError, ResumeError, UnpooledError
 
 RUN_BUDGET = "budget.json"
@@ -98,12 +100,20 @@ class Spending:
             self._reserved[what] = ahead
         self._spent[what] = total
 
-    def end(self, state: str, listed: int = 0) -> Mark:
-        """At the end: what was really answered, which may be less than what was reserved."""
-        spent = {what: self._spent[what] for what in AMOUNTS} | {"listed": listed}
+    def end(self, folder: Path, state: str, listed: int = 0) -> None:
+        """At the end: what was really answered, which may be less than what was reserved.
+
+        The run's folder gets a summary, with how the book stands now.
+        """
+        spent: dict[str, float] = {what: self._spent[what] for what in AMOUNTS} | {"listed": listed}
         with self.book.writing() as writer:
             writer.add(run=self.run, ends=state, spent={what: amount for what, amount in spent.items() if amount})
-            return writer.mark
+        own = [entry for entry in writer.entries if entry.get("run") == self.run]
+        peers = {peer for entry in own for peer in entry.get("with", ())}
+        name, mark, limits = self.book.name, writer.mark, self._limits
+        this_run = standing_of(name, account_of(own), limits, peers)
+        all_runs = standing_of(name, account_of(writer.entries), limits, peers)
+        _keep(folder, Summary(name, self.run, mark.lines, mark.chain, this_run, all_runs))
 
 
 @dataclass(frozen=True)
@@ -116,58 +126,64 @@ class About:
     peers: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class Summary:
+    """What a run's folder keeps: the book, the run's name in it, how far it was, and at the end how it stands."""
+
+    book: str
+    run: str
+    lines: int
+    chain: str
+    this_run: Standing | None = None
+    all_runs: Standing | None = None
+
+
 @contextmanager
 def spending_in(folder: Path, book: Book, limits: OverRuns, about: About, *, resume: bool) -> Iterator[Spending]:
     """Begin a run's entries, or go on with those of the run in this folder, and end them however the run ends."""
-    path = folder / RUN_BUDGET
-    spending = _resumed(path, book, limits, about) if resume and path.exists() else _begun(path, book, limits, about)
+    begin = _resumed if resume and (folder / RUN_BUDGET).exists() else _begun
+    spending = begin(folder, book, limits, about)
     try:
         yield spending
     except BaseException:
         with suppress(UnpooledError, OSError):  # what was reserved stands then; the error of the run must not be lost
-            _keep(path, book, spending.run, spending.end("failed"))
+            spending.end(folder, "failed")
         raise
 
 
-def finish(folder: Path, spending: Spending, listed: int) -> None:
-    """End the entries of a run that has finished."""
-    _keep(folder / RUN_BUDGET, spending.book, spending.run, spending.end("finished", listed))
-
-
-def _begun(path: Path, book: Book, limits: OverRuns, about: About) -> Spending:
+def _begun(folder: Path, book: Book, limits: OverRuns, about: About) -> Spending:
     run = secrets.token_hex(_RUN_BYTES)
     with book.writing() as writer:
         named = {"begins": about.kind, "party": about.party, "plan": about.plan, "peers": dict(about.peers)}
         writer.add(run=run, **named)
-    _keep(path, book, run, writer.mark)
+    _keep(folder, Summary(book.name, run, writer.mark.lines, writer.mark.chain))
     return Spending(book, limits, about.party, run, OneRun())
 
 
-def _resumed(path: Path, book: Book, limits: OverRuns, about: About) -> Spending:
-    name, run, mark = _kept(path)
-    if name != book.name:
-        raise ResumeError(f"{path}: the run was counted in the book of {name}, and its table's is now {book.name}")
-    book.check_extends(mark)
+def _resumed(folder: Path, book: Book, limits: OverRuns, about: About) -> Spending:
+    kept = summary_in(folder)
+    if kept.book != book.name:
+        raise ResumeError(f"{folder}: the run was counted in the book of {kept.book}, and its table's is {book.name}")
+    book.check_extends(Mark(kept.lines, kept.chain))
     with book.writing() as writer:
-        earlier = account_of(writer.entries).runs.get(run, OneRun())
-        writer.add(run=run, resumes=True)
-    return Spending(book, limits, about.party, run, earlier)
+        earlier = account_of(writer.entries).runs.get(kept.run, OneRun())
+        writer.add(run=kept.run, resumes=True)
+    return Spending(book, limits, about.party, kept.run, earlier)
 
 
 def run_in_book(folder: Path) -> str:
     """The name of the run in this folder in its table's book; nothing if it has never got there."""
-    return _kept(folder / RUN_BUDGET)[1] if (folder / RUN_BUDGET).exists() else ""
+    return summary_in(folder).run if (folder / RUN_BUDGET).exists() else ""
 
 
-def _keep(path: Path, book: Book, run: str, mark: Mark) -> None:
-    with atomic.naming(path):
-        text = json.dumps({"book": book.name, "run": run, **vars(mark)}, ensure_ascii=False)
-        atomic.write_text(path, text + "\n")
+def _keep(folder: Path, summary: Summary) -> None:
+    with atomic.naming(folder / RUN_BUDGET):
+        atomic.write_text(folder / RUN_BUDGET, json.dumps(asdict(summary), ensure_ascii=False, indent=2) + "\n")
 
 
-def _kept(path: Path) -> tuple[str, str, Mark]:
+def summary_in(folder: Path) -> Summary:
+    """What a run's folder keeps of its table's book."""
     try:
-        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return str(kept["book"]), str(kept["run"]), Mark(int(kept["lines"]), str(kept["chain"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        raise ResumeError(f"{path}: cannot be read, so the run cannot be resumed") from None
+        return TypeAdapter(Summary).validate_json((folder / RUN_BUDGET).read_bytes())
+    except (OSError, ValidationError):
+        raise ResumeError(f"{folder / RUN_BUDGET}: cannot be read, so the run cannot be resumed") from None

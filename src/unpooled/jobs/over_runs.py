@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from unpooled.budget.accounts import WithPeer, account_of
+from unpooled.budget.accounts import account_of
 from unpooled.budget.book import Book, Entry
 from unpooled.budget.checks import check_alignments, check_count, check_fits
-from unpooled.budget.limits import AMOUNTS, WORDS, Amount
+from unpooled.budget.limits import WORDS
 from unpooled.budget.places import Places, name_of
+from unpooled.budget.standing import Standing, standing_of
 from unpooled.data.table import Table
 from unpooled.drawing.words import many
 from unpooled.errors import RefusedError
@@ -19,29 +19,6 @@ from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.work import CheckedJob
 from unpooled.vertical.learner import LearnerParameters
 from unpooled.vertical.learners import learner_of
-
-
-@dataclass(frozen=True)
-class Used:
-    """How much of a limit is used; without a limit, how much there has been."""
-
-    used: float
-    most: float | None
-
-    def __str__(self) -> str:
-        return f"{self.used:,.4g}" if self.most is None else f"{self.used:,.4g} of {self.most:,.4g}"
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How a table's book stands before a run: runs so far, what has passed with each peer, and what was answered."""
-
-    book: str
-    runs: int
-    alignments: dict[str, Used]
-    fits: dict[str, Used]
-    amounts: dict[Amount, Used]
-    fits_to_come: int
 
 
 def book_of(job: CheckedJob[Any], places: Places) -> Book | None:
@@ -58,42 +35,30 @@ def check_over_runs(job: CheckedJob[Any], table: Table | None, places: Places, r
     if book is None:
         return None
     entries = [entry for entry in book.read() if not resumed or entry.get("run") != resumed]
-    account, fits = account_of(entries), _fits_to_come(job)
-    amounts = {what: Used(account.amount(what), limits.total(what)) for what in AMOUNTS}
-    for what, used in amounts.items():
-        if used.most is not None and used.used >= used.most > 0 and kind_named(plan.kind).products:
-            raise RefusedError(f"{job.party} has answered {used} {WORDS[what]} (policy.maximum_total_{what})")
+    others = [owner for owner in plan.owners if owner != job.party] if job.party in plan.owners else []
     with_whom = _compared_with(job)
+    standing = standing_of(book.name, account_of(entries), limits, {*with_whom, *others})
+    for what, used in standing.amounts.items():
+        if used.most is not None and used.used >= used.most > 0 and kind_named(plan.kind).products:
+            raise RefusedError(
+                f"{job.party} has answered {used} {WORDS[what]} over all its runs (policy.maximum_total_{what})"
+            )
     check_alignments(entries, limits, job.party, with_whom)
     if with_whom and table is not None:
         check_count(limits, job.party, job.party, table.frame.height, _brought_before(entries, job))
-    others = [owner for owner in plan.owners if owner != job.party] if job.party in plan.owners else []
-    if fits:
+    if fits := _fits_to_come(job):
         check_fits(entries, limits, job.party, others, fits)
-    peers = {peer: account.peers.get(peer, WithPeer()) for peer in {*with_whom, *others}}
-    return Standing(
-        book=book.name,
-        runs=len(account.runs),
-        alignments={p: Used(peers[p].alignments, limits.maximum_alignments) for p in with_whom},
-        fits={peer: Used(peers[peer].fits, limits.maximum_linear_fits) for peer in others},
-        amounts=amounts,
-        fits_to_come=fits,
-    )
+    return standing
 
 
 def said(party: str, standing: Standing) -> Iterator[str]:
-    """Where a book stands, in a few lines."""
+    """How a book stands, in a few lines."""
     yield f"{party}: {many(standing.runs, 'run')} so far in the book of {standing.book}."
     for peer, used in standing.alignments.items():
-        shown = f", gradients of {standing.fits[peer]} linear fits shown" if peer in standing.fits else ""
-        yield f"  {peer} has compared ids {_times(used)}{shown}"
+        yield f"  with {peer}: {used} alignments, gradients of {standing.fits[peer]} linear fits shown"
     totals = [f"{used} {WORDS[what]}" for what, used in standing.amounts.items() if used.used or used.most is not None]
     if totals:
         yield f"  answered: {', '.join(totals)}"
-
-
-def _times(used: Used) -> str:
-    return f"{used} times"
 
 
 def _fits_to_come(job: CheckedJob[Any]) -> int:

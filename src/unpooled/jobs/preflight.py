@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unpooled.budget.places import usual_places
+from unpooled.budget.standing import Standing
 from unpooled.data.columns import Kind, kind_name
 from unpooled.data.prepare import fit
 from unpooled.data.quality import Quality, quality_of
@@ -15,7 +16,7 @@ from unpooled.jobs.exclusion import excluded_people
 from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.labels import features_of
 from unpooled.jobs.learning import rules_of
-from unpooled.jobs.over_runs import Standing, check_over_runs
+from unpooled.jobs.over_runs import check_over_runs
 from unpooled.jobs.private import Private
 from unpooled.jobs.together import Together, check_together
 from unpooled.jobs.work import CheckedJob, cleaned, id_rules, with_table
@@ -58,8 +59,8 @@ def loaded(job: CheckedJob[Any]) -> CheckedJob[Any]:
 def preflight(job: CheckedJob[Any], *, joins: bool = False, resumed: str = "") -> Preflight:
     """Check a party's model, table, columns, limits in this run and over all, and certificates; raise the first fault.
 
-    A party that `joins` over a network must have certificates; for one that runs here they can be made. `resumed` is the
-    name that a run which goes on has in the book of the party's table.
+    A party that `joins` over a network must have certificates; for one that runs here they can be made. `resumed` is
+    the name that a run which goes on has in the book of the party's table.
     """
     plan, party, private = job.plan, job.party, job.private
     if plan.engine == "plain":  # for every kind of job; how products are protected was checked with the plan

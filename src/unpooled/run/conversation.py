@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from unpooled.budget.places import Places
-from unpooled.budget.spending import About, Spending, finish, spending_in
+from unpooled.budget.spending import About, Spending, spending_in
 from unpooled.errors import RefusedError
 from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.over_runs import book_of
@@ -58,7 +58,7 @@ def take_part(
             session = Session(linked(ledger), ledger, seed=seed, timeout=plan.timeout, guard=guard, watcher=told)
             result = converse(session, fields, role_of(job, folder, resume=resume, spending=spending))
             if spending:
-                finish(folder, spending, int(result.get("listed", 0)) if party == plan.active else 0)
+                spending.end(folder, "finished", int(result.get("listed", 0)) if party == plan.active else 0)
         run_folder.write_result(folder, result)
     return result
 
