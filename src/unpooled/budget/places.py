@@ -54,7 +54,7 @@ def file_name(book: str) -> str:
     """A name for files of a book that people recognise; no two books have the same.
 
     >>> file_name("/data/customers.csv")
-    'data-customers.csv-e60c5d99'
+    'data-customers.csv-f567e2c9'
     """
     readable = re.sub(r"[^A-Za-z0-9._]+", "-", book).strip("-.")[-_LONGEST:].strip("-.")
     return f"{readable}-{hashlib.sha256(book.encode()).hexdigest()[:8]}".lstrip("-")

@@ -95,7 +95,7 @@ class Spending:
                         f"{self._party} answers at most {limit:g} {WORDS[what]} over all its runs "
                         f"(policy.maximum_total_{what})"
                     )
-                ahead = max(total, min(2 * total, *(bound for bound in (most, left) if bound is not None)))
+                ahead = max(total, min([2 * total, *(bound for bound in (most, left) if bound is not None)]))
                 writer.add(run=self.run, reserves={what: ahead})
             self._reserved[what] = ahead
         self._spent[what] = total
@@ -140,15 +140,20 @@ class Summary:
 
 @contextmanager
 def spending_in(folder: Path, book: Book, limits: OverRuns, about: About, *, resume: bool) -> Iterator[Spending]:
-    """Begin a run's entries, or go on with those of the run in this folder, and end them however the run ends."""
-    begin = _resumed if resume and (folder / RUN_BUDGET).exists() else _begun
-    spending = begin(folder, book, limits, about)
+    """Begin a run's entries or go on with them, and end them if the run fails."""
+    spending = begin_spending(folder, book, limits, about, resume=resume)
     try:
         yield spending
     except BaseException:
         with suppress(UnpooledError, OSError):  # what was reserved stands then; the error of the run must not be lost
             spending.end(folder, "failed")
         raise
+
+
+def begin_spending(folder: Path, book: Book, limits: OverRuns, about: About, *, resume: bool) -> Spending:
+    """Begin a run's entries, or go on with those of the run in this folder."""
+    begin = _resumed if resume and (folder / RUN_BUDGET).exists() else _begun
+    return begin(folder, book, limits, about)
 
 
 def _begun(folder: Path, book: Book, limits: OverRuns, about: About) -> Spending:

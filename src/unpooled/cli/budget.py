@@ -117,7 +117,9 @@ def _show(shown: _Shown) -> None:
     standing = shown.standing
     typer.echo(f"  {many(standing.runs, 'run')}{f', last entry {shown.last}' if shown.last else ''}")
     if standing.alignments:
-        grid = Grid("with", "alignments", "ids brought", "linear fits shown", box=None, padding=(0, 2), pad_edge=True)
+        grid = Grid(box=None, padding=(0, 0, 0, 2))
+        for name in ("with", "alignments", "ids brought", "linear fits shown"):
+            grid.add_column(name, overflow="fold")
         for peer, used in standing.alignments.items():
             grid.add_row(peer, _bar(used), f"{standing.ids[peer]:,}", _bar(standing.fits[peer]))
         Console(width=_WIDTH, highlight=False).print(grid)

@@ -15,6 +15,7 @@ import polars as pl
 from pydantic import ValidationError
 
 from unpooled import atomic
+from unpooled.budget.places import Places
 from unpooled.data.columns import Kind
 from unpooled.data.handles import handle_column, with_handles
 from unpooled.data.table import Table, table_from_frame
@@ -93,11 +94,15 @@ def _table_of(party: str, member: Member) -> Table:
 
 
 def simulate_job(
-    plan: Plan, privates: Mapping[str, Private], tables: Mapping[str, Table] | None = None, folder: Path | None = None
+    plan: Plan,
+    privates: Mapping[str, Private],
+    tables: Mapping[str, Table] | None = None,
+    folder: Path | None = None,
+    books: Places | None = None,
 ) -> Outcome[Result]:
     """Run a plan with all its parties in this process; `tables` replace those of private settings.
 
-    A party without private settings has the defaults.
+    A party without private settings has the defaults. No book is kept of what is disclosed, except in `books`.
     """
     jobs = {p: checked(plan, p, privates.get(p, Private()), (tables or {}).get(p)) for p in plan.parties}
     with _folder(folder) as root:
@@ -107,7 +112,8 @@ def simulate_job(
         meeting = _Meeting(tuple(jobs), plan.timeout)
 
         def part(party: str) -> Result:
-            return take_part(jobs[party], root / party, lambda: (jobs[party], partial(meeting.linked, party)))
+            link = partial(meeting.linked, party)
+            return take_part(jobs[party], root / party, lambda: (jobs[party], link), books=books)
 
         outcome = _all_together(part, meeting, root)
         return replace(outcome, tables={party: _tables(job, root / party) for party, job in jobs.items()})
