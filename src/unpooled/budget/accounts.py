@@ -77,10 +77,10 @@ def fits_in(entries: Iterable[Entry], run: str) -> set[tuple[str, str]]:
     return {(entry["rows"], entry["fit"]) for entry in entries if entry.get("run") == run and "fit" in entry}
 
 
-def compared_before(entries: Iterable[Entry], purpose: str, parties: Iterable[str]) -> list[dict[str, int]]:
-    """How many ids each party has brought to earlier comparisons of the same parties for the same purpose."""
-    same = set(parties)
-    return [entry["ids"] for entry in entries if entry.get("opens") == purpose and entry["ids"].keys() == same]
+def compared_before(entries: Iterable[Entry], purpose: str, peers: Iterable[str]) -> list[tuple[int, dict[str, int]]]:
+    """How many ids this table and each peer have brought to earlier comparisons with these peers for this purpose."""
+    same = set(peers)
+    return [(e["own"], e["ids"]) for e in entries if e.get("opens") == purpose and e["ids"].keys() == same]
 
 
 def found_before(entries: Sequence[Entry], peers: Iterable[str]) -> dict[str, bool]:

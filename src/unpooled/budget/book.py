@@ -93,7 +93,7 @@ class Book:
     def accept(self, why: str) -> str:
         """Go on with a book that is not what it was: what of it is intact stays, and the reason is written into it.
 
-        Returns what was wrong. The file as it was found is kept beside the book.
+        Returns what was wrong. If lines of the file are not intact, it is kept beside the book as it was found.
         """
         with self._locked():
             written = self._read_file()

@@ -23,12 +23,18 @@ def check_alignments(entries: Sequence[Entry], limits: OverRuns, party: str, pee
             )
 
 
-def check_change(entries: Sequence[Entry], limits: OverRuns, party: str, purpose: str, ids: Mapping[str, int]) -> None:
-    """Refuse lists that are a few ids longer or shorter than in an earlier comparison of the same parties."""
+def check_change(
+    entries: Sequence[Entry], limits: OverRuns, party: str, purpose: str, own: int, ids: Mapping[str, int]
+) -> None:
+    """Refuse lists that are a few ids longer or shorter than in an earlier comparison with the same peers.
+
+    `own` is how many ids this party brings, by whatever name a plan calls it, and `ids` how many its peers do.
+    """
     before = compared_before(entries, purpose, ids)
-    if ids not in before:
-        for owner, count in ids.items():
-            check_count(limits, party, owner, count, [earlier[owner] for earlier in before])
+    if (own, ids) not in before:
+        check_count(limits, party, party, own, [earlier for earlier, _ in before])
+        for peer, count in ids.items():
+            check_count(limits, party, peer, count, [theirs[peer] for _, theirs in before])
 
 
 def check_count(limits: OverRuns, party: str, owner: str, count: int, before: Sequence[int]) -> None:

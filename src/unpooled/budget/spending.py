@@ -40,11 +40,12 @@ class Spending:
 
     def opened(self, purpose: str, ids: Mapping[str, int]) -> None:
         """Before ids are compared: how many each party brings, this one included."""
-        peers = sorted(set(ids) - {self._party})
+        peers = {peer: count for peer, count in ids.items() if peer != self._party}
         with self.book.writing() as writer:
             check_alignments(writer.entries, self._limits, self._party, peers)
-            check_change(writer.entries, self._limits, self._party, purpose, ids)
-            writer.add(run=self.run, opens=purpose, ids=dict(ids), **{"with": peers})
+            check_change(writer.entries, self._limits, self._party, purpose, ids[self._party], peers)
+            entry: dict[str, Any] = {"own": ids[self._party], "ids": peers, "with": sorted(peers)}
+            writer.add(run=self.run, opens=purpose, **entry)
 
     def found(self, peers: Sequence[str], ids: pl.DataFrame, digest: str) -> None:
         """Once common rows are known: refuse to go on if they differ from earlier ones by a few people.

@@ -84,10 +84,10 @@ def _compared_with(job: CheckedJob[Any]) -> list[str]:
 
 def _brought_before(entries: Sequence[Entry], job: CheckedJob[Any]) -> list[int]:
     """How many ids this table brought to comparisons with the active party, or as that one with the passive ones."""
-    seeks = job.plan.parties[job.party].role == "seeker"
+    plan, seeks = job.plan, job.plan.parties[job.party].role == "seeker"
     return [
-        entry["ids"][job.party]
+        entry["own"]
         for entry in entries
-        if "opens" in entry and {job.party, job.plan.active} <= entry["ids"].keys()
-        if (entry["opens"] == "label") == seeks and entry["ids"].keys() <= job.plan.parties.keys()
+        if "opens" in entry and (entry["opens"] == "label") == seeks
+        if (job.party == plan.active or plan.active in entry["ids"]) and entry["ids"].keys() <= plan.parties.keys()
     ]
