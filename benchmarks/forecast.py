@@ -26,7 +26,7 @@ from unpooled.jobs.kinds import kind_named
 from unpooled.ledger import read_ledger
 from unpooled.run import folder as run_folder
 from unpooled.run.forecast import forecast
-from unpooled.run.spawn import spawn
+from unpooled.run.spawn import books_in, spawn
 
 JOBS: dict[str, tuple[str, Engine, dict[str, Any]]] = {
     "align": ("align", "shares", {}),
@@ -89,7 +89,7 @@ def measured(name: str, rows: int) -> tuple[dict[str, dict[str, float]], dict[st
         began = time.perf_counter()
         found = forecast([checked(plan, party, private) for party, private in job.privates.items()])
         took = time.perf_counter() - began
-        spawn(plan, job.privates, run)
+        spawn(plan, job.privates, run, books=books_in(run))
         truth = {party: _truth(run / party) for party in plan.parties}
     return {party: vars(cost) for party, cost in found.parties.items()}, truth, round(took, 1)
 

@@ -179,6 +179,8 @@ class Learner:
     rounds: Callable[[Any, int, str], tuple[str, int]] | None = None
     """For a forecast: the parameter that says how many rounds a fit has, each of which takes about as much as another;
     and how many of them show what a round takes, with so many models fitted together, and an engine."""
+    gradient_fits: Callable[[Any, int], int] = lambda *_: 0
+    """Of how many fits at least other parties are shown gradients, where so many models are fitted."""
     batch_rows: Callable[[Any, int], int] | None = None
     """How many rows a step of a round has where a party has so many columns; None if a round has no steps."""
     full_rows: Callable[[Any], int] = lambda _: 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,13 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import lsqr
 
 from unpooled.arrays import Floats, Ints
+from unpooled.budget.book import Book
+from unpooled.budget.limits import OverRuns
+from unpooled.budget.places import Places
+from unpooled.budget.spending import About, Spending, spending_in
 from unpooled.data import datasets, prepare
 from unpooled.data.table import table_from_frame
+from unpooled.errors import RefusedError
 from unpooled.evaluate.metrics import auc
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.linear import descent
@@ -75,10 +81,15 @@ def watched(
     credit: Credit,
     parameters: LinearParameters,
     orders: Sequence[Ints],
+    spending: Spending | None = None,
 ) -> list[Seen]:
-    """Fit, and go on with the rows in another order, as often as there are orders: all that the telco sees."""
+    """Fit, and go on with the rows in another order, as often as there are orders: all that the telco sees.
+
+    `spending` counts what the bank discloses.
+    """
 
     def active(team: Team, _: Any) -> None:
+        team.products.spending = spending
         model = None
         for order in orders:
             held = cut(credit, order)
@@ -181,11 +192,39 @@ def test_many_fits_in_other_orders_add_up(together: Make, monkeypatch: pytest.Mo
     parameters = LinearParameters(epochs=1)
     orders = [rng.permutation(ROWS) for _ in range(40)]
     seen = [watched(together, monkeypatch, some, parameters, [order]) for order in orders]
-    for fits in (5, 40):
+    for fits in (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 40):
         steps = [step for each in seen[:fits] for step in each]
         reached[fits] = auc(some.labels, guesses(some.telco.matrix, steps))
         print(f"\ndefaults, {fits} fits in other orders: AUC {reached[fits]:.4f}")
+    assert reached[3] < reached[1] + 0.01, "the default of maximum_linear_fits"
     assert reached[5] < 0.8 < 0.88 < reached[40]
+
+
+def test_many_fits_in_other_orders_are_refused_in_time(
+    together: Make, monkeypatch: pytest.MonkeyPatch, credit: Credit, tmp_path: Path
+) -> None:
+    """The same attack where the bank keeps a book of its table: it ends before it tells more than one fit does."""
+    rng = np.random.default_rng(2)
+    some, seen, refused = cut(credit, rng.permutation(30_000)[:ROWS]), list[list[Seen]](), ""
+    book = Book("customers", Places(tmp_path / "books", tmp_path / "anchors"))
+    about = About("bank", "train", "digest of the plan", {"telco": "passive"})
+    for number in range(40):
+        folder, order = tmp_path / f"run {number}", rng.permutation(ROWS)
+        folder.mkdir()
+        try:
+            with spending_in(folder, book, OverRuns(), about, resume=False) as spending:
+                seen.append(watched(together, monkeypatch, some, LinearParameters(epochs=1), [order], spending))
+        except RefusedError as error:
+            refused = str(error)
+            break
+    assert "policy.maximum_linear_fits" in refused
+    assert len(seen) == OverRuns().maximum_linear_fits
+    one, all_fits = (
+        auc(some.labels, guesses(some.telco.matrix, [step for each in fits for step in each]))
+        for fits in (seen[:1], seen)
+    )
+    print(f"\ndefaults, refused after {len(seen)} fits in other orders: AUC {all_fits:.4f}, after one {one:.4f}")
+    assert all_fits < one + 0.02 < 0.8
 
 
 def test_bags_that_are_shown_add_up_and_hidden_ones_do_not(

@@ -174,6 +174,13 @@ def importance(part: LinearParts) -> dict[str, Any]:
     return {"columns": len(part.columns), "importance": [{"name": name, "weight": sizes[name]} for name in ranked]}
 
 
+def gradient_fits(parameters: LinearParameters, models: int) -> int:
+    """Hidden bags are all cut into the same batches; those that are shown into batches of their own."""
+    if parameters.reveal == "final":
+        return 0
+    return min(models, 1) if parameters.hide_bags else models
+
+
 LINEAR = Learner(
     name="linear",
     models="linear models",
@@ -194,6 +201,7 @@ LINEAR = Learner(
     shown_test=shown_test,
     notes=notes,
     rounds=lambda _parameters, models, engine: ("epochs", 5 if models == 1 and engine == "shares" else 1),
+    gradient_fits=gradient_fits,
     batch_rows=batch_size,
     ends_early=lambda parameters: messages.NextEpoch if parameters.reveal == "gradients" else None,
     audit=Audit(pages_needed, LinearCheck),
