@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from linear_settings import with_gradients
 from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import lsqr
 
@@ -143,7 +144,7 @@ def test_small_batches_reshuffled_give_labels_away(
     """With the VFPU paper's settings, and with faster steps, which disturb the equations more."""
     rng = np.random.default_rng(1)
     some = cut(credit, rng.permutation(30_000)[:ROWS])
-    for settings in (PAPER_PRESETS["experiments 1 and 2"], LinearParameters(batch_rows=64, insecure_batch=True)):
+    for settings in (PAPER_PRESETS["experiments 1 and 2"], with_gradients(batch_rows=64, insecure_batch=True)):
         orders = [rng.permutation(ROWS) for _ in range(10)]
         seen = watched(together, monkeypatch, some, settings.model_copy(update={"epochs": 1}), orders)
         for epochs, least in ((5, 0.95), (10, 0.99)):
@@ -157,7 +158,7 @@ def test_the_defaults_give_no_more_than_the_columns_say(
 ) -> None:
     """The guesses are as good as a line through the party's own columns and the labels, which is the model itself."""
     some = cut(credit, np.random.default_rng(3).permutation(30_000)[: 3 * ROWS])
-    seen = watched(together, monkeypatch, some, LinearParameters(), [np.arange(3 * ROWS)])
+    seen = watched(together, monkeypatch, some, with_gradients(), [np.arange(3 * ROWS)])
     cuts = len({step.rows.tobytes() for step in seen})
     assert len(seen) > 5 * cuts, "several epochs, always the same batches"
     own = np.column_stack([np.clip(some.telco.matrix, -4, 4), np.ones(3 * ROWS)])
@@ -178,7 +179,7 @@ def test_many_fits_in_other_orders_add_up(together: Make, monkeypatch: pytest.Mo
     """Every new alignment is a reshuffle: batches are safe once, and not any number of times."""
     rng = np.random.default_rng(2)
     some, reached = cut(credit, rng.permutation(30_000)[:ROWS]), {}
-    parameters = LinearParameters(epochs=1)
+    parameters = with_gradients(epochs=1)
     orders = [rng.permutation(ROWS) for _ in range(40)]
     seen = [watched(together, monkeypatch, some, parameters, [order]) for order in orders]
     for fits in (5, 40):
@@ -197,7 +198,7 @@ def test_bags_that_are_shown_add_up_and_hidden_ones_do_not(
     bags = [rng.random(ROWS) < 0.6 for _ in range(80)]
     targets = [Target(some.labels, bag.astype(float)) for bag in bags]
     for hide_bags in (True, False):
-        parameters = LinearParameters(epochs=1, hide_bags=hide_bags)
+        parameters = with_gradients(epochs=1, hide_bags=hide_bags)
         shown = noted(
             together,
             monkeypatch,
@@ -226,7 +227,7 @@ def test_bags_that_are_shown_add_up_and_hidden_ones_do_not(
 def test_a_row_that_alone_has_a_level_is_exposed(credit: Credit) -> None:
     """How much of a row's own unknown the shortest solution has: 1 where a batch's equations determine it."""
     known = np.clip(credit.telco.matrix, -4, 4)
-    parts = batches(LinearParameters(), 30_000, {"telco": known.shape[1]})
+    parts = batches(with_gradients(), 30_000, {"telco": known.shape[1]})
     share = np.concatenate(
         [np.einsum("ij,ji->i", own, np.linalg.pinv(own)) for own in (known[order_of(30_000)[p]] for p in parts)]
     )
