@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def test_a_descent_goes_on_as_if_it_had_not_stopped(
     save(first.model, tmp_path / "bank.json")
     save(first.parts["telco"], tmp_path / "telco.json")
     new_run.parts["telco"] = load(tmp_path / "telco.json", LinearPart)
-    new_run.fits.append(first.fits[0].__class__(load(tmp_path / "bank.json", LinearModel), ()))
+    new_run.fits.append(replace(first.fits[0], model=load(tmp_path / "bank.json", LinearModel)))
     second = together(with_gradients(**settings, epochs=3), data=data, start=new_run)
     whole = together(with_gradients(**settings, epochs=5), data=data)
     assert second.weights() == whole.weights()
