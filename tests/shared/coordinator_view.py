@@ -75,7 +75,7 @@ def _said(value: Any, names: dict[bytes, int]) -> Any:
     if isinstance(value, np.ndarray):
         return str(value.dtype), value.shape
     if isinstance(value, bytes):
-        return len(value), names.setdefault(value, len(names))
+        return f"{len(value)} bytes #{names.setdefault(value, len(names))}"
     if isinstance(value, str):
         return re.sub("[0-9a-f]{32}", lambda found: f"#{names.setdefault(found[0].encode(), len(names))}", value)
     if isinstance(value, tuple):

@@ -142,12 +142,6 @@ def test_weights_that_are_revealed_at_the_end_are_about_the_same(many: Any) -> N
     assert any("no gradient and no loss" in note for note in result["notes"])
 
 
-def test_without_epochs_in_the_plan_there_are_as_many_as_make_enough_steps(many: Any) -> None:
-    result = many.run(many.plan(parties=TWO, engine="plain", model=LINEAR | {"batch_rows": 50, "epochs": None}))
-    assert result.results["bank"]["epochs"] == 13, "24 batches of 1232 rows, so 12.5 make 300 steps"
-    assert result.results["bank"]["metrics"]["test"]["auc"] > 0.6
-
-
 # Rows
 
 
@@ -222,7 +216,7 @@ def test_each_party_keeps_its_own_part(many: Any) -> None:
         assert {one["name"]: one["weight"] for one in shown} == part.importance
         assert [one["weight"] for one in shown] == sorted(part.importance.values(), reverse=True)
         assert results[party]["columns"] == len(part.columns) > 0
-        assert results[party]["questions"] > 0
+        assert results[party]["questions"] == 0, "nobody is shown a sum"
         assert not {"thresholds", "own_gains", "gain_by_party", "trees"} & results[party].keys()
         files = {path.name: path.stat().st_mode & 0o777 for path in (run / party).iterdir()}
         assert files["model.json"] == files["preparation.json"] == 0o600
@@ -259,7 +253,7 @@ def test_small_batches_are_refused(learning: Any) -> None:
 
 
 def test_few_rows_for_many_columns_are_refused(learning: Any) -> None:
-    with pytest.raises(RefusedError, match=r"telco .*at least 120 rows \(20 for each column\), and there are 96"):
+    with pytest.raises(RefusedError, match=r"telco .*at least 100 rows \(20 for each column\), and there are 96"):
         learning.run(learning.plan(engine="plain", model=LINEAR, test_fraction=0.6))
 
 

@@ -118,7 +118,7 @@ def test_the_outline_of_a_prediction_is_what_is_said(learning: Any, parties: tup
 
 
 def test_a_party_stops_at_the_questions_it_answers(many: Any) -> None:
-    plan = many.plan(parties=TWO, engine="plain", model=LINEAR)
+    plan = many.plan(parties=TWO, engine="plain", model=LINEAR | {"reveal": "gradients"})
     with pytest.raises(RefusedError, match=r"telco .*\b3 columns"):
         many.run(plan, telco={"policy": {"maximum_questions": 3}})
 

@@ -235,3 +235,61 @@ def test_a_row_that_alone_has_a_level_is_exposed(credit: Credit) -> None:
     print(f"\nrows whose label a batch's gradient determines, nearly: {exposed} of 30,000")
     assert 0 < exposed < 60
     assert np.median(share) < 0.03
+
+
+def with_noise(credit: Credit, rows: int) -> Credit:
+    """Some rows where the telco's columns are noise, so that all it finds comes from what it is shown."""
+    some, rng = cut(credit, np.random.default_rng(5).permutation(30_000)[:rows]), np.random.default_rng(6)
+    bank = np.concatenate([some.telco.matrix, some.bank.matrix], axis=1)
+    names = (*some.telco.names, *some.bank.names)
+    return Credit(
+        Columns(rng.normal(size=some.telco.matrix.shape), some.telco.names), Columns(bank, names), some.labels
+    )
+
+
+def recovered_from_weights(together: Make, held: Credit, parameters: LinearParameters) -> float:
+    """How well the telco tells labels by the scores of its own columns with its own weights, which it is shown."""
+    weights = []
+
+    def active(team: Team, _: Any) -> None:
+        fit(team, parameters, held.bank, Target(held.labels))
+
+    def passive(team: Team, _: Any) -> None:
+        weights.append(np.array(help_fit(team, parameters, held.telco).weights)[:, 0])
+
+    together(parameters, "two", "plain", own={"bank": active, "telco": passive})
+    return auc(held.labels, np.clip(held.telco.matrix, -4, 4) @ weights[0])
+
+
+def test_by_default_a_party_whose_columns_are_noise_learns_next_to_nothing(together: Make, credit: Credit) -> None:
+    """Its weights fit these rows a little by chance, and that is all: as much as a line through noise and labels."""
+    held = with_noise(credit, 3 * ROWS)
+    found = recovered_from_weights(together, held, LinearParameters())
+    own = np.column_stack([held.telco.matrix, np.ones(3 * ROWS)])
+    line = auc(held.labels, own @ np.linalg.lstsq(own, held.labels)[0])
+    print(f"\nnoise, 6000 rows, no gradients: AUC {found:.4f}; a line through noise and labels: AUC {line:.4f}")
+    assert found <= 0.55
+    assert found < line + 0.01
+
+
+def test_gradients_of_small_batches_tell_labels_also_to_noise(
+    together: Make, monkeypatch: pytest.MonkeyPatch, credit: Credit
+) -> None:
+    held, rng = with_noise(credit, ROWS), np.random.default_rng(7)
+    parameters = with_gradients(batch_rows=64, insecure_batch=True, epochs=1)
+    seen = watched(together, monkeypatch, held, parameters, [rng.permutation(ROWS) for _ in range(10)])
+    found = auc(held.labels, guesses(held.telco.matrix, seen))
+    print(f"\nnoise, batches of 64, reshuffled, 10 epochs: AUC {found:.4f}")
+    assert found > 0.99
+
+
+def test_weights_tell_more_where_few_have_a_label(together: Make, credit: Credit) -> None:
+    """The fewer positives there are for each column, the better weights fit them by chance."""
+    held, reached = with_noise(credit, 3 * ROWS), {}
+    positives = np.flatnonzero(held.labels)
+    for count in (1000, 300, 119):
+        labels = np.zeros(3 * ROWS)
+        labels[positives[:count]] = 1
+        reached[count] = recovered_from_weights(together, held._replace(labels=labels), LinearParameters(balanced=True))
+        print(f"\nnoise, 6000 rows, {count} positives, no gradients: AUC {reached[count]:.4f}")
+    assert reached[1000] < reached[300] < reached[119] < 0.7

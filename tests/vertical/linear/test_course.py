@@ -18,6 +18,7 @@ from unpooled.vertical.linear.descent import order_of
 from unpooled.vertical.linear.fitting import LinearParameters, Target, fit
 from unpooled.vertical.linear.messages import NextEpoch
 from unpooled.vertical.linear.model import LinearModel, LinearPart
+from unpooled.vertical.linear.parameters import epochs_of
 from unpooled.vertical.linear.predictor import score
 from unpooled.vertical.linear.residuals import MOST_COLUMNS, Diverged
 from unpooled.vertical.model_file import load, save
@@ -193,6 +194,15 @@ def test_wrong_targets_are_named(scene: Make) -> None:
     far[0] = 1e6
     with pytest.raises(InputError, match=r"target.* 32"):
         fit(alone(), with_gradients(classes=0), data.columns(), Target(far))
+
+
+def test_without_epochs_there_are_as_many_as_make_enough_steps(together: Make) -> None:
+    counts = {steps: epochs_of(LinearParameters(), steps) for steps in (1, 3, 4, 24, 60, 120)}
+    assert counts == {1: 100, 3: 100, 4: 75, 24: 13, 60: 5, 120: 5}
+    assert epochs_of(with_gradients(), 24) == 100
+    assert epochs_of(LinearParameters(epochs=7), 24) == epochs_of(with_gradients(epochs=7), 24) == 7
+    run = together(LinearParameters(batch_rows=20), engine="plain")
+    assert (run.fits[0].epochs, run.losses) == (5, ()), "60 batches of 1200 rows"
 
 
 def test_a_constant_number_is_learned(scene: Make) -> None:
