@@ -260,7 +260,7 @@ def test_few_rows_for_many_columns_are_refused(learning: Any) -> None:
 @pytest.mark.parametrize(
     ("settings", "model", "reason"),
     [
-        (PAILLIER, {}, r"parameters\.model\.reveal: .*shares.* reveal = 'gradients' does, but shows"),
+        (PAILLIER, {}, r"parameters\.model\.reveal: .*shares.* With reveal = 'gradients' it works, but"),
         ({}, {"optimiser": "adam"}, r"parameters\.model: reveal: .*final"),
         ({}, {"classes": 1}, r"parameters\.model: classes: "),
         ({}, {"trees": 5}, r"parameters\.model\.trees: "),

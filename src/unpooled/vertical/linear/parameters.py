@@ -19,9 +19,9 @@ SAFE_ROWS_PER_COLUMN = 20
 MOST_EPOCHS, LEAST_EPOCHS, ENOUGH_STEPS = 100, 5, 300
 """Where a plan names no epochs: the most, and for `reveal = "final"`, where no loss says when it is enough, as many as
 make so many steps. `make bench-linear` shows that these are enough."""
-TAKE_GRADIENTS = (
-    "reveal = 'gradients' does, but shows each party the gradients of its own columns in every step, from which labels "
-    "can be guessed (docs/linear.md)"
+_WITH_GRADIENTS = (
+    "With reveal = 'gradients' it works, but each party is shown the gradients of its own columns in every step, from "
+    "which labels can be guessed (docs/linear.md)"
 )
 
 
@@ -80,7 +80,7 @@ class LinearParameters(LearnerParameters):
         if self.reveal == "final" and (self.optimiser == "adam" or self.validation_fraction):
             raise ValueError(
                 "reveal: 'final', the default, works with neither 'adam' nor a validation_fraction, since no gradient "
-                f"and no loss is shown. {TAKE_GRADIENTS}"
+                f"and no loss is shown. {_WITH_GRADIENTS}"
             )
         return self
 
@@ -134,7 +134,7 @@ def check_engine(parameters: LinearParameters, engine: str, passive: int, *, wei
     if parameters.reveal == "final":
         raise PlanError(
             "parameters.model.reveal: 'final', the default, needs engine = 'shares', since it keeps weights as secret "
-            f"shares; paillier has none. {TAKE_GRADIENTS}"
+            f"shares; paillier has none. {_WITH_GRADIENTS}"
         )
     if weighted and passive > 1 and not parameters.show_weights:
         raise PlanError(
