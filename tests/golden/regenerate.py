@@ -48,7 +48,7 @@ LEARNERS = {
     "xgb": TREES,
     "lgb": TREES,
     "rf": TREES,
-    "linear": {"epochs": 2, "insecure_batch": True},
+    "linear": {"epochs": 2, "insecure_batch": True, "reveal": "gradients"},
 }
 ROLES = {"bank": "active", "telco": "passive", "coordinator": "coordinator"}
 OWNERS = ("bank", "telco")

@@ -211,16 +211,16 @@ def rehearsed(cast: Cast) -> Scale:
     few, more, wanted, batch, name = 1, 1, 1.0, 0, ""
     if model and (learner := learner_of(model)).rounds:
         name, unit = learner.rounds(model, max(fewer), plan.engine)
-        wanted = getattr(model, name)
-        if encrypts and not learner.batch_rows:
-            unit = max(unit, ceil(_SHAPES / max(fewer)))
-        few = min(unit, int(wanted))
-        more = 2 * few if encrypts else min(2 * unit, int(wanted))  # models left out must be seen by round
         if learner.batch_rows:
             batch = ceil(
                 learner.batch_rows(model, max(widths.values())) / (1 - getattr(parameters, "test_fraction", 0.0))
             )
             most = 2 * batch
+        wanted = learner.rounds_of(model, max(cast.common // batch, 1)) if learner.rounds_of else getattr(model, name)
+        if encrypts and not learner.batch_rows:
+            unit = max(unit, ceil(_SHAPES / max(fewer)))
+        few = min(unit, int(wanted))
+        more = 2 * few if encrypts else min(2 * unit, int(wanted))  # models left out must be seen by round
     rows = min(max(most, 2 * fewest), cast.common)
 
     def run(rows: int, rounds: int, table_rows: int = 1, **settings: Any) -> Rehearsal:

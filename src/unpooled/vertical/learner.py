@@ -183,6 +183,8 @@ class Learner:
     """Of how many fits at least other parties are shown gradients, where so many models are fitted."""
     batch_rows: Callable[[Any, int], int] | None = None
     """How many rows a step of a round has where a party has so many columns; None if a round has no steps."""
+    rounds_of: Callable[[Any, int], int] | None = None
+    """How many rounds of so many steps a fit has, if its parameter leaves that open."""
     full_rows: Callable[[Any], int] = lambda _: 0
     """With how many rows a model is about as large as its parameters allow; 0 if that does not depend on the rows."""
     ends_early: Callable[[Any], type | None] = lambda _: None
