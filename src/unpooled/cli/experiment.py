@@ -25,7 +25,8 @@ from unpooled.experiments.running import Progress, compute, seconds_left
 
 def experiment_command(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="The experiment; without it they are listed.")
+        str | None,
+        typer.Argument(metavar="NAME", help="The experiment, or all of them: all. Without it they are listed."),
     ] = None,
     tier: Annotated[
         Tier,
@@ -66,10 +67,17 @@ def experiment_command(
     if name is None:
         _list()
         return
-    experiment = experiments.experiment_named(name)
+    wanted = experiments.experiments_named(name)
     if data is not None:
         os.environ[datasets.FOLDER_VARIABLE] = str(data)
     figures.check()
+    for experiment in wanted:
+        _run(experiment, tier, seed, out, to_page or out / "results.md", from_cells=from_cells, quiet=quiet)
+
+
+def _run(
+    experiment: Experiment, tier: Tier, seed: int | None, out: Path, to_page: Path, *, from_cells: bool, quiet: bool
+) -> None:
     path = kept.path_of(experiment, tier, out)
     if not from_cells:
         first = experiment.seed if seed is None else seed
@@ -82,7 +90,7 @@ def experiment_command(
         except KeyboardInterrupt:
             typer.echo("Stopped. The same command continues with the cells that are missing.", err=True)
             raise
-    written = page.write(experiment, tier, kept.read(experiment, path), out, to_page or out / "results.md")
+    written = page.write(experiment, tier, kept.read(experiment, path), out, to_page)
     if not quiet:
         for one in (path, *written):
             typer.echo(f"wrote {one}" if one != path else f"cells: {one}")

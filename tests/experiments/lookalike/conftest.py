@@ -9,9 +9,10 @@ import polars as pl
 import pytest
 
 from unpooled.data import datasets
-from unpooled.experiments.lookalike import dealing, presets
+from unpooled.experiments.lookalike import dealing, presets, searches
+from unpooled.pu.settings import BaggingSettings, VfpuSettings
 
-ROWS, TEST_ROWS = 900, 200
+ROWS, TEST_ROWS = 1_200, 200
 
 
 def made_up(name: str, part: str = "train") -> datasets.Dataset:
@@ -31,15 +32,18 @@ def made_up(name: str, part: str = "train") -> datasets.Dataset:
     return datasets.Dataset(name, pl.DataFrame({"id": ids, **cells}), np.asarray(score > 0.5))
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(scope="module")
+def small() -> Iterator[pytest.MonkeyPatch]:
     """Few rows, few and small models."""
-    monkeypatch.setattr(datasets, "load", made_up)
-    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
-    trees = {"trees": 2, "depth": 2}
-    monkeypatch.setattr(presets, "TREES", dict.fromkeys(presets.TREES, trees))
-    linear = {"epochs": 3, "insecure_batch": True}
-    monkeypatch.setattr(presets, "LINEAR", dict.fromkeys(presets.LINEAR, linear))
-    dealing.deal.cache_clear()
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datasets, "load", made_up)
+        patch.setenv("LOKY_MAX_CPU_COUNT", "1")  # so little is not worth worker processes
+        for name, paper in presets.TREES.items():
+            patch.setitem(presets.TREES, name, {**paper, "trees": 2, "depth": 2})
+        for name, paper in presets.LINEAR.items():
+            patch.setitem(presets.LINEAR, name, {**paper, "epochs": 3, "insecure_batch": True})
+        patch.setattr(searches, "_VFPU", VfpuSettings(iterations=2, bags=3))
+        patch.setitem(searches.OTHERS, "bagging", BaggingSettings(bags=4))
+        dealing.deal.cache_clear()
+        yield patch
     dealing.deal.cache_clear()

@@ -19,7 +19,7 @@ RECALLS = tuple(round(0.05 * step, 2) for step in range(1, 21))
 
 METRICS = ("accuracy", "precision", "recall", "f1", "auc")
 FIGURES = (
-    *("rows", "known", "positives", "listed"),
+    *("rows", "known_rows", "positives", "listed"),
     *METRICS,
     *("test_rows", *(f"test_{metric}" for metric in METRICS)),
     *("cpu_seconds", "wall_seconds", "megabytes", "difference"),
@@ -42,7 +42,7 @@ def judged(ranking: Ranking, positive: Bools) -> Measured:
     hits: Ints = np.cumsum(truth, dtype=np.int64)
     found = {
         "rows": float(len(order)),
-        "known": float(ranking.known.sum()),
+        "known_rows": float(ranking.known.sum()),
         "positives": float(hits[-1]),
         "listed": float(listed),
         "accuracy": metrics.accuracy(truth, said),

@@ -18,23 +18,21 @@ PACKAGES = {
 }
 
 
-def classifier_of(parameters: LearnerParameters, bag_rows: int) -> Any:
-    """A classifier for bags of about so many rows, on one core.
+def classifier_of(parameters: LearnerParameters) -> Any:
+    """A classifier, on one core.
 
     Where a library lacks one of our settings its default stays: none has `min_rows`, and scikit-learn's gradient
     boosting has no bins. Logistic regression is solved, not stepped towards: its C is 1 / (rows · l2).
     """
     try:
-        return _classifier(parameters, bag_rows)
+        return _classifier(parameters)
     except ImportError:
         raise InputError("the libraries to compare with need: pip install 'unpooled[experiments]'") from None
 
 
-def _classifier(parameters: LearnerParameters, bag_rows: int) -> Any:
+def _classifier(parameters: LearnerParameters) -> Any:
     if isinstance(parameters, LinearParameters):
-        from sklearn.linear_model import LogisticRegression
-
-        return LogisticRegression(C=1 / (bag_rows * parameters.l2), max_iter=1_000)
+        return _regression(parameters.l2)
     trees = cast(AnyTrees, parameters)
     if isinstance(trees, ForestParameters):
         from sklearn.ensemble import RandomForestClassifier
@@ -75,3 +73,20 @@ def _classifier(parameters: LearnerParameters, bag_rows: int) -> Any:
         tree_method="hist",
         n_jobs=1,
     )
+
+
+def _regression(l2: float) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    class Regression(LogisticRegression):  # type: ignore[misc]
+        """Logistic regression whose C follows the rows of the bag."""
+
+        def __init__(self, l2: float) -> None:
+            super().__init__(max_iter=1_000)
+            self.l2 = l2
+
+        def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # noqa: N803
+            self.C = 1 / (len(y) * self.l2)
+            return super().fit(X, y, sample_weight)
+
+    return Regression(l2)

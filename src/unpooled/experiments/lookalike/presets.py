@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from unpooled.jobs.lookalike.job import Parameters
-from unpooled.pu.settings import VfpuSettings
 from unpooled.vertical.learner import LearnerParameters
 from unpooled.vertical.linear.parameters import PAPER_PRESETS
 
@@ -20,18 +19,16 @@ LEARNERS = {"linear": "LR", "rf": "RF", "gbdt": "GBDT", "xgb": "XGB", "lgb": "LG
 Settings = Literal["paper", "paper 3", "default"]
 """The paper's for its experiments 1 and 2; for its experiment 3; the job's."""
 
-TREES: Mapping[str, Mapping[str, Any]] = {
+TREES: dict[str, Mapping[str, Any]] = {
     "paper": {"trees": 50, "depth": 6, "learning_rate": 0.1},
     "paper 3": {"trees": 500, "depth": 12, "learning_rate": 0.02},
     "default": {},
 }
-LINEAR: Mapping[str, Mapping[str, Any]] = {
+LINEAR: dict[str, Mapping[str, Any]] = {
     "paper": PAPER_PRESETS["experiments 1 and 2"].model_dump(exclude_unset=True) | {"reveal": "gradients"},
     "paper 3": PAPER_PRESETS["experiment 3"].model_dump(exclude_unset=True) | {"reveal": "gradients"},
     "default": {},
 }
-PAPER_ORDER: Mapping[str, Any] = {"order": "promotion"}
-"""How the paper orders look-alikes."""
 
 
 def model_of(learner: str, settings: Settings, **more: Any) -> LearnerParameters:
@@ -45,8 +42,3 @@ def model_of(learner: str, settings: Settings, **more: Any) -> LearnerParameters
 def same_as_default(learner: str, settings: Settings) -> bool:
     """Whether settings are those of the job, so that one search stands for both."""
     return model_of(learner, settings) == model_of(learner, "default")
-
-
-def vfpu_of(settings: Settings, **more: Any) -> VfpuSettings:
-    """VFPU with the paper's order, or the job's."""
-    return VfpuSettings.model_validate({**({} if settings == "default" else PAPER_ORDER), **more})

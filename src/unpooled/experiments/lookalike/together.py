@@ -19,6 +19,7 @@ import polars as pl
 from unpooled.arrays import Floats
 from unpooled.errors import InternalError
 from unpooled.experiments.lookalike.dealing import OWNERS, ROLES, Dealt
+from unpooled.experiments.lookalike.judging import default_length
 from unpooled.jobs.lookalike.list_files import RANKING
 from unpooled.jobs.model_files import MODEL
 from unpooled.jobs.plan import Plan
@@ -67,7 +68,8 @@ def search_together(
     """Search, then score the test rows, both as jobs; times are of the search."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        parameters = {"method": _said(method), "model": _said(model), "estimate": False}
+        length = default_length(int((~dealt.known).sum()))
+        parameters = {"method": _said(method), "model": _said(model), "estimate": False, "top": length}
         begin, cpu = time.perf_counter(), time.process_time()
         _run(dealt, "lookalike", parameters, seed, engine, root / "search", processes=processes)
         wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
