@@ -32,7 +32,8 @@ def experiment_command(
         Tier,
         typer.Option(
             metavar="TIER",
-            help="quick: minutes, to see that it works; standard: an hour or two; seed: everything, most of a day.",
+            help="quick: minutes, to see that it works; standard: an hour or two; seed: the papers' settings, a day or "
+            "more.",
         ),
     ] = Tier.quick,
     seed: Annotated[
@@ -61,8 +62,8 @@ def experiment_command(
 
     Every cell (a data set, a random seed, settings) is computed once and kept in a CSV file, with versions, kind of
     machine and duration. Interrupt it at any time: the same command goes on with the cells that are missing. At the
-    end figures are written as SVG and PNG, and a section of a Markdown page. It needs the extras "experiments" and
-    "plots".
+    end figures are written as SVG and PNG, and a section of a Markdown page. Experiments on look-alikes share cells.
+    It needs the extras "experiments" and "plots".
     """
     if name is None:
         _list()

@@ -94,6 +94,12 @@ def test_rows_are_dealt_as_a_cell_says() -> None:
     assert age[biased.known].mean() > age[random.known].mean() + 0.5
 
 
+def test_a_whole_set_leaves_no_rows_to_test_on() -> None:
+    found = compute(search_cell("bank", 1, 1.0, **SMALL))["pooled"]
+    assert (found["rows"] + found["known_rows"], found["test_rows"]) == (1200, 0)
+    assert "test_auc" not in found
+
+
 def test_what_a_cell_says_of_hiding_reaches_the_learner() -> None:
     assert search_cell("bank", 1, 1.0, search="naive")["iterations"] == 0
     assert set(search_cell("bank", 1, 1.0)) == set(KEYS)

@@ -74,7 +74,9 @@ def deal(
         preparation = learn_preparation(table, PrepareSettings())
         prepared = transform(preparation, table)
         blocks.append(prepared.matrix)
-        tests.append(transform(preparation, _table(name, party, dealt.test_tables[party])).matrix)
+        held_out = dealt.test_tables[party]
+        none = np.empty((0, prepared.matrix.shape[1]))
+        tests.append(transform(preparation, _table(name, party, held_out)).matrix if held_out.height else none)
         names += prepared.names
     ids = dealt.truth["id"]
     return Dealt(

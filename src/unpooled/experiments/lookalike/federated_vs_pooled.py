@@ -24,7 +24,9 @@ from unpooled.experiments.lookalike.showing import (
     METRICS,
     called,
     figure_of,
+    in_short,
     learners_in,
+    of_paper_size,
     sets_in,
     settings_told,
     sizes,
@@ -181,13 +183,13 @@ def _apart(frame: pl.DataFrame) -> str:
 
 def _times(pooled: pl.DataFrame, together: pl.DataFrame) -> str:
     columns = {
-        f"{shown}: {what} s": {"figure": f"{what}_seconds", "frame": frame, "method": method}
+        f"{shown}: {called_time} s": {"figure": f"{what}_seconds", "frame": frame, "method": method}
         for shown, frame, method in (
             ("own", pooled, "pooled"),
             ("library", pooled, "library"),
             ("federated", together, "federated"),
         )
-        for what in ("cpu", "wall")
+        for what, called_time in (("cpu", "CPU"), ("wall", "wall"))
     }
 
     def cell(figure: str, frame: pl.DataFrame, **where: object) -> str:
@@ -230,20 +232,22 @@ def _table_3_1(frame: pl.DataFrame) -> str:
         "| set | learner | mode | accuracy, recall, precision: the paper | ours | | AUC: the paper | ours | |",
         f"|{'---|' * 9}",
     ]
-    own = chosen(frame, method=f"pooled, {BY_PROMOTION}").filter(pl.col("settings") != "default")
+    verdicts: list[str] = []
+    own = chosen(of_paper_size(frame), method=f"pooled, {BY_PROMOTION}").filter(pl.col("settings") != "default")
     searches_told = dict.fromkeys((one.set, one.method, one.mode) for one in told("table-3-1"))
     for name, method, mode in searches_told:
         figures = {one.metric: one for one in all_told() if (one.set, one.method, one.mode) == (name, method, mode)}
         ours = {metric: summarised(own, figure, set=name, learner=SHOWN[method]) for metric, figure in _OURS.items()}
         three = [figures[metric] for metric in ("acc", "recall", "precision")]
         values = ", ".join(f"{one.value:g}" for one in three)
-        mine = ", ".join(f"{found.mean:.3f}" if (found := ours[one.metric]) else "" for one in three)
+        mine = ", ".join(f"{found.mean:.3f}" for one in three if (found := ours[one.metric]))
         auc = figures["AUC"]
+        verdicts += [verdict(one, ours[one.metric]) for one in (*three, auc)]
         lines.append(
             f"| {name} | {method} | {mode} | {values} | {mine} | {_together(three, ours)} | {auc.value:g} | "
             f"{text(ours['AUC'])} | {verdict(auc, ours['AUC'])} |"
         )
-    return "\n".join(lines)
+    return f"{in_short(verdicts)}\n\n" + "\n".join(lines)
 
 
 def _together(three: Sequence[Told], ours: Mapping[str, Summary | None]) -> str:

@@ -22,6 +22,7 @@ from unpooled.experiments.lookalike.showing import (
     called,
     lengths_in,
     line,
+    of_paper_size,
     paper_table,
     sets_in,
     settings_told,
@@ -57,7 +58,7 @@ def section(frame: pl.DataFrame) -> str:
         f"The first rows of VFPU's list (M = 5, T = 10, θ = 0.02) by its length: {sizes(frame)}. "
         f"{settings_told(frame)} *Precision* is the fraction of the first rows that are positive, *recall* the "
         "fraction of all unlabelled positives that are among them, *F* the harmonic mean of the two.",
-        *(f"![{shown} by length](growth-{metric}.svg)" for metric, shown in SHOWN.items()),
+        *(f"![{shown} by length]({metric}.svg)" for metric, shown in SHOWN.items()),
         "![Precision by recall](precision-recall.svg)",
         *(f"### {name}\n\n{_lengths(frame, name)}" for name in sets_in(frame)),
         "### The VFPU paper's figures",
@@ -77,7 +78,7 @@ def pictures(frame: pl.DataFrame) -> Mapping[str, Picture]:
             Panel(name, [by_length(_of(frame, name, who), who, metric, ticks) for who in _methods(frame)])
             for name in sets_in(frame)
         ]
-        found[f"growth-{metric}"] = Picture(f"{shown} of the first rows", "length of the list", shown, ticks, panels)
+        found[metric] = Picture(f"{shown} of the first rows", "length of the list", shown, ticks, panels)
     recalls = [recall for recall in RECALLS if round(100 * recall) % 10 == 0]
     panels = [
         Panel(name, [_curve(_of(frame, name, who), who, recalls) for who in _methods(frame)]) for name in sets_in(frame)
@@ -119,7 +120,7 @@ def _ours(frame: pl.DataFrame, one: Told) -> Summary | None:
     """Our figure for one of the paper's: its learner with its settings, of the same length."""
     learner = {f"VFPU_{shown}": learner for learner, shown in LEARNERS.items()}.get(one.method)
     metric = {"precision": "precision", "recall": "recall", "F": "f1"}[one.metric]
-    lines = chosen(frame, set=one.set).filter(pl.col("settings") != "default")
+    lines = of_paper_size(chosen(frame, set=one.set)).filter(pl.col("settings") != "default")
     by_paper = {"learner": learner, "method": f"pooled, {BY_PROMOTION}"}
     lines = chosen(lines, search="random") if learner is None else chosen(lines, **by_paper)
     return at_length(lines, one.num, metric)

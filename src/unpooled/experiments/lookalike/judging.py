@@ -65,8 +65,8 @@ def precisions_at_recalls(hits: Ints) -> Measured:
 
 
 def judged_on_test(scores: Floats, positive: Bools) -> Measured:
-    """Other rows, scored by the models made last; a score of one half or more counts as predicted positive."""
-    found = metrics.summary_of_classes(positive.astype(np.int64), scores)
+    """Other rows, if any, scored by the models made last; a score of one half or more counts as predicted positive."""
+    found = metrics.summary_of_classes(positive.astype(np.int64), scores) if len(positive) else {}
     named = {f"test_{metric}": found[metric] for metric in METRICS if metric in found}
     return {"test_rows": float(len(positive))} | named
 

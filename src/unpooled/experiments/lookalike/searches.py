@@ -142,7 +142,8 @@ def _pooled(dealt: Dealt, cell: Cell) -> Figures:
     else:
         learner = _learner(dealt, cell)
         recorded = Recorded(learner)
-        ranking, scores = _ranked(dealt, cell, recorded, seed), learner.score(dealt.test)
+        ranking = _ranked(dealt, cell, recorded, seed)
+        scores = learner.score(dealt.test) if len(dealt.test) else np.empty(0)
     rest = judged_on_test(scores, dealt.test_positive)
     rest |= {"cpu_seconds": time.process_time() - cpu, "wall_seconds": time.perf_counter() - begin}
     found = {run: judged(ranking, dealt.positive) | rest}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import polars as pl
@@ -52,8 +53,8 @@ def settings_told(frame: pl.DataFrame) -> str:
     return (
         f"LR has the paper's settings (L2 {linear['l2']:g}, learning rate {linear['learning_rate']:g}, batches of "
         f"{linear['batch_rows']} rows), trees too ({trees['trees']} of depth {trees['depth']}, learning rate "
-        f"{trees['learning_rate']:g}), and rows are ordered by promotion as in the paper, unless the job's settings "
-        "are named. Bags and nodes are hidden as in the job, unless told otherwise."
+        f"{trees['learning_rate']:g}), unless the job's settings are named. Rows are in the job's "
+        "order. Bags and nodes are hidden as in the job, unless told otherwise."
     )
 
 
@@ -102,6 +103,17 @@ def lengths_in(frame: pl.DataFrame) -> list[int]:
     return [num for num in NUMS if not frame[f"hits_{num}"].is_null().any()]
 
 
+def of_paper_size(frame: pl.DataFrame) -> pl.DataFrame:
+    """The lines of searches as large as the paper's, which its figures can be compared with."""
+    return chosen(frame, train=paper.TRAIN)
+
+
+def in_short(verdicts: Sequence[str]) -> str:
+    """How many figures of the paper come to what."""
+    counts = Counter(verdict.partition(":")[0] for verdict in verdicts)
+    return f"Of {len(verdicts)} figures: {', '.join(f'{what} {count}' for what, count in counts.most_common())}."
+
+
 def paper_table(told: Sequence[Told], ours: Callable[[Told], Summary | None], *, digits: int = 3) -> str:
     """Each figure of the paper beside ours, and what it comes to."""
     lines = ["| set | method | mode | metric | the VFPU paper | ours | |", "|---|---|---|---|---|---|---|"]
@@ -112,7 +124,8 @@ def paper_table(told: Sequence[Told], ours: Callable[[Told], Summary | None], *,
             f"| {one.set} | {one.method} | {one.mode} | {metric} | {one.value:g} | {text(found, digits)} | "
             f"{paper.verdict(one, found)} |"
         )
-    return "\n".join(lines)
+    short = in_short([paper.verdict(one, ours(one)) for one in told])
+    return f"{short}\n\n" + "\n".join(lines)
 
 
 def figure_of(frame: pl.DataFrame, figure: str, **where: object) -> str:
