@@ -10,13 +10,11 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from unpooled.data.datasets import BIAS, BIASED_BY
-from unpooled.experiments.experiment import Cell, Experiment, Tier, Value
+from unpooled.experiments.experiment import Cell, Tier, Value
 from unpooled.experiments.figures import Panel, Picture
-from unpooled.experiments.lookalike import searches
 from unpooled.experiments.lookalike.dealing import SETS
-from unpooled.experiments.lookalike.estimating import seconds
-from unpooled.experiments.lookalike.judging import FIGURES
-from unpooled.experiments.lookalike.searches import BY_PROMOTION, FIRST_SEED, KEYS, search_cell
+from unpooled.experiments.lookalike.searches import BY_PROMOTION, KEYS, search_cell
+from unpooled.experiments.lookalike.sharing import experiment_on_searches
 from unpooled.experiments.lookalike.showing import at_length, line, sets_in, sizes, text
 from unpooled.experiments.lookalike.tiers import ABLATION_DRAWS, TRAIN
 from unpooled.experiments.tables import Summary, chosen, summarised, table
@@ -155,19 +153,10 @@ def _without(frame: pl.DataFrame) -> str:
     return f"### Bank without `duration`\n\n{told}\n\n{table('', rows, _columns(bank), cell)}"
 
 
-ABLATIONS = Experiment(
+ABLATIONS = experiment_on_searches(
     name="ablations",
     about="what M, T, θ, known positives, negatives, hidden bags and nodes, and biased labels do to look-alikes",
-    file=searches.FILE,
-    keys=searches.KEYS,
-    figures=FIGURES,
-    packages=searches.PACKAGES,
-    seed=FIRST_SEED,
     cells=cells,
-    check=searches.check,
-    seconds=seconds,
-    compute=searches.compute,
-    one_core=searches.one_core,
     section=section,
     pictures=pictures,
 )

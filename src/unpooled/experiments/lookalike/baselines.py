@@ -7,15 +7,13 @@ from typing import Any
 
 import polars as pl
 
-from unpooled.experiments.experiment import Cell, Experiment, Tier, Value
+from unpooled.experiments.experiment import Cell, Tier, Value
 from unpooled.experiments.figures import Panel, Picture
-from unpooled.experiments.lookalike import searches
 from unpooled.experiments.lookalike.dealing import SETS
-from unpooled.experiments.lookalike.estimating import seconds
-from unpooled.experiments.lookalike.judging import FIGURES
 from unpooled.experiments.lookalike.paper import Told, told
 from unpooled.experiments.lookalike.presets import LEARNERS
-from unpooled.experiments.lookalike.searches import FIRST_SEED, search_cell
+from unpooled.experiments.lookalike.searches import search_cell
+from unpooled.experiments.lookalike.sharing import experiment_on_searches
 from unpooled.experiments.lookalike.showing import (
     CLOSENESS,
     at_length,
@@ -198,19 +196,10 @@ def _ours(pooled: pl.DataFrame, together: pl.DataFrame, one: Told) -> Summary | 
     return at_length(chosen(of_paper_size(pooled), method="pooled", **where), one.num, "precision")
 
 
-BASELINES = Experiment(
+BASELINES = experiment_on_searches(
     name="baselines",
     about="true positives among the first look-alikes: VFPU, bagging, two-step, naive, Elkan-Noto, random, ceiling",
-    file=searches.FILE,
-    keys=searches.KEYS,
-    figures=FIGURES,
-    packages=searches.PACKAGES,
-    seed=FIRST_SEED,
     cells=cells,
-    check=searches.check,
-    seconds=seconds,
-    compute=searches.compute,
-    one_core=searches.one_core,
     section=section,
     pictures=pictures,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from math import inf
 
 from unpooled.data.datasets import published
 from unpooled.experiments.experiment import Cell
@@ -10,8 +10,6 @@ from unpooled.experiments.lookalike.calibrating import FOLDS
 from unpooled.experiments.lookalike.searches import method_in, model_in
 from unpooled.pu.federated.search import groups_of
 from unpooled.pu.settings import NaiveSettings, VfpuSettings
-from unpooled.vertical.linear.parameters import LinearParameters
-from unpooled.vertical.trees.parameters import AnyTrees
 
 LEAST = 2.0
 """Reading a data set, preparing it and judging."""
@@ -25,7 +23,7 @@ STEP, STEP_ROW = 8e-5, 1.5e-8
 LIBRARY = 0.3
 """How long a library takes as a fraction of that."""
 
-TOGETHER = {"shares": 3.0, "plain": 2.0, "paillier 2048": 60.0, "paillier 512, insecure": 12.0}
+TOGETHER = {"shares": 4.0, "plain": 2.0, "paillier 2048": 60.0, "paillier 512, insecure": 12.0}
 """How many times as long parties take with an engine, the pooled search beside it included."""
 
 _EPOCHS = 40
@@ -39,16 +37,16 @@ def seconds(cell: Cell) -> float:
     rows = float(cell["train"]) * facts.rows
     known = float(cell["train"]) * float(cell["known"]) * facts.positives
     models, bag = _models(cell), _bag(cell, rows, known)
-    model = model_in(cell)
-    taking_part = rows if getattr(model, "hide_bags", True) else bag
-    if isinstance(model, LinearParameters):
-        batch = model.batch_rows or 1_000
-        epochs = model.epochs if not model.tolerance else _EPOCHS
+    settings = model_in(cell).model_dump()
+    taking_part = rows if settings["hide_bags"] else bag
+    if cell["learner"] == "linear":
+        batch = settings["batch_rows"] or 1_000
+        epochs = settings["epochs"] if not settings["tolerance"] else _EPOCHS
         taken = models * epochs * (STEP * (1 + taking_part / batch) + STEP_ROW * taking_part)
     else:
-        trees = cast(AnyTrees, model)
-        nodes = min(2.0**trees.depth, bag / 4, getattr(trees, "leaves", 2**30))
-        taken = models * trees.trees * (SPLIT * nodes + SPLIT_ROW * trees.depth * taking_part)
+        depth, leaves = settings["depth"], settings.get("leaves", inf)
+        nodes = min(2.0**depth, bag / 4, leaves)
+        taken = models * settings["trees"] * (SPLIT * nodes + SPLIT_ROW * depth * taking_part)
     taken *= FOLDS if cell["calibrated"] else 1
     if cell["run"] == "library":
         taken *= LIBRARY

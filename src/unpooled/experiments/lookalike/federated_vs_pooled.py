@@ -9,15 +9,14 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from unpooled.experiments.experiment import Cell, Experiment, Tier
+from unpooled.experiments.experiment import Cell, Tier
 from unpooled.experiments.figures import Picture
 from unpooled.experiments.lookalike import searches
 from unpooled.experiments.lookalike.dealing import SETS
-from unpooled.experiments.lookalike.estimating import seconds
-from unpooled.experiments.lookalike.judging import FIGURES
 from unpooled.experiments.lookalike.libraries import PACKAGES
 from unpooled.experiments.lookalike.paper import Told, all_told, impossible, mean_gap, told, verdict
-from unpooled.experiments.lookalike.searches import BY_PROMOTION, FIRST_SEED, search_cell
+from unpooled.experiments.lookalike.searches import BY_PROMOTION, search_cell
+from unpooled.experiments.lookalike.sharing import experiment_on_searches
 from unpooled.experiments.lookalike.showing import (
     CLOSENESS,
     DEFINITIONS,
@@ -256,19 +255,10 @@ def _together(three: Sequence[Told], ours: Mapping[str, Summary | None]) -> str:
     return ", ".join(verdict(one, ours[one.metric]) for one in three)
 
 
-FEDERATED_VS_POOLED = Experiment(
+FEDERATED_VS_POOLED = experiment_on_searches(
     name="federated-vs-pooled",
     about="look-alikes with LR, RF, GBDT, XGB, LGB: federated, pooled, by libraries; the VFPU paper's table 3-1",
-    file=searches.FILE,
-    keys=searches.KEYS,
-    figures=FIGURES,
-    packages=searches.PACKAGES,
-    seed=FIRST_SEED,
     cells=cells,
-    check=searches.check,
-    seconds=seconds,
-    compute=searches.compute,
-    one_core=searches.one_core,
     section=section,
     pictures=pictures,
 )

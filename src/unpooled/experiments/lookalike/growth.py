@@ -6,15 +6,14 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from unpooled.experiments.experiment import Cell, Experiment, Tier
+from unpooled.experiments.experiment import Cell, Tier
 from unpooled.experiments.figures import Line, Panel, Picture
-from unpooled.experiments.lookalike import searches
 from unpooled.experiments.lookalike.dealing import SETS
-from unpooled.experiments.lookalike.estimating import seconds
-from unpooled.experiments.lookalike.judging import FIGURES, RECALLS
+from unpooled.experiments.lookalike.judging import RECALLS
 from unpooled.experiments.lookalike.paper import Told, told
 from unpooled.experiments.lookalike.presets import LEARNERS
-from unpooled.experiments.lookalike.searches import BY_PROMOTION, FIRST_SEED, search_cell
+from unpooled.experiments.lookalike.searches import BY_PROMOTION, search_cell
+from unpooled.experiments.lookalike.sharing import experiment_on_searches
 from unpooled.experiments.lookalike.showing import (
     CLOSENESS,
     at_length,
@@ -126,19 +125,10 @@ def _ours(frame: pl.DataFrame, one: Told) -> Summary | None:
     return at_length(lines, one.num, metric)
 
 
-GROWTH = Experiment(
+GROWTH = experiment_on_searches(
     name="growth",
     about="precision, recall and F of look-alike lists by their length, for every learner; precision-recall curves",
-    file=searches.FILE,
-    keys=searches.KEYS,
-    figures=FIGURES,
-    packages=searches.PACKAGES,
-    seed=FIRST_SEED,
     cells=cells,
-    check=searches.check,
-    seconds=seconds,
-    compute=searches.compute,
-    one_core=searches.one_core,
     section=section,
     pictures=pictures,
 )

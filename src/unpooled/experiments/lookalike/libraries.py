@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from unpooled.errors import InputError
 from unpooled.vertical.learner import LearnerParameters
-from unpooled.vertical.linear.parameters import LinearParameters
-from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters, GbdtParameters, LgbParameters
 
 PACKAGES = {
     "linear": "scikit-learn",
@@ -21,8 +19,9 @@ PACKAGES = {
 def classifier_of(parameters: LearnerParameters) -> Any:
     """A classifier, on one core.
 
-    Where a library lacks one of our settings its default stays: none has `min_rows`, and scikit-learn's gradient
-    boosting has no bins. Logistic regression is solved, not stepped towards: its C is 1 / (rows · l2).
+    Where a library lacks one of our settings its default stays. None has `min_rows`, which counts rows outside a bag
+    too if bags are hidden, and so hardly limits what trees learn from a bag; scikit-learn's gradient boosting has no
+    bins. Logistic regression is solved, not stepped towards.
     """
     try:
         return _classifier(parameters)
@@ -31,47 +30,35 @@ def classifier_of(parameters: LearnerParameters) -> Any:
 
 
 def _classifier(parameters: LearnerParameters) -> Any:
-    if isinstance(parameters, LinearParameters):
-        return _regression(parameters.l2)
-    trees = cast(AnyTrees, parameters)
-    if isinstance(trees, ForestParameters):
+    settings = parameters.model_dump()
+    if parameters.learner == "linear":
+        return _regression(settings["l2"])
+    size = {"n_estimators": settings["trees"], "max_depth": settings["depth"]}
+    if parameters.learner == "rf":
         from sklearn.ensemble import RandomForestClassifier
 
-        return RandomForestClassifier(n_estimators=trees.trees, max_depth=trees.depth, n_jobs=1)
-    if isinstance(trees, GbdtParameters):
+        return RandomForestClassifier(**size, n_jobs=1)
+    size["learning_rate"] = settings["learning_rate"]
+    if parameters.learner == "gbdt":
         from sklearn.ensemble import GradientBoostingClassifier
 
-        return GradientBoostingClassifier(
-            n_estimators=trees.trees, max_depth=trees.depth, learning_rate=trees.learning_rate
-        )
-    if isinstance(trees, LgbParameters):
-        from lightgbm import LGBMClassifier
+        return GradientBoostingClassifier(**size, criterion="squared_error")
+    more = {"max_bin": settings["bins"], "min_child_weight": settings["minimum_child_weight"], "n_jobs": 1}
+    if parameters.learner == "xgb":
+        from xgboost import XGBClassifier
 
-        return LGBMClassifier(
-            n_estimators=trees.trees,
-            max_depth=trees.depth,
-            num_leaves=trees.leaves,
-            learning_rate=trees.learning_rate,
-            data_sample_strategy="goss",
-            top_rate=trees.top_fraction,
-            other_rate=trees.other_fraction,
-            max_bin=trees.bins,
-            min_child_weight=trees.minimum_child_weight,
-            min_child_samples=trees.min_rows,
-            n_jobs=1,
-            verbose=-1,
-        )
-    from xgboost import XGBClassifier
+        return XGBClassifier(**size, **more, reg_lambda=settings["l2"], tree_method="hist")
+    from lightgbm import LGBMClassifier
 
-    return XGBClassifier(
-        n_estimators=trees.trees,
-        max_depth=trees.depth,
-        learning_rate=trees.learning_rate,
-        max_bin=trees.bins,
-        reg_lambda=trees.l2,
-        min_child_weight=trees.minimum_child_weight,
-        tree_method="hist",
-        n_jobs=1,
+    return LGBMClassifier(
+        **size,
+        **more,
+        num_leaves=settings["leaves"],
+        data_sample_strategy="goss",
+        top_rate=settings["top_fraction"],
+        other_rate=settings["other_fraction"],
+        min_child_samples=1,
+        verbose=-1,
     )
 
 

@@ -21,7 +21,7 @@ from unpooled.errors import InternalError
 from unpooled.experiments.lookalike.dealing import OWNERS, ROLES, Dealt
 from unpooled.experiments.lookalike.judging import default_length
 from unpooled.jobs.lookalike.list_files import RANKING
-from unpooled.jobs.model_files import MODEL
+from unpooled.jobs.model_files import load
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Consent, Private
 from unpooled.jobs.scores import PREDICTIONS
@@ -35,10 +35,7 @@ from unpooled.session import draws_of
 from unpooled.settings import Section
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import LearnerParameters
-from unpooled.vertical.model_file import load
 from unpooled.vertical.targets import SEEDS
-from unpooled.vertical.trees.model import Model, Part
-from unpooled.vertical.trees.parameters import TreeParameters
 
 ENGINES: Mapping[str, Mapping[str, Any]] = {
     "shares": {},
@@ -78,7 +75,7 @@ def search_together(
             cpu = sum(read_json(found / party / STATUS)["cpu_seconds"] for party in ROLES)
         entries = [entry for party in ROLES for entry in read_ledger(found / party / LEDGER).entries]
         _run(dealt, "predict", {}, seed, engine, root / "test", processes=processes, models=found)
-        order = _order(found, dealt, model)
+        order = _order(found, dealt)
         return Together(
             ranking=_ranking(found / "c" / RANKING, dealt, method),
             test_scores=_in_order(found.parent / "test" / "c" / PREDICTIONS, dealt.test_ids)["score"].to_numpy(),
@@ -150,17 +147,15 @@ def _run(
         simulate_job(plan, privates, tables, folder)
 
 
-def _order(found: Path, dealt: Dealt, model: LearnerParameters) -> list[int]:
-    """Where each pooled column stood in the search: a passive party shuffles its own before it bins them."""
-    width = sum(dealt.columns.blocks)
-    if not isinstance(model, TreeParameters):
-        return list(range(width))
-    order, first = [], 0
+def _order(found: Path, dealt: Dealt) -> list[int]:
+    """Where each pooled column stood in the search: with trees a passive party shuffles its own."""
+    order: list[int] = []
     for party, count in zip(OWNERS, dealt.columns.blocks, strict=True):
-        path = found / party / MODEL
-        part = load(path, Model).part if ROLES[party] == "active" else load(path, Part)
-        order += [first + feature.column for feature in part.binning.features]
-        first += count
+        active = ROLES[party] == "active"
+        kept, _ = load(Private(model=found / party), party, active=active)
+        binning = getattr(kept.part if active else kept, "binning", None)
+        places = [feature.column for feature in binning.features] if binning else range(count)
+        order += [len(order) + place for place in places]
     return order
 
 
