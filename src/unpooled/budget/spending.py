@@ -57,7 +57,7 @@ class Spending:
         name = self._rows[digest] = row_sets.keep(self.book.folder, key, digests)
         with self.book.writing() as writer:
             earlier = found_before(writer.entries, peers)
-            new = name not in earlier or earlier[name]
+            new = fewest > 1 and (name not in earlier or earlier[name])
             close = new and any(0 < self._difference(digests, other) < fewest for other in earlier)
             entry: dict[str, Any] = {"common": len(digests), "rows": name, "with": sorted(peers)}
             writer.add(run=self.run, **entry, **({"refused": True} if close else {}))
