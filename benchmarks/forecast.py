@@ -35,7 +35,7 @@ JOBS: dict[str, tuple[str, Engine, dict[str, Any]]] = {
     "lgb": ("train", "shares", {"model": {"learner": "lgb", "classes": 0, "trees": 20}}),
     "rf": ("train", "shares", {"model": {"learner": "rf", "classes": 0}}),
     "linear": ("train", "shares", {"model": {"learner": "linear", "classes": 0}}),
-    "linear, weights hidden": ("train", "shares", {"model": {"learner": "linear", "classes": 0, "reveal": "final"}}),
+    "linear, gradients": ("train", "shares", {"model": {"learner": "linear", "classes": 0, "reveal": "gradients"}}),
     "completing": ("complete", "shares", {"model": {"trees": 10}}),
     "look-alikes": ("lookalike", "shares", {"method": {"iterations": 2}, "model": {"trees": 10}}),
     "gbdt, paillier": ("train", "paillier", {"model": {"classes": 0, "trees": 2}}),
@@ -46,7 +46,11 @@ JOBS: dict[str, tuple[str, Engine, dict[str, Any]]] = {
     ),
     "lgb, paillier": ("train", "paillier", {"model": {"learner": "lgb", "classes": 0, "trees": 2}}),
     "rf, paillier": ("train", "paillier", {"model": {"learner": "rf", "classes": 0, "trees": 3}}),
-    "linear, paillier": ("train", "paillier", {"model": {"learner": "linear", "classes": 0, "epochs": 2}}),
+    "linear, paillier": (
+        "train",
+        "paillier",
+        {"model": {"learner": "linear", "classes": 0, "epochs": 2, "reveal": "gradients"}},
+    ),
     "look-alikes, paillier": (
         "lookalike",
         "paillier",

@@ -152,7 +152,7 @@ def with_lightgbm(dealt: datasets.Scenario, method: VfpuSettings, trees: int) ->
 def main() -> None:
     quick = "--quick" in sys.argv[1:]
     trees, iterations = (5, 2) if quick else (50, 5)
-    method, model = {"iterations": iterations}, {"learner": "gbdt", "trees": trees, "depth": 6}
+    method, model = {"iterations": iterations}, {"learner": "gbdt", "trees": trees, "depth": 6, "hide_nodes": False}
     seeds_way: dict[str, Any] = {"model": model | {"hide_bags": False}, "estimate": False}
     figures: dict[str, Any] = {"benchmark": "vfpu", "cores": os.cpu_count(), "trees": trees, "iterations": iterations}
     with tempfile.TemporaryDirectory() as name:

@@ -31,7 +31,7 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.ledger import Ledger
 from unpooled.run.simulate import simulate_job
-from unpooled.secure.shares.engine import Hidden
+from unpooled.secure.shares.opening import Hidden
 from unpooled.wire import disclosure_of, encode, kind_of, message
 
 FOLDER = Path(__file__).parent
@@ -48,7 +48,7 @@ LEARNERS = {
     "xgb": TREES,
     "lgb": TREES,
     "rf": TREES,
-    "linear": {"epochs": 2, "insecure_batch": True},
+    "linear": {"epochs": 2, "insecure_batch": True, "reveal": "gradients"},
 }
 ROLES = {"bank": "active", "telco": "passive", "coordinator": "coordinator"}
 OWNERS = ("bank", "telco")

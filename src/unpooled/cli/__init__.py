@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from unpooled.cli.attacks import audit_command
 from unpooled.cli.budget import budget_command
 from unpooled.cli.certs import certs_app
 from unpooled.cli.data import datasets_app, example_command
@@ -44,6 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("check")(check_command)
+app.command("audit")(audit_command)
 app.command("run")(run_command)
 app.command("join")(join_command)
 app.command("resume")(resume_command)

@@ -19,7 +19,7 @@ from unpooled.jobs.work import CheckedJob, Result, begin
 from unpooled.ledger import Ledger, read_ledger
 from unpooled.run import folder as run_folder
 from unpooled.run.progress import Watcher, nested
-from unpooled.session import Session, Transport
+from unpooled.session import Observer, Session, Transport
 from unpooled.wire import kind_of
 
 T = TypeVar("T")
@@ -36,12 +36,13 @@ def take_part(
     *,
     resume: bool = False,
     books: Places | None = None,
+    observer: Observer | None = None,
 ) -> Result:
     """Run one party's side of a job, over any transport; its files go into `folder`, which exists.
 
     `ready` checks that everything is in place, and raises what is wrong; the job that it returns may have its table in
     memory. With `resume` the party continues from what is in the folder. `books` is where what the run discloses is
-    counted; without it, it is not.
+    counted; without it, it is not. A simulation may have an `observer`.
     """
     plan, party, private = job.plan, job.party, job.private
     with run_folder.taken(folder), run_folder.status_kept(folder, party, plan):
@@ -55,7 +56,9 @@ def take_part(
             guard = guard_of(party, private.policy, sent)
             seed = run_folder.kept_seed(folder, seed_of(private), resume=resume)
             told = nested(watcher, lambda: session) if watcher else None
-            session = Session(linked(ledger), ledger, seed=seed, timeout=plan.timeout, guard=guard, watcher=told)
+            session = Session(
+                linked(ledger), ledger, seed=seed, timeout=plan.timeout, guard=guard, watcher=told, observer=observer
+            )
             result = converse(session, fields, role_of(job, folder, resume=resume, spending=spending))
             if spending:
                 spending.end(folder, "finished", int(result.get("listed", 0)) if party == plan.active else 0)

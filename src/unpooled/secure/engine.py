@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import combinations
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from unpooled.arrays import Bytes, Ints
@@ -62,10 +63,11 @@ class Engine:
 
     `most_answered`, `most_bits_per_row` and `most_splits` are this party's own limits. By digest of the rows,
     `answered` counts the columns asked, `bits` the bits shown and `opened` the splits of trees opened; `most_bits` is
-    the most a learner needs. `count_ahead` is called before each answer with what is counted (one of `COUNTED`), the
-    rows, the amount and the limit, so that a count on disk is written before the answer leaves. `shares` and `paillier`
-    are the engines' state. `scored` counts how often rows were scored by linear models. `widths` is how many columns
-    each party said it has, by party and digest of the rows. `spending` counts over all runs, where that is kept.
+    the most a learner needs, and `revealed` what all that shows of a table in bins (`Learner.revealed`). `count_ahead`
+    is called before each answer with what is counted (one of `COUNTED`), the rows, the amount and the limit, so that a
+    count on disk is written before the answer leaves. `shares` and `paillier` are the engines' state. `scored` counts
+    how often rows were scored by linear models. `widths` is how many columns each party said it has, by party and
+    digest of the rows. `spending` counts over all runs, where that is kept.
     """
 
     session: Session
@@ -84,6 +86,7 @@ class Engine:
     bits: Counter[str] = field(default_factory=Counter)
     opened: Counter[str] = field(default_factory=Counter)
     most_bits: dict[str, int] = field(default_factory=dict)
+    revealed: dict[str, Mapping[str, int]] = field(default_factory=dict)
     count_ahead: Callable[[str, str, int, int | None], None] | None = None
     shares: SharesState = field(default_factory=SharesState, repr=False)
     paillier: PaillierState = field(default_factory=PaillierState, repr=False)
@@ -239,17 +242,20 @@ def open_engine(
     most_bits_per_row: float | None = None,
     most_splits: int | None = None,
     evidence: Evidence | None = None,
+    folder: Path | None = None,
     spending: Spending | None = None,
 ) -> Engine:
     """Begin, at every party that holds data and at the coordinator.
 
-    Where the plan has a limit too, the lower one holds. Either all parties keep `evidence` for an audit, or none.
+    Where the plan has a limit too, the lower one holds. Either all parties keep `evidence` for an audit, or none. What
+    is too large for memory is kept in a `folder`, while the job runs.
     """
     check_engine(rules, coordinator=coordinator is not None, networked=session.networked)
     if driver not in parties or coordinator in parties:
         raise PlanError("parties: the driver must hold data, and the coordinator must not")
     limits = most_answered, most_bits_per_row, most_splits
     engine = Engine(session, rules, tuple(parties), driver, coordinator, *limits, evidence=evidence, spending=spending)
+    engine.shares.folder = folder
     with session.scope("seeds"):
         engine.mask_seeds = agreed_seeds(session, engine.parties)
     return engine

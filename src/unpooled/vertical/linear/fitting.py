@@ -33,17 +33,18 @@ from unpooled.vertical.linear.hidden_weights import descend_unseen
 from unpooled.vertical.linear.model import LinearModel, LinearPart, OptimiserState
 from unpooled.vertical.linear.parameters import LinearParameters, check_engine, outputs_of
 from unpooled.vertical.linear.residuals import COLUMNS, encoded_columns
-from unpooled.vertical.linear.state import FitState
+from unpooled.vertical.linear.state import FitState, epochs_for
 from unpooled.vertical.targets import Target, inputs_of
 from unpooled.vertical.team import Team
 
 
 @dataclass(frozen=True, eq=False)
 class FittedLinear:
-    """A model, and the loss after each epoch; where weights were revealed at the end alone, no loss is known."""
+    """A model, the loss after each epoch, and how many there were; where weights stay secret no loss is known."""
 
     model: LinearModel
     losses: tuple[float, ...]
+    epochs: int
 
 
 def fit(
@@ -104,7 +105,7 @@ def fit_many(
             centre=given.centre,
             scale=given.scale,
         )
-        fitted.append(FittedLinear(model, tuple(state.losses)))
+        fitted.append(FittedLinear(model, tuple(state.losses), len(state.losses) or epochs_for(states)))
     return fitted
 
 
