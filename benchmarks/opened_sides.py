@@ -13,8 +13,8 @@ several numbers of bins of b's columns (`lent_bins`), while c's have 32:
 - `quality`: of the search, precision of the first so many as there are unknown positives; of the training, the AUC on
   the other quarter of the rows, the mean of three draws of these
 
-The bars are about searches: how much worse they are with the default number of bins at b than with 32, and how many of the
-bits C then holds, the means over data sets. `--quick` takes one data set and one draw, and does not judge them.
+The bars are about searches: how much worse they are with the default number of bins at b than with 32, and how many of
+the bits c then holds, the means over data sets. `--quick` takes one data set and one draw, and does not judge them.
 """
 
 from __future__ import annotations
