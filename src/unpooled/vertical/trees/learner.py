@@ -22,6 +22,7 @@ from unpooled.vertical.trees.binning import Binning
 from unpooled.vertical.trees.budget import bits_needed, groups_of, leaves_of, sorting_bits, table_bits, tree_bits
 from unpooled.vertical.trees.bundles import Feature, Layout
 from unpooled.vertical.trees.model import Model, Part
+from unpooled.vertical.trees.node_choice import said_before
 from unpooled.vertical.trees.parameters import (
     AnyTrees,
     ForestParameters,
@@ -265,6 +266,7 @@ TREES = Learner(
     table_limits=table_limits,
     revealed=revealed,
     notes=notes,
+    said_before=said_before,
     rounds=rounds,
     full_rows=full_rows,
     for_bags=GbdtParameters(depth=3),  # deep trees would learn small bags by heart
