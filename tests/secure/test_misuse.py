@@ -18,7 +18,8 @@ from unpooled.secure.engine import MaskSeed, Rules
 from unpooled.secure.paillier import engine
 from unpooled.secure.product import Contribution
 from unpooled.secure.shares.dealer import Deal, DealItem, Dealt
-from unpooled.secure.shares.engine import Hidden, Orders
+from unpooled.secure.shares.engine import Orders
+from unpooled.secure.shares.opening import Hidden
 from unpooled.secure.shares.packing import RING_BITS, slots_for
 
 PAIR = (("telco", "bank"),)

@@ -25,7 +25,7 @@ from unpooled.secure.engine import MaskSeed, Rules
 from unpooled.secure.paillier import engine as paillier
 from unpooled.secure.product import Contribution
 from unpooled.secure.randomness import expand, expansions, shuffles
-from unpooled.secure.shares import dealer, permutation
+from unpooled.secure.shares import blocks, dealer, opening, permutation, state
 from unpooled.secure.shares import engine as shares
 
 PAIR = ("telco", "bank")
@@ -102,7 +102,7 @@ def view_of(run: Any, party: str) -> Rings:
         for values in message.values:
             numbers = _limbs(values, n) if values.ndim == 2 else np.frombuffer(values.tobytes(), np.uint64)
             view[f"contribution {len(view)} of {sender}"] = numbers
-    for sender, message in messages[shares.Hidden]:
+    for sender, message in messages[opening.Hidden]:
         for values in message.values:
             view[f"hidden {len(view)} of {sender}"] = values
     for _, message in messages[dealer.Dealt]:
@@ -130,7 +130,7 @@ def _made_of(messages: dict[type, Any]) -> Rings:
     """What the holder of X has in the dealt order (Y less numbers that serve once), the holder of Y for a triple."""
     made: Rings = {}
     seed = b""
-    opened = [values for _, message in messages[shares.Hidden] for values in message.values]
+    opened = [values for _, message in messages[opening.Hidden] for values in message.values]
     parts = [part for _, message in messages[dealer.Dealt] for part in message.parts if part.values.size]
     for number, part in enumerate(parts):
         hidden = opened[min(number, len(opened) - 1)] if opened else None
@@ -275,7 +275,8 @@ def expanding(monkeypatch: pytest.MonkeyPatch, purpose: bytes, change: Callable[
 
     for module in (dealer, shares):
         monkeypatch.setattr(module, "expand", broken)
-    monkeypatch.setattr(permutation, "expansions", broken_parts)
+    for module in (blocks, permutation):
+        monkeypatch.setattr(module, "expansions", broken_parts)
 
 
 def nothing(seed: bytes, purpose: bytes, shape: tuple[int, ...]) -> np.ndarray:
@@ -313,6 +314,15 @@ def one_mask_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
         "mask",
         lambda self, side, party, name, shape: (kept.setdefault((side, party), randomness.new_seed()), True),
     )
+
+
+def masks_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of twenty rows, all hidden by the same numbers."""
+    for module in (blocks, dealer, opening, shares):
+        monkeypatch.setattr(module, "row_blocks", lambda rows, _: [slice(at, at + 20) for at in range(0, rows, 20)])
+    monkeypatch.setattr(blocks, "block_bytes", 20 * 8)
+    monkeypatch.setattr(state, "_MOST_KEPT", 0)
+    expanding(monkeypatch, b"mask", expand)
 
 
 def without_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,6 +363,7 @@ BROKEN: dict[str, tuple[str, str, Callable[[pytest.MonkeyPatch], None], str]] = 
     "masks of 32 bits": ("shares", "dense", lambda m: expanding(m, b"mask", of_32_bits), "hidden"),
     "masks reused": ("shares", "dense", one_mask_for_all_unnoticed, "hidden .* - hidden"),
     "masks left out, nodes hidden": ("shares", "hidden nodes", lambda m: expanding(m, b"mask", nothing), "hidden"),
+    "masks begun anew in each block": ("shares", "hidden nodes", masks_begun_anew, "hidden .* - hidden"),
     "halves left out": ("shares", "dense", lambda m: expanding(m, b"half", nothing), "share"),
     "halves reused": (
         "shares",

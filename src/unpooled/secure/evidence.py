@@ -120,6 +120,11 @@ def digest_of_inputs(salt: bytes, inputs: Mapping[str, NDArray[Any]]) -> bytes:
 
 def digest_of(*arrays: NDArray[Any]) -> str:
     """A digest of received arrays, or of a set of rows."""
+    return digest_of_all(arrays)
+
+
+def digest_of_all(arrays: Iterable[NDArray[Any]]) -> str:
+    """The same one after the other, such as the blocks of a matrix, whose digest is that of the matrix."""
     found = hashlib.sha256()
     for values in arrays:
         found.update(np.ascontiguousarray(values).data)

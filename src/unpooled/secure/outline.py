@@ -11,7 +11,7 @@ from unpooled.secure.evidence import Commitment
 from unpooled.secure.paillier import engine as paillier
 from unpooled.secure.paillier import key_holder
 from unpooled.secure.product import Contribution
-from unpooled.secure.shares import dealer
+from unpooled.secure.shares import dealer, opening
 from unpooled.secure.shares import engine as shares
 from unpooled.wire import Disclosure, disclosure_of, kind_of
 
@@ -103,8 +103,8 @@ def products_outline(setup: Setup, *, hidden_nodes: bool, shown_to_passive: bool
         Exchange(active, coordinator, dealer.Deal),
         *(Exchange(coordinator, party, dealer.Dealt) for party in passive),
         Exchange(coordinator, active, dealer.Dealt, only_if=cheaper),
-        *(Exchange(active, party, shares.Hidden) for party in passive),
-        *(Exchange(party, active, shares.Hidden, only_if=cheaper) for party in passive),
+        *(Exchange(active, party, opening.Hidden) for party in passive),
+        *(Exchange(party, active, opening.Hidden, only_if=cheaper) for party in passive),
         *(Exchange(party, active, shares.Orders) for party in passive if counted),
         *shown,
     ]
@@ -157,7 +157,7 @@ def dense_products_outline(setup: Setup, *, shown: bool) -> list[Exchange]:
         *(Exchange(coordinator, owner, dealer.Dealt) for owner in owners),
         *(
             Exchange(
-                one, other, shares.Hidden, only_if="" if shown or active in (one, other) else "if either has columns"
+                one, other, opening.Hidden, only_if="" if shown or active in (one, other) else "if either has columns"
             )
             for one, other in pairs
         ),

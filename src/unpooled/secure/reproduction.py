@@ -6,19 +6,20 @@ the seed of a mask, or for `paillier` the exponents of the noise: a ciphertext t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.arrays import Bytes, Ints, Ints32
+from unpooled.arrays import Bytes, Ints, Ints32, Ring
 from unpooled.secure import mod64
-from unpooled.secure.evidence import Arrays, Line, digest_of, digest_of_seed
+from unpooled.secure.evidence import Arrays, Line, digest_of_all, digest_of_seed
 from unpooled.secure.paillier.keys import PublicKey, encrypt, noise_table, noises, to_bytes
 from unpooled.secure.paillier.layout import Layout, row_words
 from unpooled.secure.paillier.noise import Span, exponents_of
-from unpooled.secure.randomness import expand
 from unpooled.secure.shares import permutation
+from unpooled.secure.shares.blocks import mask_blocks, row_blocks
 from unpooled.secure.shares.packing import Slots, pack
 
 
@@ -35,11 +36,15 @@ def opening_of(line: Line) -> tuple[str, Arrays]:
 def is_y(line: Line, seed: bytes, page: Arrays, y: Ints, nodes: Ints32) -> bool:
     """Whether Y was this matrix when it was sent: packed, with the nodes folded in where only its holder knows them."""
     if line["method"] == "paillier":
-        return _arrived(line, _encrypted(line, page["exponents"].tobytes(), y, nodes))
-    words = pack(y, Slots(*line["slots"]))
-    if line["method"] == "triple" and line["nodes"]:
-        words = mod64.fold(words, nodes, line["nodes"])
-    return _was_dealt(seed, line) and _arrived(line, words - expand(seed, b"mask", words.shape))
+        return _arrived(line, [_encrypted(line, page["exponents"].tobytes(), y, nodes)])
+    words, count = pack(y, Slots(*line["slots"])), line["nodes"] if line["method"] == "triple" else 0
+    width = words.shape[1] * (count or 1)
+    return _was_dealt(seed, line) and _arrived(
+        line,
+        _masked(
+            seed, len(words), width, lambda cut: mod64.fold(words[cut], nodes[cut], count) if count else words[cut]
+        ),
+    )
 
 
 def is_x(line: Line, seed: bytes, x: NDArray[Any], nodes: Ints32) -> bool:
@@ -47,13 +52,24 @@ def is_x(line: Line, seed: bytes, x: NDArray[Any], nodes: Ints32) -> bool:
     sizes = tuple(line["sizes"])
     if line["method"] == "permute":
         orders, lengths = mod64.sort_rows(x, sizes, nodes, line["nodes"])
-        return _arrived(line, permutation.hidden_places(seed, orders, nodes), lengths)
-    full = mod64.one_hot(x, sizes) if sizes else x.view(np.uint64)
-    return _was_dealt(seed, line) and _arrived(line, full - expand(seed, b"mask", full.shape))
+        return _arrived(line, (permutation.hidden_places(seed, orders, nodes), lengths))
+    width = sum(sizes) if sizes else x.shape[1]
+
+    def block(cut: slice) -> Ring:
+        return mod64.one_hot(x[cut], sizes) if sizes else x[cut].view(np.uint64)
+
+    return _was_dealt(seed, line) and _arrived(line, _masked(seed, len(x), width, block))
 
 
-def _arrived(line: Line, *arrays: NDArray[Any]) -> bool:
-    return digest_of(*arrays) == str(line["sha256"])
+def _masked(seed: bytes, rows: int, width: int, block_of: Callable[[slice], Ring]) -> Iterator[Ring]:
+    """A matrix less its mask, in blocks of rows."""
+    cuts = row_blocks(rows, width)
+    for cut, mask in zip(cuts, mask_blocks(seed, width, cuts), strict=True):
+        yield block_of(cut) - mask
+
+
+def _arrived(line: Line, arrays: Iterable[NDArray[Any]]) -> bool:
+    return digest_of_all(arrays) == str(line["sha256"])
 
 
 def _was_dealt(seed: bytes, line: Line) -> bool:

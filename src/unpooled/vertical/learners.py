@@ -28,10 +28,11 @@ def learner_named(name: object) -> Learner:
     raise InputError(f"its learner must be one of {', '.join(each.name for each in LEARNERS)}")
 
 
-def default_parameters(*, bags: bool = False) -> LearnerParameters:
-    """What a job learns with if nothing is said: whole tables, or small `bags`."""
+def default_parameters(*, bags: bool = False, secret_labels: bool = False) -> LearnerParameters:
+    """What a job learns with if nothing is said: whole tables or small `bags`, with labels that are a secret or not."""
     first = LEARNERS[0]
-    return first.for_bags if bags and first.for_bags else first.parameters[0].model_validate({})
+    found = first.for_bags if bags and first.for_bags else first.parameters[0].model_validate({})
+    return found.model_copy(update=dict(first.for_secret_labels)) if secret_labels else found
 
 
 def begun_small(settings: Any) -> Any:
@@ -42,16 +43,33 @@ def begun_small(settings: Any) -> Any:
     return settings
 
 
+def begun_secret(settings: Any) -> Any:
+    """The same where labels are secret: whichever learner is named hides them, unless the section says otherwise."""
+    kind = _kind_of(settings)
+    if kind is None:
+        return settings
+    hiding = next(learner.for_secret_labels for learner in LEARNERS if kind in learner.parameters)
+    return {**hiding, **begun_small(settings)}
+
+
+_KINDS = {kind.model_fields["learner"].default: kind for learner in LEARNERS for kind in learner.parameters}
+
+
+def _kind_of(settings: Any) -> type[LearnerParameters] | None:
+    """The class of the parameters that a section of a plan is for: those of the learner it names, or of the first."""
+    name = settings.get("learner", next(iter(_KINDS))) if isinstance(settings, Mapping) else None
+    return _KINDS.get(name) if isinstance(name, str) else None
+
+
 def _parameters_from(settings: Any) -> Any:
     """A section of a plan as the parameters of the learner that it names, or of the first one."""
     if isinstance(settings, LearnerParameters):
         return settings
-    classes = {kind.model_fields["learner"].default: kind for learner in LEARNERS for kind in learner.parameters}
-    name = settings.get("learner", next(iter(classes))) if isinstance(settings, Mapping) else None
-    if not isinstance(name, str) or name not in classes:
-        *others, last = map(repr, classes)
+    kind = _kind_of(settings)
+    if kind is None:
+        *others, last = map(repr, _KINDS)
         raise ValueError(f"must be a table, its learner {', '.join(others)} or {last}")
-    return classes[name].model_validate(settings)
+    return kind.model_validate(settings)
 
 
 AnyParameters = Annotated[SerializeAsAny[LearnerParameters], BeforeValidator(_parameters_from)]

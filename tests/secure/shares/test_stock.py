@@ -13,7 +13,7 @@ from unpooled.errors import ProtocolError
 from unpooled.secure.calls import Call, OneHot
 from unpooled.secure.randomness import expand
 from unpooled.secure.shares.dealer import Deal, Dealt
-from unpooled.secure.shares.engine import Hidden
+from unpooled.secure.shares.opening import Hidden
 from unpooled.secure.shares.packing import pack
 from unpooled.secure.shares.state import Shape, Stock
 from unpooled.secure.shares.supply import slots_of

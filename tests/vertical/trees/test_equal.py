@@ -26,6 +26,9 @@ TALKING: dict[str, dict[str, Any]] = {
     "hide_bags = false": {"hide_bags": False},
     "neither": {"hide_nodes": True, "hide_bags": False},
     "min_rows = 1": {"min_rows": 1},
+    "lent_bins": {"lent_bins": 4},
+    "hide_nodes, min_rows = 1": {"hide_nodes": True, "min_rows": 1},
+    "hide_nodes, min_rows = 12": {"hide_nodes": True, "min_rows": 12},
     "bundle = false": {"bundle": False},
 }
 """What changes the conversation."""

@@ -49,7 +49,7 @@ from unpooled.secure.engine import HowFar, follow
 from unpooled.secure.product import finish
 from unpooled.session import Session
 from unpooled.settings import tag_by
-from unpooled.vertical.learners import AnyParameters, begun_small, default_parameters, learner_of
+from unpooled.vertical.learners import AnyParameters, begun_secret, default_parameters, learner_of
 from unpooled.vertical.targets import SEEDS
 from unpooled.vertical.team import Team
 
@@ -119,10 +119,11 @@ class Parameters(align.Parameters, RowRules, WeightRules):
         description="how they are found: vfpu, with what is below; bagging, which has bags; two-step, which has first, "
         "folds, balanced and fractions; or naive, which has folds and balanced",
     )
-    model: Annotated[AnyParameters, BeforeValidator(begun_small)] = Field(
-        default_parameters(bags=True),
+    model: Annotated[AnyParameters, BeforeValidator(begun_secret)] = Field(
+        default_parameters(bags=True, secret_labels=True),
         description="the learner and its settings: gbdt with small trees, since bags are small, and what is below; or "
-        "xgb, lgb, rf or linear, as for train",
+        "xgb, lgb, rf or linear, as for train; of all trees the nodes are hidden, and passive "
+        "parties' columns have 9 bins, unless hide_nodes and lent_bins say otherwise",
     )
 
     @model_validator(mode="after")

@@ -7,8 +7,10 @@ remove the masks. `engine` explains what each number is for.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
 from typing import Literal, get_args
 
 import numpy as np
@@ -20,6 +22,7 @@ from unpooled.secure.engine import HowFar, Serving, Stop, follow
 from unpooled.secure.evidence import digest_of_seed
 from unpooled.secure.randomness import SEED_BYTES, expand, new_seed
 from unpooled.secure.shares import permutation
+from unpooled.secure.shares.blocks import mask_blocks, row_blocks, summed
 from unpooled.session import Session
 from unpooled.wire import message
 
@@ -111,13 +114,20 @@ def serve(session: Session, driver: str, parties: Sequence[str], serving: Servin
         parts: dict[str, list[Part]] = {party: [] for party in parties}
         items: dict[str, list[DealItem]] = {party: [] for party in parties}
         copies = [item for item in request.items for _ in range(item.copies)]
-        for number, item in enumerate(copies):
-            session.progress(number, len(copies))
-            chosen = chosen_seeds(request.seed, number) if chooses(driver, item) else None
-            left, right = _permutation(dealer, item, chosen) if item.method == "permute" else _triple(dealer, item)
-            parts[item.left].append(left)
-            if chosen is None:
-                parts[item.right].append(right)
+        groups = groupby(enumerate(copies), lambda each: _u_of(each[1]) or each[0])
+        for group in (list(same_u) for _, same_u in groups):  # those with the same mask U, or a single one
+            (number, item), *_ = group
+            alive = partial(session.progress, number, len(copies))
+            alive()
+            if item.method == "permute":
+                chosen = chosen_seeds(request.seed, number) if chooses(driver, item) else None
+                dealt = [_permutation(dealer, item, chosen)]
+            else:
+                dealt = _triples(dealer, [item for _, item in group], alive)
+            for (_, item), (left, right) in zip(group, dealt, strict=True):
+                parts[item.left].append(left)
+                if not chooses(driver, item):
+                    parts[item.right].append(right)
         for item in request.items:
             items[item.left].append(item)
             if not chooses(driver, item):
@@ -175,18 +185,52 @@ def digest_of(items: Sequence[DealItem]) -> bytes:
     return hashlib.sha256(repr(items).encode()).digest()
 
 
-def _triple(dealer: Dealer, item: DealItem) -> tuple[Part, Part]:
-    u_shape, v_shape = (item.rows, item.width), (item.rows, item.words)
-    u_seed, u_new = dealer.mask("x", item.left, item.x, u_shape)
-    v_seed, v_new = dealer.mask("y", item.right, item.y, v_shape)
-    once = new_seed()
-    if dealer.last_u[0] != u_seed:
-        dealer.last_u = (u_seed, expand(u_seed, b"mask", u_shape))
-    multiply = mod64.product if item.method == "triple" else mod64.row_products
-    w = multiply(dealer.last_u[1], expand(v_seed, b"mask", v_shape))
-    half = expand(once, b"half", half_shape(item))
-    left = Part(u_seed if u_new else b"", once, NOTHING, digest_of_seed(v_seed))
-    return left, Part(v_seed if v_new else b"", b"", w - half, digest_of_seed(u_seed))
+def _u_of(item: DealItem) -> tuple[object, ...] | None:
+    """What says which mask U a triple is for; None for what is dealt by itself."""
+    return (item.left, item.x, item.rows, item.width) if item.method == "triple" else None
+
+
+def _triples(dealer: Dealer, items: Sequence[DealItem], alive: Callable[[], None]) -> list[tuple[Part, Part]]:
+    """Triples with the same mask U, which is gone through once, in blocks of rows."""
+    first = items[0]
+    u_seed, u_new = dealer.mask("x", first.left, first.x, (first.rows, first.width))
+    masks = [dealer.mask("y", item.right, item.y, (item.rows, item.words)) for item in items]
+    if first.method == "triple":
+        ws = _products(dealer, u_seed, [seed for seed, _ in masks], items, alive)
+    else:
+        u, v = (
+            expand(seed, b"mask", (first.rows, width))
+            for seed, width in ((u_seed, first.width), (masks[0][0], first.words))
+        )
+        ws = [mod64.row_products(u, v)]
+    found = []
+    for number, (item, (v_seed, v_new), w) in enumerate(zip(items, masks, ws, strict=True)):
+        once = new_seed()
+        left = Part(u_seed if u_new and not number else b"", once, NOTHING, digest_of_seed(v_seed))
+        right = Part(v_seed if v_new else b"", b"", w - expand(once, b"half", half_shape(item)), digest_of_seed(u_seed))
+        found.append((left, right))
+    return found
+
+
+def _products(
+    dealer: Dealer, u_seed: bytes, v_seeds: Sequence[bytes], items: Sequence[DealItem], alive: Callable[[], None]
+) -> list[Ring]:
+    """UᵀV for each V."""
+    rows, width, words = items[0].rows, items[0].width, [item.words for item in items]
+    cuts = row_blocks(rows, width + sum(words))
+    us = mask_blocks(u_seed, width, cuts)
+    if len(cuts) == 1:
+        if dealer.last_u[0] != u_seed:
+            dealer.last_u = (u_seed, next(us))
+        us = iter([dealer.last_u[1]])
+    vs = zip(*(mask_blocks(seed, each, cuts) for seed, each in zip(v_seeds, words, strict=True)), strict=True)
+
+    def blocks() -> Iterator[tuple[Ring, Sequence[Ring]]]:
+        for u in us:
+            alive()
+            yield u, next(vs)
+
+    return np.split(summed(blocks(), mod64.product), np.cumsum(words)[:-1], axis=1)
 
 
 def half_shape(item: DealItem) -> tuple[int, ...]:

@@ -21,8 +21,9 @@ and ρ are used once.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,21 +34,15 @@ from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
 from unpooled.secure.calls import Call, Inputs, OneHot, RowByRow, given
 from unpooled.secure.engine import Engine, Rules, Serving, recv_tagged
-from unpooled.secure.evidence import digest_of
 from unpooled.secure.mod64 import Places
 from unpooled.secure.randomness import SEED_BYTES, expand
 from unpooled.secure.shares import dealer, permutation
-from unpooled.secure.shares.dealer import Part
+from unpooled.secure.shares.blocks import row_blocks, summed
+from unpooled.secure.shares.opening import Task, keep_opening, keep_received, open_matrices, shaped
 from unpooled.secure.shares.packing import RING_BITS, pack, unpack
-from unpooled.secure.shares.state import Mask, Matrix
-from unpooled.secure.shares.supply import Need, ask_ahead, method_of, slots_of, supplied
+from unpooled.secure.shares.state import Mask
+from unpooled.secure.shares.supply import ask_ahead, method_of, slots_of, supplied
 from unpooled.wire import message
-
-
-@message(discloses="nothing: matrices hidden by masks that only their owner and the coordinator know")
-class Hidden:
-    tags: tuple[bytes, ...]
-    values: tuple[Ring, ...]
 
 
 @message(
@@ -60,64 +55,27 @@ class Orders:
     lengths: tuple[Ints, ...]
 
 
-@dataclass(eq=False)
-class Task:
-    """One term of one call at one of its two parties."""
-
-    place: int
-    call: Call
-    inputs: Inputs
-    tag: bytes
-    need: Need
-    part: Part
-    peer: str
-    is_left: bool
-    orders: Places | None = None
-    places: Places | None = None
-    lengths: Ints | None = None
-    inside: int = 0
-
-    @property
-    def own(self) -> Matrix:
-        return self.need.x if self.is_left else self.need.y
-
-    @property
-    def theirs(self) -> Matrix:
-        return self.need.y if self.is_left else self.need.x
-
-    @property
-    def permutes(self) -> bool:
-        return self.need.item.method == "permute"
-
-    def shape_of(self, matrix: Matrix) -> tuple[int, int]:
-        item = self.need.item
-        return item.rows, item.width if matrix.side == "x" else item.words
-
-    def evidence_side(self, matrix: Matrix) -> str:
-        """The side of a matrix, and which of two stacked ones."""
-        return matrix.side + ("-below" if self.need.rows.start else "")
-
-
 def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Ring]:
-    """Deal, open, multiply: at most two messages from each party to another, however many products there are.
+    """Deal, open, multiply: at most two messages from each party to another, however many products there are, and more
+    only where matrices are large (`blocks`).
 
     Every party sends to all peers before it receives, so that no cycle of parties waits.
     """
     tasks = _dealt_tasks(engine, batch, tags)
     peers = [peer for peer in engine.parties if any(task.peer == peer for task in tasks)]
-    for peer in peers:
-        _send_hidden(engine, peer, [task for task in tasks if task.peer == peer])
-    for peer in peers:
-        _take_hidden(engine, peer, [task for task in tasks if task.peer == peer])
+    open_matrices(engine, {peer: [task for task in tasks if task.peer == peer] for peer in peers})
     permuted = [task for task in tasks if task.permutes]
     for peer in peers:
         _send_orders(engine, peer, [task for task in permuted if task.peer == peer and task.is_left])
     for peer in peers:
         _take_orders(engine, peer, [task for task in permuted if task.peer == peer and not task.is_left])
     held = [np.zeros(_shape(call), np.uint64) for call, _ in batch]
-    for number, task in enumerate(tasks, start=1):
-        engine.session.progress(number, len(tasks))
-        held[task.place] += _left_share(engine, task) if task.is_left else _right_share(engine, task)
+    groups = _by_x(tasks)
+    for number, group in enumerate(groups, start=1):
+        alive = partial(engine.session.progress, number, len(groups))
+        shares = (_left_shares if group[0].is_left else _right_shares)(engine, group, alive)
+        for task, values in zip(group, shares, strict=True):
+            held[task.place] += values
     engine.shares.forget({""})  # a matrix without a name serves one call
     return held
 
@@ -132,46 +90,13 @@ def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Seq
         task = Task(place, call, replace(inputs, x=x, y=y), tags[place], need, part, peer, is_left)
         if part.mask:
             seed = _seed(part.mask, engine)
-            engine.shares.masks[task.own] = Mask(expand(seed, b"mask", task.shape_of(task.own)), seed)
+            engine.shares.masks[task.own] = Mask(seed, task.shape_of(task.own))
         tasks.append(task)
     return tasks
 
 
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
     ask_ahead(engine, batches)
-
-
-def _send_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
-    """Send a peer the masked matrices that it does not have yet."""
-    hidden = []
-    for task in tasks:
-        if task.is_left and task.permutes:
-            continue
-        mask, left = _mask(engine, task), task.call.left
-        own = given(task.inputs.x) if task.is_left else _words(task)
-        sizes = left.sizes if task.is_left and isinstance(left, OneHot) else ()
-        mask.bind(own, engine.party, sizes)
-        if (peer, task.own) not in engine.shares.sent:
-            engine.shares.sent.add((peer, task.own))
-            _keep_opening(engine, task, mask.seed)
-            full = mod64.one_hot(own, sizes) if sizes else own.view(np.uint64)
-            hidden.append((task.tag, full - mask.values))
-    if hidden:
-        engine.session.send(peer, Hidden(tuple(tag for tag, _ in hidden), tuple(values for _, values in hidden)))
-
-
-def _take_hidden(engine: Engine, peer: str, tasks: Sequence[Task]) -> None:
-    new: dict[Matrix, Task] = {}
-    for task in tasks:
-        if (task.is_left or not task.permutes) and (peer, task.theirs) not in engine.shares.opened:
-            new.setdefault(task.theirs, task)
-    if not new:
-        return
-    most = 8 * sum(math.prod(task.shape_of(matrix)) for matrix, task in new.items())
-    hidden = recv_tagged(engine.session, peer, Hidden, [task.tag for task in new.values()], most)
-    for (matrix, task), values in zip(new.items(), hidden.values, strict=True):
-        engine.shares.opened[peer, matrix] = _shaped(values, task.shape_of(matrix), peer)
-        _keep_received(engine, task, values)
 
 
 def _send_orders(engine: Engine, right: str, tasks: Sequence[Task]) -> None:
@@ -181,7 +106,7 @@ def _send_orders(engine: Engine, right: str, tasks: Sequence[Task]) -> None:
             x, nodes = given(task.inputs.x), given(task.inputs.nodes)
             task.orders, task.lengths = mod64.sort_rows(x, left.sizes, nodes, left.nodes)
             task.places = permutation.hidden_places(_seed(task.part.once, engine), task.orders, nodes)
-            _keep_opening(engine, task, task.part.once)
+            keep_opening(engine, task, task.part.once)
     if tasks:
         places, lengths = [given(task.places) for task in tasks], [given(task.lengths) for task in tasks]
         engine.session.send(right, Orders(tuple(task.tag for task in tasks), tuple(places), tuple(lengths)))
@@ -205,79 +130,72 @@ def _take_orders(engine: Engine, left: str, tasks: Sequence[Task]) -> None:
         if not permutation.lengths_fit(lengths, inside, form.sizes, form.nodes):
             raise ProtocolError(f"invalid Orders from {left}: the bins do not add up to the rows of the nodes")
         task.places, task.lengths, task.inside = places, lengths, inside
-        _keep_received(engine, task, places, lengths)
+        keep_received(engine, task, (places, lengths))
 
 
-def _left_share(engine: Engine, task: Task) -> Ring:
-    left, item = task.call.left, task.need.item
-    opened = engine.shares.opened[task.peer, task.theirs]
+def _by_x(tasks: Sequence[Task]) -> list[list[Task]]:
+    """Tasks in groups that multiply the same X, so that it is gone through once; others by themselves."""
+    groups: dict[object, list[Task]] = {}
+    for task in tasks:
+        together = task.need.item.method == "triple"
+        groups.setdefault((task.peer, task.is_left, task.need.x) if together else id(task), []).append(task)
+    return list(groups.values())
+
+
+def _left_shares(engine: Engine, tasks: Sequence[Task], alive: Callable[[], None]) -> list[Ring]:
+    task, opened = tasks[0], [engine.shares.opened[task.peer, task.theirs] for task in tasks]
+    left, item, x = task.call.left, task.need.item, given(task.inputs.x)
     if isinstance(left, OneHot) and task.permutes:
-        dealt = _shaped(task.part.values, (item.width, item.rows, item.words), engine.coordinator)
+        dealt = shaped(task.part.values, (item.width, item.rows, item.words), engine.coordinator)
         places, orders, lengths = given(task.places), given(task.orders), given(task.lengths)
-        return permutation.left_sums(dealt, opened, places, orders, lengths, left.sizes, left.nodes)
-    half = expand(_seed(task.part.once, engine), b"half", dealer.half_shape(item))
-    x = given(task.inputs.x)
+        whole = opened[0].whole()
+        return [permutation.left_sums(dealt, whole, places, orders, lengths, left.sizes, left.nodes)]
+    halves = [_left_half(engine, each) for each in tasks]
     if isinstance(left, RowByRow):
-        return mod64.row_products(x.view(np.uint64), opened) + half
-    if isinstance(left, OneHot):
-        return mod64.unfold(mod64.bin_sums(x, left.sizes, opened) + half, left.nodes)
-    return mod64.product(x.view(np.uint64), opened) + half
+        return [mod64.row_products(x.view(np.uint64), opened[0].whole()) + halves[0]]
+    sizes = task.sizes
+
+    def multiply(block: NDArray[Any], ys: Ring) -> Ring:
+        return mod64.bin_sums(block, sizes, ys) if sizes else mod64.product(block.view(np.uint64), ys)
+
+    cuts = row_blocks(item.rows, item.width + sum(each.shape[1] for each in opened))
+    sums = summed(((x[cut], [each.block(cut) for each in opened]) for cut in _watched(cuts, alive)), multiply)
+    return _each(tasks, sums, halves)
 
 
-def _right_share(engine: Engine, task: Task) -> Ring:
+def _right_shares(engine: Engine, tasks: Sequence[Task], alive: Callable[[], None]) -> list[Ring]:
+    task = tasks[0]
     left, item = task.call.left, task.need.item
     if isinstance(left, OneHot) and task.permutes:
         seed, places, lengths = _seed(task.part.once, engine), given(task.places), given(task.lengths)
-        return permutation.right_sums(seed, places, item.words, lengths, task.inside, left.sizes, left.nodes)
-    opened, mask = engine.shares.opened[task.peer, task.theirs], engine.shares.masks[task.own]
-    half = _shaped(task.part.values, dealer.half_shape(item), engine.coordinator)
+        return [permutation.right_sums(seed, places, item.words, lengths, task.inside, left.sizes, left.nodes)]
+    opened, masks = engine.shares.opened[task.peer, task.theirs], [engine.shares.masks[each.own] for each in tasks]
+    halves = [shaped(each.part.values, dealer.half_shape(each.need.item), engine.coordinator) for each in tasks]
     if isinstance(left, RowByRow):
-        return mod64.row_products(opened, mask.values) + half
-    sums = mod64.product(opened, mask.values) + half
-    return mod64.unfold(sums, left.nodes) if isinstance(left, OneHot) else sums
+        (values,) = masks[0].blocks([slice(0, item.rows)])
+        return [mod64.row_products(opened.whole(), values) + halves[0]]
+    cuts = row_blocks(item.rows, item.width + sum(mask.shape[1] for mask in masks))
+    ys = zip(*(mask.blocks(cuts) for mask in masks), strict=True)
+    sums = summed(((opened.block(cut), next(ys)) for cut in _watched(cuts, alive)), mod64.product)
+    return _each(tasks, sums, halves)
 
 
-def _mask(engine: Engine, task: Task) -> Mask:
-    """The mask of this party's matrix, dealt now or earlier."""
-    mask, shape = engine.shares.masks.get(task.own), task.shape_of(task.own)
-    if mask is None or mask.values.shape != shape:
-        raise ProtocolError(f"invalid Dealt from {engine.coordinator}: no mask of shape {shape} for {engine.party}")
-    return mask
+def _left_half(engine: Engine, task: Task) -> Ring:
+    return expand(_seed(task.part.once, engine), b"half", dealer.half_shape(task.need.item))
 
 
-def _words(task: Task) -> Ring:
-    """Y as it is multiplied: packed, and for a triple with the nodes folded in."""
-    words = pack(given(task.inputs.y), slots_of(task.call))
-    if isinstance(task.call.left, OneHot) and not task.permutes:
-        return mod64.fold(words, given(task.inputs.nodes), task.call.left.nodes)
-    return words
+def _each(tasks: Sequence[Task], sums: Ring, halves: Sequence[Ring]) -> list[Ring]:
+    """The shares of products that were computed side by side."""
+    ends = np.cumsum([task.need.item.words for task in tasks])[:-1]
+    shares = [part + half for part, half in zip(np.split(sums, ends, axis=1), halves, strict=True)]
+    return [mod64.unfold(share, task.nodes) if task.folds else share for share, task in zip(shares, tasks, strict=True)]
 
 
-def _keep_opening(engine: Engine, task: Task, seed: bytes) -> None:
-    """Keep the seed that opens a hidden matrix, for audits."""
-    if engine.evidence and task.inputs.about is not None:
-        side, about = task.evidence_side(task.own), dict(task.inputs.about)
-        engine.evidence.keep_opening(side, task.tag, task.peer, about, seed=seed.hex())
-
-
-def _keep_received(engine: Engine, task: Task, *values: NDArray[Any]) -> None:
-    """Keep a digest of a hidden matrix that arrived, and what it takes to hide one in the same way (`reproduction`)."""
-    if engine.evidence and task.inputs.about is not None:
-        left, item = task.call.left, task.need.item
-        engine.evidence.keep_received(
-            task.evidence_side(task.theirs),
-            task.tag,
-            task.peer,
-            dict(task.inputs.about),
-            method=item.method,
-            rows=item.rows,
-            part=(task.need.rows.start or 0, task.need.rows.stop),
-            slots=astuple(slots_of(task.call)),
-            sizes=left.sizes if isinstance(left, OneHot) else (),
-            nodes=left.nodes if isinstance(left, OneHot) else 0,
-            seed=task.part.other.hex(),
-            sha256=digest_of(*values),
-        )
+def _watched(cuts: Sequence[slice], alive: Callable[[], None]) -> Iterator[slice]:
+    """Blocks, with a sign of life before each."""
+    for cut in cuts:
+        alive()
+        yield cut
 
 
 def _shape(call: Call) -> tuple[int, ...]:
@@ -291,12 +209,6 @@ def _seed(seed: bytes, engine: Engine) -> bytes:
         raise ProtocolError(f"invalid Dealt from {engine.coordinator}: a seed was dealt before and would hide nothing")
     engine.shares.seeds.add(seed)
     return seed
-
-
-def _shaped(values: Ring, shape: tuple[int, ...], sender: str | None) -> Ring:
-    if values.shape != shape:
-        raise ProtocolError(f"invalid numbers from {sender}: shape {values.shape}, expected {shape}")
-    return values
 
 
 def from_values(engine: Engine, call: Call, values: Ints) -> Ring:  # noqa: ARG001

@@ -13,18 +13,22 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from unpooled.arrays import Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure.calls import Call
+from unpooled.secure.shares.blocks import MEMORY_BYTES, Opened, mask_blocks
 
 _MOST_AHEAD = 8
+_MOST_KEPT = 2**20  # bytes of a mask
 most_bytes_ahead = 2**19
 """A rehearsal, which has fewer rows, makes it less (`run.rehearsal`)."""
 
@@ -47,18 +51,31 @@ class Matrix(NamedTuple):
 
 @dataclass
 class Mask:
-    """A mask that was dealt. It is bound to the first matrix that it hides."""
+    """A mask that was dealt. It is bound to the first matrix that it hides; small ones are made from the seed once."""
 
-    values: Ring
     seed: bytes
+    shape: tuple[int, int]
     bound_to: bytes = b""
+    _values: Ring | None = field(default=None, repr=False)
 
-    def bind(self, matrix: NDArray[Any], whose: str, sizes: tuple[int, ...] = ()) -> None:
-        """Refuse a second matrix: the difference of what the mask hides would show."""
-        digest = hashlib.sha256(f"{matrix.dtype} {matrix.shape} {sizes}".encode() + matrix.tobytes()).digest()
-        if self.bound_to not in (b"", digest):
+    def bind(self, whose: str, *parts: NDArray[Any], sizes: tuple[int, ...] = ()) -> None:
+        """Refuse a second matrix, given by its parts: the difference of what the mask hides would show."""
+        found = hashlib.sha256(str(sizes).encode())
+        for part in parts:
+            found.update(f"{part.dtype} {part.shape}".encode())
+            found.update(np.ascontiguousarray(part).data)
+        if self.bound_to not in (b"", found.digest()):
             raise ProtocolError(f"{whose}: a mask that has hidden one matrix must not hide another")
-        self.bound_to = digest
+        self.bound_to = found.digest()
+
+    def blocks(self, cuts: Iterable[slice]) -> Iterator[Ring]:
+        """The mask in consecutive blocks, from its first row on."""
+        rows, width = self.shape
+        if 8 * rows * width > _MOST_KEPT:
+            return mask_blocks(self.seed, width, cuts)
+        if self._values is None:
+            (self._values,) = mask_blocks(self.seed, width, [slice(0, rows)])
+        return (self._values[cut] for cut in cuts)
 
 
 class Shape(NamedTuple):
@@ -105,7 +122,8 @@ class Stock:
 
 @dataclass
 class SharesState:
-    """One party's state; `sent` and `opened` are by peer and matrix.
+    """One party's state; `sent` and `opened` are by peer and matrix. Large files are in `folder`, else among temporary
+    ones.
 
     `announced` are the batches for which numbers were asked ahead, each with the seed of those that the driver chose.
     `masked` are the matrices Y that have a mask, which stays the same even after `forget`; `seeds` are all dealt seeds.
@@ -113,11 +131,20 @@ class SharesState:
 
     masks: dict[Matrix, Mask] = field(default_factory=dict)
     sent: set[tuple[str, Matrix]] = field(default_factory=set)
-    opened: dict[tuple[str, Matrix], Ring] = field(default_factory=dict)
+    opened: dict[tuple[str, Matrix], Opened] = field(default_factory=dict)
     stock: Stock = field(default_factory=Stock)
     announced: deque[tuple[Sequence[Call], bytes]] = field(default_factory=deque)
     masked: set[Matrix] = field(default_factory=set)
     seeds: set[bytes] = field(default_factory=set)
+    folder: Path | None = None
+
+    def place_for(self, peer: str, matrix: Matrix, shape: tuple[int, int]) -> Opened:
+        """Where a masked matrix of a peer is kept: in a file if there is much in memory already."""
+        found = Opened(shape)
+        if sum(other.memory for other in self.opened.values()) + found.memory > MEMORY_BYTES:
+            found = Opened(shape, self.folder, in_file=True)
+        self.opened[peer, matrix] = found
+        return found
 
     def forget(self, names: AbstractSet[str]) -> None:
         """Drop masks and openings of matrices with these names; an empty name stands for those without one."""
