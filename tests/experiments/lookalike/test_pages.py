@@ -32,6 +32,7 @@ def folder(small: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) 
     small.setitem(tiers.TRAIN, Tier.quick, 0.6)  # the paper's size, so that its figures are compared
     small.setattr(baselines, "JUDGED_AT", 500)
     small.setitem(tiers.FEDERATED, Tier.quick, {"train": 0.8, "iterations": 2, "bags": 2})
+    small.setitem(tiers.ABLATIONS, Tier.quick, (1, 0.6))
     small.setitem(tiers.TIMED, "train", 0.85)
     small.setattr(federated_vs_pooled, "ENGINES", ("threads, shares", "threads, paillier 512, insecure"))
     parts = {title: (key, lead, FEW.get(key, values)) for title, (key, lead, values) in ablations.PARTS.items()}

@@ -12,11 +12,11 @@ import polars as pl
 from unpooled.data.datasets import BIAS, BIASED_BY
 from unpooled.experiments.experiment import Cell, Tier, Value
 from unpooled.experiments.figures import Panel, Picture
+from unpooled.experiments.lookalike import tiers
 from unpooled.experiments.lookalike.dealing import SETS
 from unpooled.experiments.lookalike.searches import BY_PROMOTION, KEYS, search_cell
 from unpooled.experiments.lookalike.sharing import experiment_on_searches
 from unpooled.experiments.lookalike.showing import at_length, line, sets_in, sizes, text
-from unpooled.experiments.lookalike.tiers import ABLATION_DRAWS, TRAIN
 from unpooled.experiments.tables import Summary, chosen, summarised, table
 
 PARTS: dict[str, tuple[str, str, Sequence[Value]]] = {
@@ -48,12 +48,13 @@ QUICK_SETS = ("bank",)
 def cells(tier: Tier, seed: int) -> list[Cell]:
     """The job's settings, each change of one of them, and bank without the column that gives most away."""
     found: dict[tuple[Value, ...], Cell] = {}
-    for one in range(seed, seed + ABLATION_DRAWS[tier]):
+    draws, train = tiers.ABLATIONS[tier]
+    for one in range(seed, seed + draws):
         for name in QUICK_SETS if tier is Tier.quick else SETS:
             changes = [{key: value} for key, _, values in PARTS.values() for value in values]
             changes += [{"without": "duration"}] if name == "bank" else []
             for change in changes:
-                cell = search_cell(name, one, TRAIN[tier], **change)
+                cell = search_cell(name, one, train, **change)
                 found[tuple(cell.values())] = cell
     return list(found.values())
 

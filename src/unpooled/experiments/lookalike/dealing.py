@@ -83,7 +83,7 @@ def deal(
         name=name,
         tables=dealt.tables,
         test_tables=dealt.test_tables,
-        columns=Columns(np.hstack(blocks), tuple(names), tuple(block.shape[1] for block in blocks)),
+        columns=Columns(np.hstack(blocks), tuple(names), tuple(block.shape[1] for block in blocks), OWNERS.index("c")),
         test=np.hstack(tests),
         known=ids.is_in(dealt.tables[datasets.SEEKER]["id"].implode()).to_numpy(),
         positive=dealt.truth["positive"].to_numpy(),

@@ -42,7 +42,7 @@ def _classifier(parameters: LearnerParameters) -> Any:
     if parameters.learner == "gbdt":
         from sklearn.ensemble import GradientBoostingClassifier
 
-        return GradientBoostingClassifier(**size, criterion="squared_error")
+        return GradientBoostingClassifier(**size)
     more = {"max_bin": settings["bins"], "min_child_weight": settings["minimum_child_weight"], "n_jobs": 1}
     if parameters.learner == "xgb":
         from xgboost import XGBClassifier

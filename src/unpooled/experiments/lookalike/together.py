@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +79,10 @@ def search_together(
         return Together(
             ranking=_ranking(found / "c" / RANKING, dealt, method),
             test_scores=_in_order(found.parent / "test" / "c" / PREDICTIONS, dealt.test_ids)["score"].to_numpy(),
-            columns=Columns(
-                dealt.columns.matrix[:, order], tuple(dealt.columns.names[p] for p in order), dealt.columns.blocks
+            columns=replace(
+                dealt.columns,
+                matrix=dealt.columns.matrix[:, order],
+                names=tuple(dealt.columns.names[place] for place in order),
             ),
             test=dealt.test[:, order],
             seed=int(draws_of("c", seed).integers(SEEDS)),
