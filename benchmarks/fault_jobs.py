@@ -20,7 +20,7 @@ ROLES = {"shop": "seeker", "telco": "passive", "bank": "active", "coordinator": 
 OWNERS = ("telco", "bank", "coordinator")
 PAILLIER: dict[str, Any] = {"engine": "paillier", "key_bits": 512, "insecure": True}
 SMALL: dict[str, Any] = {"trees": 2, "depth": 2, "min_rows": 3, "bins": 4, "lockstep": 1}
-LINEAR: dict[str, Any] = {"learner": "linear", "epochs": 2, "insecure_batch": True}
+LINEAR: dict[str, Any] = {"learner": "linear", "reveal": "gradients", "epochs": 2, "insecure_batch": True}
 COMPLETE: dict[str, Any] = {
     "model": SMALL | {"trees": 1, "depth": 1},
     "predict": {"folds": 2, "confidence": "paper"},
@@ -53,10 +53,8 @@ JOBS: dict[str, Job] = {
     "predict, trees": Job("predict", OWNERS, {}, {}, "train, trees"),
     "predict, hidden nodes": Job("predict", OWNERS, {}, {}, "train, hidden nodes"),
     "predict, linear": Job("predict", OWNERS, {}, {}, "train, linear"),
-    "lookalike, trees": Job("lookalike", tuple(ROLES), {}, SEARCH | {"model": SMALL}),
-    "lookalike, hidden nodes": Job(
-        "lookalike", tuple(ROLES), {}, SEARCH | {"model": SMALL | {"hide_nodes": True}, "describe": True}
-    ),
+    "lookalike, trees": Job("lookalike", tuple(ROLES), {}, SEARCH | {"model": SMALL | {"hide_nodes": False}}),
+    "lookalike, hidden nodes": Job("lookalike", tuple(ROLES), {}, SEARCH | {"model": SMALL, "describe": True}),
     "lookalike, open bags": Job("lookalike", tuple(ROLES), {}, SEARCH | {"model": SMALL | {"hide_bags": False}}),
     "lookalike, linear": Job("lookalike", tuple(ROLES), {}, SEARCH | {"model": LINEAR}),
     "lookalike, paillier": Job("lookalike", tuple(ROLES), PAILLIER, SEARCH | {"model": SMALL | {"trees": 1}}),

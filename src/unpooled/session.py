@@ -54,6 +54,11 @@ class Transport(Protocol):
     def close(self) -> None: ...
 
 
+def draws_of(party: str, seed: int) -> np.random.Generator:
+    """A party's reproducible draws, in the order in which its part of a job makes them."""
+    return np.random.default_rng([seed, zlib.crc32(party.encode())])
+
+
 class Session:
     """Send, receive, and name the current place in the protocol.
 
@@ -76,7 +81,7 @@ class Session:
         self.party = transport.mailbox.party
         self.peers = transport.mailbox.peers
         self.networked = transport.networked
-        self.rng = np.random.default_rng([seed, zlib.crc32(self.party.encode())])
+        self.rng = draws_of(self.party, seed)
         self.secret = random.SystemRandom()
         self._transport = transport
         self._ledger = ledger

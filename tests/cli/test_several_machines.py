@@ -95,7 +95,7 @@ def test_the_guide_leads_to_a_list_also_after_a_party_was_lost(machines: dict[st
         assert code == {"bank": 0}, said
     processes = {party: start(home, of(party, joining)) for party, home in machines.items()}
     ledger, deadline = machines["bank"] / folder / "ledger.jsonl", time.monotonic() + PATIENCE
-    while not (ledger.exists() and '"kind": "SplitSides"' in ledger.read_text()):
+    while not (ledger.exists() and '"kind": "SplitSidesForAll"' in ledger.read_text()):
         assert time.monotonic() < deadline
         assert all(process.poll() is None for process in processes.values())
         time.sleep(0.05)

@@ -264,6 +264,13 @@ def test_predictions_that_are_no_better_than_one_value_are_named(write_job: Writ
     assert "Be careful: filled cells of hb<b> are no better" in words(parsed(page))
 
 
+def test_columns_filled_by_few_cells_are_named(write_job: WriteJob) -> None:
+    few = HB | {"cells": HB["cells"] | {"real": 6}}
+    result = COMPLETED | {"completed": [STAGE, few, WARD | {"cells": WARD["cells"] | {"real": 2}}]}
+    said = words(parsed(write_report(write_job("complete", ROLES, RESULTS | {"clinic": result}) / "clinic")))
+    assert "Be careful: hb<b> (6 real cells): these columns were filled by very few known values" in said
+
+
 def test_a_table_is_shown_beside_the_truth_once_that_is_known(run: Path) -> None:
     (run / "clinic" / EVALUATION).write_text(json.dumps(TRUTH))
     tree = parsed(write_report(run / "clinic"))

@@ -96,8 +96,8 @@ def open_products(
     """Products for groups of so many models each."""
     plan, questions = work.plan, learner_of(parameters).questions(parameters, sum(groups))
     limits, folder = answering_limits(work.private.policy), work.folder / WORKING
-    who = plan.owners, plan.active, places.coordinator
-    return open_engine(session, rules_of(plan, questions), *who, *limits, evidence_for(work), folder)
+    who, kept = (plan.owners, plan.active, places.coordinator), (evidence_for(work), folder, work.spending)
+    return open_engine(session, rules_of(plan, questions), *who, *limits, *kept)
 
 
 def served(engine: Engine, policy: Policy, common: int | None, parameters: LearnerParameters) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import polars as pl
 from pydantic import ValidationError
 
 from unpooled import atomic
+from unpooled.budget.places import Places
 from unpooled.data.columns import Kind
 from unpooled.data.handles import handle_column, with_handles
 from unpooled.data.table import Table, table_from_frame
@@ -99,13 +100,14 @@ def simulate_job(
     tables: Mapping[str, Table] | None = None,
     folder: Path | None = None,
     *,
+    books: Places | None = None,
     watchers: Mapping[str, Watcher] | None = None,
     observers: Mapping[str, Observer] | None = None,
 ) -> Outcome[Result]:
     """Run a plan with all its parties in this process; `tables` replace those of private settings.
 
-    A party without private settings has the defaults. `watchers` are told how far parties are, `observers` what they
-    send, receive and are shown.
+    A party without private settings has the defaults. No book is kept of what is disclosed, except in `books`.
+    `watchers` are told how far parties are, `observers` what they send, receive and are shown.
     """
     jobs = {p: checked(plan, p, privates.get(p, Private()), (tables or {}).get(p)) for p in plan.parties}
     with _folder(folder) as root:
@@ -116,8 +118,8 @@ def simulate_job(
 
         def part(party: str) -> Result:
             watcher, observer = (watchers or {}).get(party), (observers or {}).get(party)
-            linked = partial(meeting.linked, party)
-            return take_part(jobs[party], root / party, lambda: (jobs[party], linked), watcher, observer=observer)
+            job, linked = jobs[party], partial(meeting.linked, party)
+            return take_part(job, root / party, lambda: (job, linked), watcher, books=books, observer=observer)
 
         outcome = _all_together(part, meeting, root)
         return replace(outcome, tables={party: _tables(job, root / party) for party, job in jobs.items()})

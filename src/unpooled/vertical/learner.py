@@ -174,11 +174,17 @@ class Learner:
     `thresholds`, out of how many (`all_thresholds`), and how many bits the table has (`table_bits`)."""
     notes: Callable[[Any, float], list[str]] = lambda _, __: []
     """What is worth knowing of a fit with such a fraction of test rows."""
+    said_before: Callable[[Rules, Any, bool], list[str]] = lambda *_: []
+    """What is to be known before the start of a choice that the plan makes; the bool says that labels are a secret."""
     rounds: Callable[[Any, int, str], tuple[str, int]] | None = None
     """For a forecast: the parameter that says how many rounds a fit has, each of which takes about as much as another;
     and how many of them show what a round takes, with so many models fitted together, and an engine."""
+    gradient_fits: Callable[[Any, int], int] = lambda *_: 0
+    """Of how many fits at least other parties are shown gradients, where so many models are fitted."""
     batch_rows: Callable[[Any, int], int] | None = None
     """How many rows a step of a round has where a party has so many columns; None if a round has no steps."""
+    rounds_of: Callable[[Any, int], int] | None = None
+    """How many rounds of so many steps a fit has, if its parameter leaves that open."""
     full_rows: Callable[[Any], int] = lambda _: 0
     """With how many rows a model is about as large as its parameters allow; 0 if that does not depend on the rows."""
     ends_early: Callable[[Any], type | None] = lambda _: None

@@ -24,7 +24,7 @@ from unpooled.wire import kind_of
 
 ESTIMATES, LAST = "find/estimates, trees of 5 bags", "find/iteration 2 of 2, trees of 2 bags"
 CHECKPOINT = Path(".working") / "checkpoint"
-LINEAR = {"learner": "linear", "epochs": 2, "insecure_batch": True}
+LINEAR = {"learner": "linear", "reveal": "gradients", "epochs": 2, "insecure_batch": True}
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
 
 
@@ -54,7 +54,7 @@ def told(outcome: Outcome[dict[str, Any]]) -> dict[str, Any]:
 WAYS: dict[str, dict[str, Any]] = {
     "shares": {"model": {"trees": 4}},
     "open bags": {"model": {"hide_bags": False}},
-    "hidden nodes": {"model": {"hide_nodes": True}},
+    "nodes shown": {"model": {"hide_nodes": False}},
     "forest": {"model": {"learner": "rf", "trees": 4, "lockstep": 2}},
     "lgb": {"model": {"learner": "lgb", "leaves": 3, "row_fraction": 0.7}},
     "linear": {"model": LINEAR},

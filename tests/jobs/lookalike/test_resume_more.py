@@ -13,15 +13,15 @@ import polars as pl
 import pytest
 
 from unpooled.data.table import table_from_frame
-from unpooled.errors import RefusedError
+from unpooled.errors import ProtocolError, RefusedError
 from unpooled.run.simulate import Outcome
 from unpooled.vertical import resume
 from unpooled.vertical.linear.messages import BeginLinear
-from unpooled.vertical.trees.messages import Begin, Grown, Level
+from unpooled.vertical.trees.messages import Begin, Grown, HiddenLevel
 
 CHECKPOINT = Path(".working") / "checkpoint"
 TREES = {"trees": 3, "depth": 2}
-LINEAR = {"learner": "linear", "epochs": 2, "insecure_batch": True, "hide_bags": False}
+LINEAR = {"learner": "linear", "reveal": "gradients", "epochs": 2, "insecure_batch": True, "hide_bags": False}
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_weights_that_nobody_saw_give_the_same_list_but_for_the_last_digits(begi
 def test_a_party_without_columns_takes_nobody_back_to_the_beginning_of_a_group(begin: Callable[..., Any]) -> None:
     settings: dict[str, Any] = {"passive": ("telco", "railway"), "without": "telco", "model": TREES, "engine": "plain"}
     run = begin("run", **settings)
-    run.stop("bank", 5, kind=Level)  # of the third trees, the first half
+    run.stop("bank", 5, kind=HiddenLevel)  # of the third trees, the first half
     assert len(list((run.root / "bank" / CHECKPOINT / "pages-0").iterdir())) == 2
     kinds = [entry.kind for entry in run.go().ledgers["railway"].entries if entry.way == "received"]
     grown = sum(kind.endswith("Grown") for kind in kinds)
@@ -97,7 +97,8 @@ def test_a_party_without_columns_takes_nobody_back_to_the_beginning_of_a_group(b
 def test_a_torn_last_page_is_as_if_it_had_not_been_written(begin: Callable[..., Any]) -> None:
     whole, stopped = (begin(name, model=TREES, engine="plain") for name in ("whole", "stopped"))
     whole.go()
-    stopped.stop("bank", 2 * TREES["trees"] * 2 + 5, kind=Level)  # two groups are whole, and two pages of the third
+    # two groups are whole, and two pages of the third
+    stopped.stop("bank", 2 * TREES["trees"] * 2 + 5, kind=HiddenLevel)
     for party, torn in (("telco", ["groups"]), ("telco", ["pages-2"]), ("bank", ["groups", "pages-2"])):
         run = replace(stopped, root=stopped.root.with_name("-".join([party, *torn])))
         shutil.copytree(stopped.root, run.root)
@@ -118,7 +119,7 @@ def test_an_honest_run_is_interrupted_again_and_again(begin: Callable[..., Any])
     whole, run = begin("whole", **settings), begin("run", **settings)
     questions = whole.go().results["telco"]["questions"]
     for _ in range(4):
-        run.stop("bank", 3, kind=Level)  # one group of trees further, and half a group in vain
+        run.stop("bank", 3, kind=HiddenLevel)  # one group of trees further, and half a group in vain
     again = run.go().results["telco"]["questions"]
     assert run.found == whole.found
     assert again == run.asked()["answered"][""] > questions, "what was asked in vain counts"
@@ -149,14 +150,18 @@ def test_no_more_models_are_begun_than_interruptions_explain(
     assert run.asked()["begun"] == 8
 
 
-def test_an_active_party_that_asks_for_more_gets_nothing_by_resuming(begin: Callable[..., Any]) -> None:
+@pytest.mark.parametrize(("hidden", "refusal"), [(True, ProtocolError), (False, RefusedError)])
+def test_an_active_party_that_asks_for_more_gets_nothing_by_resuming(
+    begin: Callable[..., Any], hidden: bool, refusal: type[Exception]
+) -> None:
     """The bank grows deeper trees than the plan says, and resumes whenever it is refused."""
     settings: dict[str, Any] = {"engine": "plain", "estimate": False}
-    run = begin("run", model=TREES | {"lockstep": 2}, **settings)
-    run.banks_plan = begin("other", model=TREES | {"lockstep": 2, "depth": 5, "min_rows": 2}, **settings).plan
+    model = TREES | {"lockstep": 2, "hide_nodes": hidden}
+    run = begin("run", model=model, **settings)
+    run.banks_plan = begin("other", model=model | {"depth": 5, "min_rows": 2}, **settings).plan
     planned, kept = 4 * 3 * 2 * 2, []  # models, trees, nodes, sums
     for _ in range(3):
-        with pytest.raises(RefusedError, match=r"telco .*(nodes|splits)"):
+        with pytest.raises(refusal, match=r"telco .*(nodes|splits)|HiddenLevel from bank: more nodes"):
             run.go()
         kept.append(run.asked())
     assert kept[-1]["answered"][""] <= planned
@@ -184,7 +189,7 @@ def test_a_partys_own_limit_holds_however_often_a_run_is_resumed(begin: Callable
     limit = whole.go().results["telco"]["questions"]
     enough.privates = run.privates = {"telco": {"policy": {"maximum_questions": limit}}}
     enough.go()
-    run.stop("bank", 3, kind=Level)
+    run.stop("bank", 3, kind=HiddenLevel)
     with pytest.raises(RefusedError, match=rf"telco .*\b{limit} columns"):
         run.go()
     assert run.asked()["answered"][""] <= limit

@@ -15,11 +15,14 @@ from unpooled import control
 from unpooled.cli import app
 from unpooled.errors import PlanError, RefusedError
 from unpooled.jobs.checks import check_fits, check_policy
+from unpooled.jobs.complete.parameters import Parameters as CompleteParameters
 from unpooled.jobs.examples.example_job import example_job
 from unpooled.jobs.kinds import outline_of
+from unpooled.jobs.lookalike.job import Parameters
 from unpooled.jobs.lookalike.list_files import Lookalikes
 from unpooled.jobs.model_files import MODEL
 from unpooled.jobs.private import Consent, Policy, Private
+from unpooled.jobs.train.job import Parameters as TrainParameters
 from unpooled.transport.memory import MemoryTransport
 from unpooled.vertical import model_file
 from unpooled.vertical.trees.model import Part
@@ -42,7 +45,8 @@ CASES = [
     pytest.param({"parties": FIVE} | FINDS, {}, id="shares, two that lend columns"),
     pytest.param({"parties": FIVE} | FINDS | DESCRIBED, {}, id="shares, all describe columns"),
     pytest.param(FINDS, {"hide_bags": False}, id="shares, open bags"),
-    pytest.param(FINDS, {"hide_nodes": True}, id="shares, hidden nodes"),
+    pytest.param(FINDS, {"hide_nodes": False}, id="shares, nodes shown"),
+    pytest.param(FINDS, {"hide_bags": False, "hide_nodes": False}, id="shares, open bags, nodes shown"),
     pytest.param({"method": {"name": "two-step", "folds": 2}}, {"learner": "rf"}, id="shares, two steps, forest"),
     pytest.param(SMALL_KEY | FINDS, {}, id="shares, blind signatures"),
     pytest.param({"method": {"name": "naive", "folds": 2}}, LINEAR, id="shares, linear"),
@@ -128,6 +132,38 @@ def test_what_others_receive_does_not_depend_on_how_long_the_list_is(seeking: An
     assert views[0] == views[1]
 
 
+# Nodes
+
+
+@pytest.mark.parametrize("learner", [{}, *({"learner": name} for name in ("gbdt", "xgb", "lgb", "rf"))], ids=str)
+def test_nodes_are_hidden_unless_the_plan_says_otherwise(learner: dict[str, Any]) -> None:
+    assert Parameters.model_validate({"model": learner}).model.hide_nodes  # type: ignore[attr-defined]
+    shown = Parameters.model_validate({"model": learner | {"hide_nodes": False}}).model
+    assert not shown.hide_nodes  # type: ignore[attr-defined]
+    assert type(shown).model_validate({}).depth == 6  # type: ignore[attr-defined]
+
+
+def test_other_defaults_stay() -> None:
+    small, linear = Parameters().model, Parameters.model_validate({"model": {"learner": "linear"}}).model
+    assert (small.hide_nodes, small.depth) == (True, 3)  # type: ignore[attr-defined]
+    assert linear == type(linear).model_validate({})
+    assert not CompleteParameters().model.hide_nodes  # type: ignore[attr-defined]
+    assert not TrainParameters().model.hide_nodes  # type: ignore[attr-defined]
+
+
+def test_the_dry_run_says_what_shown_nodes_give_away(tmp_path: Path) -> None:
+    run, job = CliRunner(), tmp_path / "job.toml"
+    assert run.invoke(app, ["example", str(tmp_path), "--rows", "1000", "--kind", "lookalike", "-q"]).exit_code == 0
+    words = ["run", str(job), "--dry-run", "--no-forecast"]
+    plan = job.read_text()
+    for model, said in (("", []), ("hide_nodes = false", ["Nodes are shown"]), ("depth = 7", ["Nodes are hidden"])):
+        job.write_text(f"{plan}\n[parameters.model]\n{model}\n")
+        choices = json.loads(run.invoke(app, [*words, "--json"]).stdout)["choices"]
+        assert [line[: len(start)] for line, start in zip(choices, said, strict=True)] == said
+        shown = run.invoke(app, words).output
+        assert all(start in shown for start in said)
+
+
 # What parties agree to
 
 
@@ -156,8 +192,10 @@ def test_other_kinds_need_no_consent() -> None:
         ("bank", "Lookalikes", {}, True),
         ("bank", "Bags", {}, False),
         ("bank", "Bags", {"hide_bags": False}, True),
-        ("telco", "SplitSides", {}, True),
-        ("telco", "SplitSides", {"hide_nodes": True}, False),
+        ("telco", "SplitSides", {}, False),
+        ("telco", "SplitSides", {"learner": "rf"}, False),
+        ("telco", "SplitSides", {"hide_nodes": False}, True),
+        ("telco", "SplitSidesForAll", {}, True),
         ("telco", "CheckpointAt", {}, True),
         ("bank", "TakingPart", LINEAR, False),
         ("bank", "TakingPart", LINEAR | {"hide_bags": False}, True),
@@ -186,6 +224,14 @@ def test_a_party_stops_at_the_questions_it_answers(seeking: Any) -> None:
 def test_a_party_reveals_as_few_thresholds_as_it_likes(seeking: Any) -> None:
     results = seeking.run(seeking.plan(), telco={"policy": {"maximum_thresholds": 2}}).results
     assert results["telco"]["thresholds"] <= results["telco"]["all_thresholds"] <= 2
+
+
+def test_passive_parties_reveal_few_thresholds_by_default(seeking: Any) -> None:
+    plan = seeking.plan(engine="plain", model={"trees": 3, "depth": 3})
+    results = seeking.run(plan).results
+    assert results["telco"]["all_thresholds"] <= 8 * results["telco"]["columns"]
+    finer = seeking.run(seeking.plan(engine="plain", model={"trees": 3, "lent_bins": 32}), "finer").results["telco"]
+    assert finer["all_thresholds"] > results["telco"]["all_thresholds"]
 
 
 def test_all_thresholds_of_a_search_are_counted(seeking: Any) -> None:

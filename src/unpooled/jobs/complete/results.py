@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, NonNegativeInt
 
-from unpooled.jobs.complete.figures import ORIGINS, Why
+from unpooled.jobs.complete.figures import ENOUGH_CELLS, ORIGINS, Why
 from unpooled.jobs.run_files import Number
 from unpooled.jobs.train.columns import Splits, Weight
 
@@ -87,6 +87,11 @@ class CompletedColumn:
     @property
     def filled(self) -> int:
         return self.cells["predicted"] + self.cells["generated"]
+
+    @property
+    def by_few(self) -> bool:
+        """Whether few real cells stand behind the filled ones."""
+        return self.cells["real"] < ENOUGH_CELLS and self.filled > 0
 
     @property
     def no_better(self) -> bool:

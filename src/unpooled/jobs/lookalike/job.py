@@ -122,8 +122,8 @@ class Parameters(align.Parameters, RowRules, WeightRules):
     model: Annotated[AnyParameters, BeforeValidator(begun_secret)] = Field(
         default_parameters(bags=True, secret_labels=True),
         description="the learner and its settings: gbdt with small trees, since bags are small, and what is below; or "
-        "xgb, lgb, rf or linear, as for train; of all trees the nodes are hidden, and columns have "
-        "9 bins, so that 8 thresholds of each can be revealed, unless hide_nodes and bins say otherwise",
+        "xgb, lgb, rf or linear, as for train; of all trees the nodes are hidden, and passive "
+        "parties' columns have 9 bins, unless hide_nodes and lent_bins say otherwise",
     )
 
     @model_validator(mode="after")

@@ -163,10 +163,19 @@ def method_of(call: Call, rules: Rules) -> Method:
         return "row by row"
     if isinstance(left, Dense) or left.hidden or not rules.count_rows:
         return "triple"
+    return "permute" if permutation_seconds(call) < triple_seconds(call) else "triple"
+
+
+def permutation_seconds(call: Call) -> float:
+    """About how long a product with one-hot X takes if its rows are permuted."""
+    words, columns = slots_of(call).words, len(call.left.sizes) if isinstance(call.left, OneHot) else 0
+    moved = call.rows * columns
+    return moved * (8 * words + 4) * _SECONDS_PER_BYTE + moved * words * _SECONDS_PER_MOVE
+
+
+def triple_seconds(call: Call) -> float:
+    """About how long a product with one-hot X takes with a matrix triple."""
     words = slots_of(call).words
-    moved = call.rows * len(left.sizes)
-    permutation = moved * (8 * words + 4) * _SECONDS_PER_BYTE + moved * words * _SECONDS_PER_MOVE
-    opened = left.nodes * words + (0 if call.x else left.bins)
-    multiplied = call.rows * left.bins * left.nodes * words
-    triple = 8 * call.rows * opened * _SECONDS_PER_BYTE + multiplied * _SECONDS_PER_PRODUCT
-    return "permute" if permutation < triple else "triple"
+    bins, nodes = (call.left.bins, call.left.nodes) if isinstance(call.left, OneHot) else (0, 0)
+    opened = nodes * words + (0 if call.x else bins)
+    return call.rows * (8 * opened * _SECONDS_PER_BYTE + bins * nodes * words * _SECONDS_PER_PRODUCT)

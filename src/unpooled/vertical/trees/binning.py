@@ -120,7 +120,7 @@ def fit_bins(
     matrix: Floats,
     names: Sequence[str],
     *,
-    bins: int,
+    bins: int | Sequence[int],
     order: Ints | None = None,
     bundle: bool = True,
     blocks: Sequence[int] = (),
@@ -128,15 +128,16 @@ def fit_bins(
     min_rows: int = 1,
     party: str,
 ) -> Binning:
-    """Learn bins from training rows.
+    """Learn bins from training rows, at most so many of each column of the matrix.
 
     Feature i is the matrix's column `order[i]`, if an order is given: others see features in that order alone. All
     features together get no more edges than `most_thresholds`, shared out evenly. Only features of the same block are
     bundled; `blocks` are the lengths of runs of features. Every bin has at least `min_rows` rows, also the one that the
     features of a bundle leave over.
     """
-    columns = _checked_order(matrix, names, bins, order, most_thresholds, party)
-    edges = [_edges(matrix[:, column], bins, min_rows) for column in columns]
+    most_bins = [bins] * len(names) if isinstance(bins, int) else bins
+    columns = _checked_order(matrix, names, most_bins, order, most_thresholds, party)
+    edges = [_edges(matrix[:, column], most_bins[column], min_rows) for column in columns]
     if most_thresholds is not None:
         shares = _shared_out([len(each) for each in edges], most_thresholds)
         edges = [
@@ -182,12 +183,17 @@ def _covered(
 
 
 def _checked_order(
-    matrix: Floats, names: Sequence[str], bins: int, order: Ints | None, most_thresholds: int | None, party: str
+    matrix: Floats,
+    names: Sequence[str],
+    bins: Sequence[int],
+    order: Ints | None,
+    most_thresholds: int | None,
+    party: str,
 ) -> list[int]:
     """The columns in the order of features, if bins can be learned from them."""
-    if not LEAST_BINS <= bins <= MOST_BINS:
+    if not all(LEAST_BINS <= most <= MOST_BINS for most in bins):
         raise InputError(f"{party}: a column has {LEAST_BINS} to {MOST_BINS} bins")
-    if matrix.shape[1] != len(names):
+    if not matrix.shape[1] == len(names) == len(bins):
         raise InputError(f"{party}: {len(names)} names for {matrix.shape[1]} columns")
     if not len(matrix):
         raise InputError(f"{party}: there are no rows to learn bins from")

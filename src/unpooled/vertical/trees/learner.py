@@ -22,12 +22,14 @@ from unpooled.vertical.trees.binning import Binning
 from unpooled.vertical.trees.budget import bits_needed, groups_of, leaves_of, sorting_bits, table_bits, tree_bits
 from unpooled.vertical.trees.bundles import Feature, Layout
 from unpooled.vertical.trees.model import Model, Part
+from unpooled.vertical.trees.node_choice import said_before
 from unpooled.vertical.trees.parameters import (
     AnyTrees,
     ForestParameters,
     GbdtParameters,
     LgbParameters,
     XgbParameters,
+    lent_bins_of,
     questions_of,
 )
 
@@ -174,7 +176,7 @@ def table_limits(rules: Rules, parameters: AnyTrees, columns: Columns, groups: S
     for column in columns.matrix.T:
         missing = np.isnan(column)
         values = len(np.unique(column[~missing]))
-        features.append(Feature(max(min(values, parameters.bins), 1), bool(missing.any()), 0))
+        features.append(Feature(max(min(values, lent_bins_of(parameters)), 1), bool(missing.any()), 0))
     layout = Layout(tuple(features), tuple((number,) for number in range(len(features))))
     return _bits(rules, parameters, layout, rows, groups), table_bits(layout, rows)
 
@@ -186,11 +188,11 @@ def rounds(parameters: AnyTrees, models: int, engine: str) -> tuple[str, int]:
 
 
 def full_rows(parameters: AnyTrees) -> int:
-    """Three times what the leaves need at least, since they are not all alike."""
+    """Three times what the leaves need at least, since they are not all alike; or enough for bins of hidden nodes."""
     leaves = 1 << parameters.depth
     if isinstance(parameters, LgbParameters):
         leaves = min(leaves, parameters.leaves)
-    return 3 * parameters.min_rows * leaves
+    return parameters.min_rows * max(3 * leaves, 2 * parameters.bins if parameters.hide_nodes else 0)
 
 
 def _thresholds(parts: Sequence[Part]) -> set[tuple[int, int]]:
@@ -264,9 +266,10 @@ TREES = Learner(
     table_limits=table_limits,
     revealed=revealed,
     notes=notes,
+    said_before=said_before,
     rounds=rounds,
     full_rows=full_rows,
     for_bags=GbdtParameters(depth=3),  # deep trees would learn small bags by heart
-    for_secret_labels={"hide_nodes": True, "bins": 9},  # fewer bins, since every split is opened for all rows
+    for_secret_labels={"hide_nodes": True, "lent_bins": 9},  # few, since every split is opened for all rows
     audit=Audit(pages_needed, _check),
 )
