@@ -1,53 +1,68 @@
-"""What a curious passive party can infer about the seeker's people, and what a deviating active party reads.
+"""What honest but curious parties can infer under the defaults, what showing more gives away, and what hiding costs.
 
-Credit's rows: the bank has all columns, the telco columns of noise, so that everything the telco finds out comes from
-the messages. Scores are AUCs of the seeker's people against all others; 0.5 is a guess.
+On Credit, Census and Bank, five draws of 4,000 rows each: one party has all columns, the telco six columns of noise, so
+that everything it finds out comes from what it is shown. The attacks are those of `unpooled.attacks`, on all messages
+of a search for look-alikes with 80 known people (three iterations of four bags, 50 trees each, no estimates; the rest
+are the job's defaults). Scores are AUCs of the seeker's people against all others; 0.5 is a guess. Bars are about the
+mean over sets and draws:
 
-- `bags`: the telco counts in how many trees a row took part, with `hide_bags = false` and by default
-- `sizes`: it ranks rows by how small the leaves are that they ended in
-- `few known`: it happens to know ten of the seeker's people, and ranks the others by how often they share a leaf with
-  one of those; also reported for all who are truly positive
+- `bags_auc`, `leaf_sizes_auc`, `few_known_auc`, `id2graph_auc`: under the defaults of the job
+- `leaf_sizes_shown`, `few_known_shown`, `id2graph_shown`: with `hide_nodes = false`, to see that the attacks work;
+  `bags_shown`: with `hide_bags = false`, first draw of each set
+- `linear_label_recovery`: a job `train` of a linear model with its defaults; AUC of the real labels. `linear_shown`:
+  with batches of 64 rows and 30 columns, whose gradients give labels away, first draw of each set
+- `default_cost`: CPU seconds of all parties' processes in a search on all rows of Credit, one iteration of five bags,
+  `shares`, over those with `hide_nodes = false`
 
-`made_up` is what a bank that sends powers of two instead of gradients (`deviating`) reads of the telco's table in 12
-trees of depth 3: the fraction of the telco's cells, 3,000 rows (encrypted: 768) of six columns in 32 bins; how many
-bits about a row it was answered, and how many the plan allows.
+`leaves_shown`, `leaves_hidden` and `completing` are about completing a table (`complete_attack`), `made_up` is what a
+bank that sends powers of two instead of gradients (`deviating`) reads of the telco's table in 12 trees of depth 3: the
+fraction of the telco's cells, 3,000 rows (encrypted: 768) of six columns in 32 bins; how many bits about a row it was
+answered, and how many the plan allows. These two replace functions of the package, since a simulation of honest parties
+does not show them.
 
-`completing` is what parties that complete a table can infer about each other (`complete_attack`).
+`--only search linear cost complete made_up` computes some parts, `--sets` and `--draws` fewer sets and draws.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import resource
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
+import polars as pl
 from rich.console import Console
 
 import complete_attack
 from deviating import attack
-from unpooled.arrays import Bools, Floats, Ints
+from unpooled.attacks.audit import linear_scores, tree_scores
+from unpooled.attacks.findings import BAGS, GRADIENTS
+from unpooled.attacks.simulation import views_of
+from unpooled.attacks.stage import Stage, made_up, noise, numbered, staged
 from unpooled.data import datasets
-from unpooled.data.prepare import PrepareSettings, transform
-from unpooled.data.prepare import fit as learn_preparation
+from unpooled.data.prepare import PrepareSettings
+from unpooled.data.sources import TableSettings
 from unpooled.data.table import table_from_frame
 from unpooled.evaluate.metrics import auc
-from unpooled.pu.federated.search import Columns, find, groups_of, help_find
-from unpooled.pu.settings import VfpuSettings
-from unpooled.run.simulate import simulate_roles
-from unpooled.secure.engine import Engine, Rules, open_engine
-from unpooled.secure.product import finish, serve
-from unpooled.session import Session
-from unpooled.vertical.learners import learner_of
-from unpooled.vertical.team import Team
-from unpooled.vertical.trees.grower import passive
-from unpooled.vertical.trees.grower.node_rows import TreeRows
+from unpooled.jobs.plan import Party, Plan
+from unpooled.jobs.private import Consent, Private
+from unpooled.run.spawn import spawn
 from unpooled.vertical.trees.parameters import GbdtParameters
 
-ROWS, NOISE, FRIENDS, SEED = 6_000, 6, 10, 7
-OWNERS = ("telco", "bank")
-METHOD = VfpuSettings(iterations=3, bags=5)
-SHOWN_AT_LEAST, HIDDEN_AT_MOST = 0.9, 0.52
+SETS, DRAWS = ("credit", "census", "bank"), 5
+ROWS, KNOWN, SEED = 4_000, 80, 7
+METHOD = {"name": "vfpu", "iterations": 3, "bags": 4}
+COST_METHOD = {"name": "vfpu", "iterations": 1, "bags": 5}
+SMALL_BATCHES, WIDE = {"batch_rows": 64, "insecure_batch": True, "epochs": 10}, 30
+PARTIES = {"shop": "seeker", "telco": "passive", "bank": "active", "coordinator": "coordinator"}
+AT_MOST = {"bags_auc": 0.52, "leaf_sizes_auc": 0.53, "few_known_auc": 0.53, "id2graph_auc": 0.53}
+AT_LEAST = {"bags_shown": 0.9, "leaf_sizes_shown": 0.7, "few_known_shown": 0.7, "id2graph_shown": 0.7}
+LINEAR_AT_MOST, LINEAR_SHOWN_AT_LEAST, COST_AT_MOST = 0.55, 0.8, 1.5
 LEAVES_SHOWN_AT_LEAST, LEAVES_HIDDEN_AT_MOST = 0.75, 0.6
 MADE_UP: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "shares": ("shares", {}, {}),
@@ -59,118 +74,188 @@ MADE_UP: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 }
 """Engine, settings of the plan's trees, rules and limits."""
 
+Bar = tuple[str, float, float, bool]
+console = Console(stderr=True)
 
-def people() -> tuple[Floats, Bools, Bools]:
-    """The bank's columns, who is positive, and who of those the seeker knows."""
+
+def stage(name: str, draw: int, kind: str, *, columns: int = 6, **parameters: Any) -> Stage:
+    """A draw of a public set: the bank has all columns, the telco noise; the shop knows some who are positive."""
+    data, rng = datasets.load(name), np.random.default_rng([SEED, draw])
+    rows, people = np.sort(rng.permutation(len(data.label))[:ROWS]), np.arange(ROWS)
+    table = table_from_frame(data.frame[rows], "id", "bank", datasets.TYPES[name], datasets.MISSING[name])
+    label = data.label[rows]
+    known = np.zeros(ROWS, bool)
+    known[rng.choice(np.flatnonzero(label), KNOWN, replace=False)] = True
+    if kind == "train":
+        target = pl.Series("target", label.astype(int).astype(str))
+        table = _with_target(table, target)
+    wide = noise("telco", people, rng)
+    if columns > len(wide.kinds):
+        wide = made_up("telco", {f"column {number}": rng.normal(size=ROWS) for number in range(columns)}, people)
+    tables = {"bank": numbered(table, people), "telco": wide}
+    taking_part = ("telco", "bank")
+    if kind == "lookalike":
+        tables["shop"], taking_part = made_up("shop", {}, people[known]), ("shop", "telco", "bank")
+    plan = Plan(
+        kind=kind,
+        engine="plain",
+        audit=False,
+        parties={party: Party(role=PARTIES[party]) for party in taking_part},
+        parameters=parameters,
+    )
+    prepare = PrepareSettings(missing="impute")
+    own = {"bank": Private(target="target" if kind == "train" else None, prepare=prepare)}
+    secret = label if kind == "train" else known
+    return staged(plan, tables, own, people=ROWS, secret=secret, holder="bank", sought="")
+
+
+def _with_target(table: Any, target: pl.Series) -> Any:
+    return replace(table, frame=table.frame.with_columns(target), kinds=table.kinds | {"target": "category"})
+
+
+def searched(name: str, draw: int, **model: Any) -> dict[str, float]:
+    """What the telco finds out about the shop's people in a search; without settings, by the job's defaults."""
+    given = {"method": METHOD, "estimate": False, "top": 100} | ({"model": model} if model else {})
+    found = stage(name, draw, "lookalike", **given)
+    scored = tree_scores(found, views_of(found)["telco"], SEED)
+    return {one.name: auc(truth.astype(float), scores) for one, (truth, scores, _) in scored}
+
+
+def trained(name: str, draw: int, columns: int = 6, **model: Any) -> float:
+    """What the telco finds out about the labels when a linear model is trained."""
+    found = stage(name, draw, "train", columns=columns, model={"learner": "linear", **model})
+    scored = {one.name: what for one, what in linear_scores(found, views_of(found)["telco"])}
+    truth, scores, _ = scored[GRADIENTS.name]
+    return auc(truth.astype(float), scores)
+
+
+def search_figures(sets: list[str], draws: int) -> tuple[dict[str, Any], list[Bar]]:
+    figures: dict[str, Any] = {"default": {}, "nodes shown": {}, "bags shown": {}}
+    for name in sets:
+        for way, model in (("default", {}), ("nodes shown", {"hide_nodes": False})):
+            console.print(f"{name}, {way} ...")
+            figures[way][name] = _gathered([searched(name, draw, **model) for draw in range(draws)])
+        console.print(f"{name}, bags shown ...")
+        figures["bags shown"][name] = _gathered([searched(name, 0, hide_bags=False, hide_nodes=False)])
+    bars: list[Bar] = []
+    for bar, most in AT_MOST.items():
+        value = _mean(figures["default"], bar.removesuffix("_auc"))
+        bars.append((bar, value, most, value <= most))
+    for bar, least in AT_LEAST.items():
+        attacked = bar.removesuffix("_shown")
+        value = _mean(figures["bags shown" if attacked == BAGS.name else "nodes shown"], attacked)
+        bars.append((bar, value, least, value >= least))
+    return figures, bars
+
+
+def linear_figures(sets: list[str], draws: int) -> tuple[dict[str, Any], list[Bar]]:
+    figures: dict[str, Any] = {"default": {}, "gradients shown": {}, "small batches": {}}
+    for name in sets:
+        console.print(f"{name}, linear models ...")
+        figures["default"][name] = _spread([trained(name, draw) for draw in range(draws)])
+        figures["gradients shown"][name] = _spread([trained(name, draw, reveal="gradients") for draw in range(draws)])
+        shown = trained(name, 0, WIDE, reveal="gradients", **SMALL_BATCHES)
+        figures["small batches"][name] = _spread([shown])
+    value, shown = (_mean_of(figures[way].values()) for way in ("default", "small batches"))
+    return figures, [
+        ("linear_label_recovery", value, LINEAR_AT_MOST, value <= LINEAR_AT_MOST),
+        ("linear_shown", shown, LINEAR_SHOWN_AT_LEAST, shown >= LINEAR_SHOWN_AT_LEAST),
+    ]
+
+
+def cost_figures() -> tuple[dict[str, Any], list[Bar]]:
+    seconds = {"default": cpu_seconds(), "nodes shown": cpu_seconds(hide_nodes=False)}
+    value = round(seconds["default"] / seconds["nodes shown"], 3)
+    figures = {"cpu_seconds": {way: round(each, 1) for way, each in seconds.items()}}
+    return figures, [("default_cost", value, COST_AT_MOST, value <= COST_AT_MOST)]
+
+
+def cpu_seconds(**model: Any) -> float:
+    """CPU time of all processes of a search on Credit, all rows, columns divided among telco and bank."""
+    console.print(f"cost of a search with {model or 'the defaults'} ...")
     data, rng = datasets.load("credit"), np.random.default_rng(SEED)
-    rows = np.sort(rng.permutation(len(data.label))[:ROWS])
-    table = table_from_frame(data.frame[rows], "id", "bank", datasets.TYPES["credit"], datasets.MISSING["credit"])
-    matrix = transform(learn_preparation(table, PrepareSettings()), table).matrix
-    positive = data.label[rows]
-    return matrix, positive, positive & (rng.random(ROWS) < 0.1)
+    known = data.label & (rng.random(len(data.label)) < 0.1)
+    given = {"method": COST_METHOD, "estimate": False, "top": 100} | ({"model": model} if model else {})
+    plan = Plan(kind="lookalike", parties={name: Party(role=role) for name, role in PARTIES.items()}, parameters=given)
+    consent, privates = Consent(positives=True, found=True), dict[str, Private]()
+    with tempfile.TemporaryDirectory() as made:
+        for party, share in (("telco", "b"), ("bank", "c"), ("shop", None)):
+            columns = list(datasets.SPLIT["credit"][share]) if share else []
+            frame = data.frame.select("id", *columns) if share else data.frame.filter(pl.Series(known)).select("id")
+            frame.write_csv(Path(made) / f"{party}.csv")
+            table = TableSettings(path=Path(made) / f"{party}.csv", id=("id",))
+            privates[party] = Private(table=table, consent=consent, seed=SEED)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spawn(plan, privates | {"coordinator": Private()}, Path(made) / "run")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def leaves_seen(matrix: Floats, known: Bools, *, hide_bags: bool) -> Ints:
-    """What the telco holds at the end: for each tree and row the leaf, or -1 for rows that took no part."""
-    base = GbdtParameters(hide_bags=hide_bags)
-    noise, seen = np.random.default_rng(SEED + 1).normal(size=(ROWS, NOISE)), list[tuple[Bools | None, TreeRows]]()
-    in_bag = passive.rows_in_bag
-
-    def remembered(own: Any, part: Bools | None, *others: Any, **more: Any) -> TreeRows:
-        rows = in_bag(own, part, *others, **more)
-        seen.append((part, rows))
-        return rows
-
-    def opened(session: Session) -> Engine:
-        questions = learner_of(base).questions(base, sum(groups_of(METHOD)))
-        return open_engine(session, Rules("plain", questions=questions), OWNERS, "bank", "coordinator")
-
-    def bank(session: Session) -> None:
-        team = Team("bank", OWNERS, opened(session), "rows")
-        find(
-            team, base, Columns(matrix, tuple(f"column {place}" for place in range(matrix.shape[1]))), known, METHOD, 1
-        )
-        finish(team.products)
-
-    def telco(session: Session) -> None:
-        team = Team("bank", OWNERS, opened(session), "rows")
-        help_find(team, base, Columns(noise, tuple(f"noise {place}" for place in range(NOISE))), METHOD)
-        finish(team.products)
-
-    with mock.patch.object(passive, "rows_in_bag", remembered):
-        simulate_roles({"telco": telco, "bank": bank, "coordinator": lambda s: serve(opened(s))}, timeout=600)
-    leaves = np.full((len(seen), ROWS), -1, np.int64)
-    for tree, (part, rows) in enumerate(seen):
-        leaves[tree, slice(None) if part is None else part] = rows.node_of_row
-    return leaves
+def complete_figures() -> tuple[dict[str, Any], list[Bar]]:
+    console.print("completing a table ...")
+    figures = complete_attack.figures()
+    told = figures["told_to_registry"]
+    shown, hidden = told["noise, hide_nodes = false"], told["noise, hide_nodes = true"]
+    return figures, [
+        ("leaves_shown", shown, LEAVES_SHOWN_AT_LEAST, shown >= LEAVES_SHOWN_AT_LEAST),
+        ("leaves_hidden", hidden, LEAVES_HIDDEN_AT_MOST, hidden <= LEAVES_HIDDEN_AT_MOST),
+    ]
 
 
-def by_size(leaves: Ints) -> Floats:
-    """The smaller the leaves, the likelier."""
-    total = np.zeros(ROWS)
-    for tree in leaves:
-        inside = tree >= 0
-        total[inside] -= np.log(np.bincount(tree[inside])[tree[inside]])
-    return total
-
-
-def by_friends(leaves: Ints, friends: Ints) -> Floats:
-    """How often a row shares a leaf with one that is known; small leaves count for more."""
-    total = np.zeros(ROWS)
-    for tree in leaves:
-        inside = tree >= 0
-        sizes = np.bincount(tree[inside]).astype(float)
-        shared = np.bincount(tree[friends][tree[friends] >= 0], minlength=len(sizes))
-        total[inside] += (shared / np.maximum(sizes, 1))[tree[inside]]
-    return total
-
-
-def made_up(name: str) -> dict[str, float]:
+def made_up_figures() -> tuple[dict[str, Any], list[Bar]]:
     """What a bank reads with made-up gradients, and how many bits that took for each row."""
-    engine, settings, rules = MADE_UP[name]
-    rows = 768 if engine == "paillier" else 3_000
-    parameters = GbdtParameters(trees=12, depth=3, lockstep=1, bundle=False, **settings)
-    found = attack(engine, parameters, rows, **rules)
-    return {
-        "cells": round(found.cells, 4),
-        "wrong": found.wrong,
-        "bits_per_row": round(found.answered / rows, 1),
-        "planned_bits_per_row": round(found.needed / rows, 1),
-    }
+    figures = {}
+    for name, (engine, settings, rules) in MADE_UP.items():
+        console.print(f"made-up gradients, {name} ...")
+        rows = 768 if engine == "paillier" else 3_000
+        parameters = GbdtParameters(trees=12, depth=3, lockstep=1, bundle=False, **settings)
+        found = attack(engine, parameters, rows, **rules)
+        figures[name] = {
+            "cells": round(found.cells, 4),
+            "wrong": found.wrong,
+            "bits_per_row": round(found.answered / rows, 1),
+            "planned_bits_per_row": round(found.needed / rows, 1),
+        }
+    return figures, []
+
+
+def _gathered(draws: list[dict[str, float]]) -> dict[str, dict[str, float]]:
+    """By attack the mean over draws, and their spread."""
+    return {name: _spread([draw[name] for draw in draws]) for name in draws[0]}
+
+
+def _spread(values: list[float]) -> dict[str, float]:
+    low, high = round(min(values), 4), round(max(values), 4)
+    return {"mean": round(float(np.mean(values)), 4), "low": low, "high": high}
+
+
+def _mean(by_set: dict[str, Any], attacked: str) -> float:
+    return _mean_of([found[attacked] for found in by_set.values()])
+
+
+def _mean_of(spreads: Any) -> float:
+    return round(float(np.mean([found["mean"] for found in spreads])), 4)
 
 
 def main() -> None:
-    matrix, positive, known = people()
-    figures: dict[str, Any] = {"benchmark": "attack", "rows": ROWS, "known": int(known.sum())}
-    friends = np.random.default_rng(SEED + 2).choice(np.flatnonzero(known), FRIENDS, replace=False)
-    others = np.ones(ROWS, bool)
-    others[friends] = False
-    for name, hide_bags in (("shown", False), ("hidden", True)):
-        Console(stderr=True).print(f"{name} bags ...")
-        leaves = leaves_seen(matrix, known, hide_bags=hide_bags)
-        friendly = by_friends(leaves, friends)[others]
-        scores = {
-            "bags": auc(known.astype(float), (leaves >= 0).sum(axis=0).astype(float)),
-            "sizes": auc(known.astype(float), by_size(leaves)),
-            "few known": auc(known[others].astype(float), friendly),
-            "few known, all positives": auc(positive[others].astype(float), friendly),
-        }
-        figures[name] = {what: round(score, 4) for what, score in scores.items()}
-    figures["made_up"] = {}
-    for name in MADE_UP:
-        Console(stderr=True).print(f"made-up gradients, {name} ...")
-        figures["made_up"][name] = made_up(name)
-    Console(stderr=True).print("completing a table ...")
-    figures["completing"] = complete_attack.figures()
-    shown, hidden = figures["shown"]["bags"], figures["hidden"]["bags"]
-    told = figures["completing"]["told_to_registry"]
-    leaves, hidden_leaves = told["noise, hide_nodes = false"], told["noise, hide_nodes = true"]
-    bars = [
-        ("bags_shown", shown, SHOWN_AT_LEAST, shown >= SHOWN_AT_LEAST),
-        ("bags_hidden", hidden, HIDDEN_AT_MOST, hidden <= HIDDEN_AT_MOST),
-        ("leaves_shown", leaves, LEAVES_SHOWN_AT_LEAST, leaves >= LEAVES_SHOWN_AT_LEAST),
-        ("leaves_hidden", hidden_leaves, LEAVES_HIDDEN_AT_MOST, hidden_leaves <= LEAVES_HIDDEN_AT_MOST),
-    ]
+    parser = argparse.ArgumentParser(description="What honest but curious parties can infer.")
+    parser.add_argument("--only", nargs="+", choices=["search", "linear", "cost", "complete", "made_up"])
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--draws", type=int, default=DRAWS)
+    given = parser.parse_args()
+    parts: dict[str, Callable[[], tuple[dict[str, Any], list[Bar]]]] = {
+        "search": lambda: search_figures(given.sets, given.draws),
+        "linear": lambda: linear_figures(given.sets, given.draws),
+        "cost": cost_figures,
+        "complete": complete_figures,
+        "made_up": made_up_figures,
+    }
+    figures: dict[str, Any] = {"benchmark": "attack", "rows": ROWS, "known": KNOWN, "draws": given.draws}
+    bars: list[Bar] = []
+    for name, compute in parts.items():
+        if not given.only or name in given.only:
+            figures["completing" if name == "complete" else name], held = compute()
+            bars += held
     keys = ("name", "value", "bar", "holds")
     print(json.dumps(figures | {"bars": [dict(zip(keys, bar, strict=True)) for bar in bars]}))
 

@@ -1,7 +1,7 @@
 """What can be estimated about look-alikes without the truth, and how accurate it is, on bank, credit and census.
 
-A tenth of the positives is known: at random, or (`biased`) the more likely the higher their value in the first column
-is (age, credit limit, age), by e^1.5 for each standard deviation. A fifth of the known rows are spies. The base is
+A tenth of the positives is known: at random, or (`biased`) the more likely the higher their age or credit limit
+(`data.datasets.known_positives`). A fifth of the known rows are spies. The base is
 LightGBM (50 trees, depth 6), which is fast; our own trees are measured in `make bench-quality`. All figures are means
 over three draws; the truth is used to evaluate, never to estimate. Rows stand in the VFPU paper's order. For each draw:
 
@@ -31,6 +31,7 @@ import numpy as np
 from quality import FIRST, KNOWN_SHARE, known_of, prepared
 from unpooled import workers
 from unpooled.arrays import Bools, Floats, Ints
+from unpooled.data import datasets
 from unpooled.evaluate import metrics, pu
 from unpooled.pu.bags import Bag
 from unpooled.pu.estimates.elkan_noto import held_out
@@ -43,7 +44,6 @@ from unpooled.pu.settings import VfpuSettings
 
 SEEDS = (1, 2, 3)
 SPIES = 0.2
-BIAS = 1.5
 PAPER = VfpuSettings(order="promotion")
 TREES: dict[str, Any] = {
     "objective": "binary",
@@ -73,14 +73,10 @@ class Trees:
         return lightgbm.train(settings, data, 50)
 
 
-def biased_known(positive: Bools, column: Floats, seed: int) -> Bools:
-    rows = np.flatnonzero(positive)
-    chances = np.exp(BIAS * column[rows])
-    known = np.zeros(len(positive), bool)
-    drawn = np.random.default_rng(seed).choice(
-        rows, round(KNOWN_SHARE * len(rows)), replace=False, p=chances / chances.sum()
-    )
-    known[drawn] = True
+def biased_known(name: str, seed: int) -> Bools:
+    data = datasets.load(name)
+    known = np.zeros(len(data.label), bool)
+    known[datasets.known_positives(data, KNOWN_SHARE, np.random.default_rng(seed), "biased")] = True
     return known
 
 
@@ -88,7 +84,7 @@ def measured(what: tuple[str, str, int]) -> dict[str, Any]:
     """One draw; everything random follows from the seed."""
     name, labels, seed = what
     matrix, positive = prepared(name)
-    known = known_of(positive, seed) if labels == "random" else biased_known(positive, matrix[:, 0], seed)
+    known = known_of(positive, seed) if labels == "random" else biased_known(name, seed)
     learn = Trees(matrix)
     found = held_out(known, learn, seed)
     share = best_bin(found.of_known, found.of_unlabelled)

@@ -29,6 +29,10 @@ import polars as pl
 from scipy.stats import rankdata
 
 from unpooled.arrays import Bools, Floats, Ints
+from unpooled.attacks.few_known import by_known, by_own_columns
+from unpooled.attacks.reconstruction import sides_of
+from unpooled.attacks.record import Record
+from unpooled.attacks.trees_seen import TreesSeen, trees_seen
 from unpooled.complete.association import ROWS_PER_COLUMN, contingency, help_contingency
 from unpooled.complete.federated import Columns, SelfTrainingSettings, help_predict_columns, predict_columns
 from unpooled.complete.variables import Variable, binned, variables_of
@@ -45,8 +49,6 @@ from unpooled.session import Session
 from unpooled.vertical.learners import learner_of
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees.binning import apply_bins
-from unpooled.vertical.trees.grower import passive
-from unpooled.vertical.trees.grower.node_rows import TreeRows
 from unpooled.vertical.trees.model import Part
 from unpooled.vertical.trees.parameters import GbdtParameters
 
@@ -60,13 +62,9 @@ HIGHEST = 0.9
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What passed: by opened split its column, the last bin on the left, rows and sides; each tree's leaf by row.
+    """What passed, as messages show it, and what the registry keeps: it knows how values become bins."""
 
-    `part` is what the registry keeps: it knows how values become bins.
-    """
-
-    opened: list[tuple[int, int, Any, Bools]]
-    leaves: Ints
+    trees: TreesSeen
     part: Part
 
 
@@ -80,19 +78,8 @@ def people() -> tuple[Floats, Any]:
 
 def run(lent: Floats, own: Floats, values: Any, *, most_thresholds: int | None = None, **settings: Any) -> Seen:
     """Predict the clinic's number from the registry's columns, and the clinic's own where it has them."""
-    base, parts = GbdtParameters(classes=0, **settings), dict[Any, Part]()
-    opened, trees = list[tuple[int, int, Any, Bools]](), list[TreeRows]()
-    side, in_bag = passive.right_of, passive.rows_in_bag
+    base, parts, record = GbdtParameters(classes=0, **settings), dict[Any, Part](), Record()
     (variable,) = variables_of(table_from_frame(values.head(COMMON), "id", "clinic"), ROWS)
-
-    def answered(table: Any, layout: Any, bins: Any, rows: Any, number: int) -> Bools:
-        sides = side(table, layout, bins, rows, number)
-        opened.append((*table.splits[number][:2], rows, sides))
-        return sides
-
-    def begun(*given: Any, **more: Any) -> TreeRows:
-        trees.append(in_bag(*given, **more))
-        return trees[-1]
 
     def owner(session: Session) -> None:
         models = 2 * SETTINGS.folds
@@ -103,20 +90,16 @@ def run(lent: Floats, own: Floats, values: Any, *, most_thresholds: int | None =
         else:
             parts.update(help_predict_columns(team, base, _named(lent), SETTINGS, most_thresholds))
 
-    with mock.patch.object(passive, "right_of", answered), mock.patch.object(passive, "rows_in_bag", begun):
-        simulate_roles(dict.fromkeys(OWNERS, owner), timeout=600)
-    return Seen(opened, np.stack([tree.node_of_row for tree in trees]).astype(np.int64), parts[0, "values"])
+    simulate_roles(dict.fromkeys(OWNERS, owner), timeout=600, observers={"registry": record.note})
+    return Seen(trees_seen(record), parts[0, "values"])
 
 
 def read_by_clinic(seen: Seen, lent: Floats) -> dict[str, float]:
     """How much of the registry's cells in bins the clinic knows, in the rows that it lacks."""
     truth = apply_bins(seen.part.binning, lent, "registry").astype(np.int64)
-    low, features = np.zeros(truth.shape, np.int64), seen.part.binning.features
-    high = low + [len(feature.edges) for feature in features]
-    for column, place, rows, sides in seen.opened:
-        right, left = np.arange(ROWS)[rows][sides], np.arange(ROWS)[rows][~sides]
-        low[right, column] = np.maximum(low[right, column], place + 1)
-        high[left, column] = np.minimum(high[left, column], place)
+    sides = sides_of(seen.trees, ROWS)
+    low, high = sides.low, sides.high
+    features, opened = seen.part.binning.features, seen.trees.opened
     if not ((low <= truth) & (truth <= high)).all():
         raise ValueError("the clinic has read something that is not so")
     low, high = low[COMMON:], high[COMMON:]
@@ -124,30 +107,25 @@ def read_by_clinic(seen: Seen, lent: Floats) -> dict[str, float]:
     ranks = [_rank(guess, lent[COMMON:, feature.column]) for guess, feature in pairs]
     return {
         "bins": round(float(np.mean([len(feature.edges) + 1 for feature in features])), 1),
-        "splits": len(seen.opened),
-        "thresholds": len({(column, place) for column, place, _, _ in seen.opened}),
+        "splits": len(opened),
+        "thresholds": len({(split.feature, split.place) for split in opened}),
         "known": round(float((low == high).mean()), 3),
         "rank": round(float(np.mean(ranks)), 3),
     }
 
 
-def told_by_leaves(seen: Seen, values: Floats, *, hide_nodes: bool) -> float:
+def told_by_leaves(seen: Seen, values: Floats) -> float:
     """What the registry finds by what it sees: leaves, or where nodes are hidden the splits that were asked for."""
     friends, others, highest = _known(values)
-    views = np.stack([sides for *_, sides in seen.opened]).astype(np.int64) if hide_nodes else seen.leaves
-    total = np.zeros(COMMON)
-    for view in views[:, :COMMON]:
-        shared = np.bincount(view[friends], minlength=view.max() + 1)
-        total += (shared / np.maximum(np.bincount(view), 1))[view]
+    total = by_known(seen.trees.groupings, friends, COMMON)
     return round(auc(highest[others].astype(float), total[others]), 3)
 
 
 def told_by_own_columns(lent: Floats, values: Floats) -> float:
     """The same without messages: how near a row is to its nearest of the known people, by ranks of all columns."""
     friends, others, highest = _known(values)
-    ranks = np.column_stack([rankdata(column) for column in lent[:COMMON].T])
-    distances = np.abs(ranks[:, np.newaxis] - ranks[friends]).sum(axis=2).min(axis=1)
-    return round(auc(highest[others].astype(float), -distances[others]), 3)
+    near = by_own_columns(lent[:COMMON], friends)
+    return round(auc(highest[others].astype(float), near[others]), 3)
 
 
 def made_up_classes(lent: Floats) -> float:
@@ -208,12 +186,12 @@ def figures() -> dict[str, Any]:
         "hide_nodes = true": {"hide_nodes": True},
     }
     for name, plan in plans.items():
-        seen, hidden = run(real, none, frame, **plan), "hide_nodes" in plan
+        seen = run(real, none, frame, **plan)
         clinic[name] = read_by_clinic(seen, real)
-        registry[f"real, {name}"] = told_by_leaves(seen, values, hide_nodes=hidden)
+        registry[f"real, {name}"] = told_by_leaves(seen, values)
     for hidden in (False, True):
         seen = run(noise, own, frame, hide_nodes=hidden)
-        registry[f"noise, hide_nodes = {str(hidden).lower()}"] = told_by_leaves(seen, values, hide_nodes=hidden)
+        registry[f"noise, hide_nodes = {str(hidden).lower()}"] = told_by_leaves(seen, values)
     registry["real, own columns"] = told_by_own_columns(real, values)
     return {
         "rows": ROWS,

@@ -34,7 +34,7 @@ from unpooled.jobs.complete.parameters import Parameters
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.run import folder as run_folder
-from unpooled.run.spawn import spawn
+from unpooled.run.spawn import books_in, spawn
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.targets import SEEDS
 from unpooled.vertical.team import alone
@@ -134,7 +134,7 @@ def main() -> None:
         folder = Path(made)
         plan, privates = job(frames, folder, options.parameters)
         began = time.perf_counter()
-        results = spawn(plan, privates, folder / "run")
+        results = spawn(plan, privates, folder / "run", books=books_in(folder / "run"))
         minutes = (time.perf_counter() - began) / 60
         status = {party: run_folder.read_json(folder / "run" / party / run_folder.STATUS) for party in plan.parties}
         done = pl.read_parquet(folder / "run" / ACTIVE / "completed.parquet")

@@ -27,6 +27,8 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from unpooled import atomic
+from unpooled.budget.places import Places
+from unpooled.budget.row_sets import ROWS
 from unpooled.data.sources import TableSettings
 from unpooled.errors import PeerLost
 from unpooled.jobs import preflight, work
@@ -124,7 +126,11 @@ class Attempt:
             preflight.preflight(with_table)
             return with_table, lambda ledger: Line(self, Mailbox(party, peers, ledger))
 
-        return take_part(job, home, ready, resume=resume)
+        return take_part(job, home, ready, resume=resume, books=self.books)
+
+    @property
+    def books(self) -> Places:
+        return Places(self.root / "books", self.root / "anchors")
 
     # Events
 
@@ -247,6 +253,8 @@ def _see_files(event: str, args: tuple[Any, ...]) -> None:
     name = path.name
     if name.endswith(atomic._UNFINISHED):
         name = name[1:].rsplit(".", 2)[0]  # without what is random in it
+    if path.parent.name == ROWS:
+        name = ROWS  # the name of a set is random too
     attempt.event(party, f"{event} {name}", half=partial(_tear, Path(args[0])) if event == "os.rename" else None)
 
 

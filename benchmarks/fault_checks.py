@@ -15,6 +15,10 @@ import numpy as np
 
 from cuts import BEGUN, Attempt, Cut, Point
 from fault_jobs import COLUMNS
+from unpooled.budget.accounts import account_of
+from unpooled.budget.book import Book
+from unpooled.budget.places import name_of
+from unpooled.budget.spending import RUN_BUDGET
 from unpooled.errors import InputError, LedgerError, UnpooledError, origin_of
 from unpooled.jobs.complete.parameters import Parameters as Complete
 from unpooled.jobs.complete.parameters import groups_of
@@ -74,6 +78,8 @@ def files_of(root: Path, plan: Plan) -> Iterator[tuple[str, object]]:
     """All files of a run with what is to be the same in each of them; ledgers and counts are looked at elsewhere."""
     for path in sorted(root.rglob("*")):
         name = str(path.relative_to(root))
+        if name.startswith(("books", "anchors")) or path.name == RUN_BUDGET:
+            continue
         if path.is_dir() or path.name in (run_folder.LEDGER, ASKED, RECEIVED) or path.parent.name == SECRETS:
             yield name, None
         elif path.suffix == ".npz":
@@ -106,6 +112,25 @@ def after_a_cut(attempt: Attempt, told: Counter[str]) -> Iterator[str]:
         elif party != victim and origin_of(error, party) != victim:
             yield f"{party} blames {origin_of(error, party)}: {error}"
     yield from counts(attempt, told)
+    yield from books(attempt, told)
+
+
+def books(attempt: Attempt, told: Counter[str]) -> Iterator[str]:
+    """The book of each owner's table is in order, and counts no less than was answered, for one run alone."""
+    for party in attempt.plan.owners:
+        table = attempt.privates[party].table
+        book = Book(name_of(table), attempt.books) if table else None
+        if book is None:
+            continue
+        if problem := book.problem():
+            yield f"{party}: {problem}"
+            continue
+        account = account_of(book.read())
+        if len(account.runs) > 1:
+            yield f"{party} counts {len(account.runs)} runs"
+        for name, what in (("answered", "questions"), ("opened", "splits")):
+            if account.amount(what) < told[f"{party} {name}"]:
+                yield f"{party} has {name} {told[f'{party} {name}']}, and its book counts {account.amount(what)}"
 
 
 def counts(attempt: Attempt, told: Counter[str]) -> Iterator[str]:
@@ -137,6 +162,7 @@ def after_resuming(attempt: Attempt, whole: Undisturbed, told: Counter[str], cut
             yield f"{name} is {'not there' if name in whole.files else 'left over'}"
         elif found[name] != whole.files[name]:
             yield f"{name} is different"
+    yield from books(attempt, told)
     yield from _belong_together(attempt)
     yield from _ledgers(attempt, whole)
     yield from _audits(attempt)

@@ -20,7 +20,7 @@ ROLES = {"shop": "seeker", "telco": "passive", "bank": "active", "coordinator": 
 OWNERS = ("telco", "bank", "coordinator")
 PAILLIER: dict[str, Any] = {"engine": "paillier", "key_bits": 512, "insecure": True}
 SMALL: dict[str, Any] = {"trees": 2, "depth": 2, "min_rows": 3, "bins": 4, "lockstep": 1}
-LINEAR: dict[str, Any] = {"learner": "linear", "epochs": 2, "insecure_batch": True}
+LINEAR: dict[str, Any] = {"learner": "linear", "reveal": "gradients", "epochs": 2, "insecure_batch": True}
 COMPLETE: dict[str, Any] = {
     "model": SMALL | {"trees": 1, "depth": 1},
     "predict": {"folds": 2, "confidence": "paper"},

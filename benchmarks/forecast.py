@@ -26,7 +26,7 @@ from unpooled.jobs.kinds import kind_named
 from unpooled.ledger import read_ledger
 from unpooled.run import folder as run_folder
 from unpooled.run.forecast import forecast
-from unpooled.run.spawn import spawn
+from unpooled.run.spawn import books_in, spawn
 
 JOBS: dict[str, tuple[str, Engine, dict[str, Any]]] = {
     "align": ("align", "shares", {}),
@@ -35,7 +35,7 @@ JOBS: dict[str, tuple[str, Engine, dict[str, Any]]] = {
     "lgb": ("train", "shares", {"model": {"learner": "lgb", "classes": 0, "trees": 20}}),
     "rf": ("train", "shares", {"model": {"learner": "rf", "classes": 0}}),
     "linear": ("train", "shares", {"model": {"learner": "linear", "classes": 0}}),
-    "linear, weights hidden": ("train", "shares", {"model": {"learner": "linear", "classes": 0, "reveal": "final"}}),
+    "linear, gradients": ("train", "shares", {"model": {"learner": "linear", "classes": 0, "reveal": "gradients"}}),
     "completing": ("complete", "shares", {"model": {"trees": 10}}),
     "look-alikes": ("lookalike", "shares", {"method": {"iterations": 2}, "model": {"trees": 10}}),
     "gbdt, paillier": ("train", "paillier", {"model": {"classes": 0, "trees": 2}}),
@@ -46,7 +46,11 @@ JOBS: dict[str, tuple[str, Engine, dict[str, Any]]] = {
     ),
     "lgb, paillier": ("train", "paillier", {"model": {"learner": "lgb", "classes": 0, "trees": 2}}),
     "rf, paillier": ("train", "paillier", {"model": {"learner": "rf", "classes": 0, "trees": 3}}),
-    "linear, paillier": ("train", "paillier", {"model": {"learner": "linear", "classes": 0, "epochs": 2}}),
+    "linear, paillier": (
+        "train",
+        "paillier",
+        {"model": {"learner": "linear", "classes": 0, "epochs": 2, "reveal": "gradients"}},
+    ),
     "look-alikes, paillier": (
         "lookalike",
         "paillier",
@@ -89,7 +93,7 @@ def measured(name: str, rows: int) -> tuple[dict[str, dict[str, float]], dict[st
         began = time.perf_counter()
         found = forecast([checked(plan, party, private) for party, private in job.privates.items()])
         took = time.perf_counter() - began
-        spawn(plan, job.privates, run)
+        spawn(plan, job.privates, run, books=books_in(run))
         truth = {party: _truth(run / party) for party in plan.parties}
     return {party: vars(cost) for party, cost in found.parties.items()}, truth, round(took, 1)
 

@@ -44,7 +44,7 @@ from unpooled.errors import UnpooledError
 from unpooled.jobs.examples.example_job import example_job
 from unpooled.jobs.files import load_plan
 from unpooled.jobs.plan import Plan
-from unpooled.run.spawn import spawn
+from unpooled.run.spawn import books_in, spawn
 
 CONNECTIONS = 20_000
 ROWS, TREES = 4_000, 450
@@ -168,7 +168,7 @@ def run(folder: Path, kind: str = "", seconds: float = 0.0) -> Run:
     calling.start()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
-        result: Any = spawn(plan, job.privates, folder)
+        result: Any = spawn(plan, job.privates, folder, books=books_in(folder))
     except UnpooledError as error:
         result = str(error)
     ended = time.monotonic()

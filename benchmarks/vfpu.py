@@ -44,7 +44,7 @@ from unpooled.pu.bags import Bag
 from unpooled.pu.methods import rank
 from unpooled.pu.settings import VfpuSettings
 from unpooled.run.folder import LEDGER, STATUS, read_json
-from unpooled.run.spawn import spawn
+from unpooled.run.spawn import books_in, spawn
 
 ROLES = {"a": "seeker", "b": "passive", "c": "active", "coordinator": "coordinator"}
 SEED, TOP = 7, 1_000
@@ -81,7 +81,8 @@ def together(name: str, folder: Path, dealt: datasets.Scenario, **parameters: An
     )
     console.print(f"{name} ...")
     begin = time.perf_counter()
-    spawn(plan, {party: private_of(party, folder, dealt) for party in ROLES}, folder / name)
+    privates = {party: private_of(party, folder, dealt) for party in ROLES}
+    spawn(plan, privates, folder / name, books=books_in(folder / name))
     seconds = time.perf_counter() - begin
     records = {party: read_ledger(folder / name / party / LEDGER) for party in ROLES}
     status = {party: read_json(folder / name / party / STATUS) for party in ROLES}

@@ -1,12 +1,19 @@
 """What all tests have in common."""
 
 import os
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 # Several tests run side by side, and OpenMP's threads burn time waiting for each other when there are fewer cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Books of tables, also those of processes that tests start, are never in the user's own folders.
+_STATE = tempfile.TemporaryDirectory(prefix="unpooled-tests-")
+os.environ["UNPOOLED_BOOKS"] = str(Path(_STATE.name) / "books")
+os.environ["UNPOOLED_ANCHORS"] = str(Path(_STATE.name) / "anchors")
 
 # A busy machine must not fail a test: examples have no time limit.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -19,6 +19,7 @@ ORDER = [
     "checkpoint",
     "wire",
     "control",
+    "chain",
     "ledger",
     "transport",
     "session",
@@ -29,9 +30,11 @@ ORDER = [
     "vertical",
     "pu",
     "complete",
+    "budget",
     "drawing",
     "jobs",
     "run",
+    "attacks",
     "report",
     "experiments",
     "cli",
@@ -43,8 +46,21 @@ NEVER = {
     "align": {"transport"},
     "vertical": {"transport", "align"},
     "complete": {"transport"},
+    "budget": {"transport", "session", "wire", "control", "ledger", "vertical", "pu", "complete"},
     "evaluate": {"transport", "session", "vertical"},
-    "drawing": {"transport", "session", "wire", "control", "ledger", "secure", "align", "vertical", "pu", "complete"},
+    "drawing": {
+        "transport",
+        "session",
+        "wire",
+        "control",
+        "ledger",
+        "secure",
+        "align",
+        "vertical",
+        "pu",
+        "complete",
+        "budget",
+    },
     "report": {"transport", "session"},
 }
 """What a part must not use although it comes earlier."""
@@ -96,6 +112,10 @@ def test_the_architecture_states_the_same_order() -> None:
 LEARNERS = SOURCE / "vertical" / "learners.py"
 POOLED = SOURCE / "pu" / "pooled" / "trees.py"
 """The pooled run of trees is one of trees by its name."""
+ATTACKS = SOURCE / "attacks"
+"""Attacks are about the messages of a learner."""
+PRESETS = SOURCE / "experiments" / "lookalike" / "presets.py"
+"""The VFPU paper's settings are of learners by their names."""
 
 
 def imported_modules(path: Path) -> set[str]:
@@ -108,7 +128,8 @@ def imported_modules(path: Path) -> set[str]:
 def test_a_learner_is_known_to_the_list_of_learners_alone(learner: str) -> None:
     inside, name = SOURCE / "vertical" / learner, f"unpooled.vertical.{learner}"
     users = {path for path in MODULES if any(module.startswith(name) for module in imported_modules(path))}
-    assert {path for path in users if inside not in path.parents} - {POOLED} == {LEARNERS}
+    outside = {path for path in users if inside not in path.parents and ATTACKS not in path.parents}
+    assert outside - {POOLED, PRESETS} == {LEARNERS}
 
 
 def test_no_job_branches_on_a_learner() -> None:

@@ -6,12 +6,16 @@ Only the owner can read what this package writes: files have the mode 0600, fold
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from unpooled.errors import InputError
+
+if sys.platform != "win32":
+    import fcntl
 
 OWNER_ONLY = 0o600
 OWNER_ENTERS = 0o700
@@ -88,6 +92,15 @@ def owner_only(path: str, flags: int) -> int:
     handle = os.open(path, flags, OWNER_ONLY)
     Path(path).chmod(OWNER_ONLY)
     return handle
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool) -> Iterator[None]:
+    """Hold a file's lock, where the system has locks; without `wait`, BlockingIOError if another process has it."""
+    with open(path, "w", opener=owner_only) as file:
+        if sys.platform != "win32":
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
 
 
 @contextmanager

@@ -12,6 +12,7 @@
     ├── CertificateError     a key or certificate is missing, wrong, expired or revoked
     ├── WireError            bytes that are not a message
     ├── LedgerError          a ledger is damaged or cannot be written
+    ├── BookError            the book of a table is missing, damaged or older than it was: its owner must say why
     ├── WorkerLost           a worker process of this party ended before its work was done
     ├── InternalError        what should not happen: the party's log has the details
     ├── JobFailed            a job failed at one or more parties: the original error comes first
@@ -92,6 +93,10 @@ class LedgerError(UnpooledError):
     """A ledger is damaged, or cannot be written."""
 
 
+class BookError(UnpooledError):
+    """The book of a table is missing, damaged, or not the one that was last written."""
+
+
 class WorkerLost(UnpooledError):
     """A worker process of this party ended before its work was done."""
 
@@ -153,6 +158,7 @@ _WORDS: dict[type[BaseException], str] = {
     PlanError: "its plan or private file was refused",
     CertificateError: "a key or certificate was refused",
     LedgerError: "its ledger cannot be read or written",
+    BookError: "the book of its table was refused",
     JobFailed: "another party of its machine failed",
     OSError: "a file or connection of its machine cannot be used",
     MemoryError: "it is out of memory",

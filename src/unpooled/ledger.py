@@ -12,7 +12,6 @@ same ledger, after a line that says so.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import threading
@@ -25,20 +24,13 @@ from itertools import combinations, zip_longest
 from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_type_hints
 
-from unpooled import atomic
+from unpooled import atomic, chain
 from unpooled.errors import LedgerError
 from unpooled.wire import Disclosure
 
 LEDGER_FORMAT = 1
-_START = "0" * 64
-_CHAIN_KEY = ', "chain": "'
-_CHAIN_END = 64 + len('"}\n')
 
 Way = Literal["sent", "received"]
-
-
-def _chained(previous: str, text: str) -> str:
-    return hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
 
 
 class Ledger:
@@ -47,7 +39,7 @@ class Ledger:
     def __init__(self, path: Path, party: str, plan_digest: str, *, resume: bool = False) -> None:
         self.path = path
         self._lock = threading.Lock()
-        self._last = _last_chain(path, party, plan_digest) if resume else _START
+        self._last = _last_chain(path, party, plan_digest) if resume else chain.START
         self._whole = True
         try:
             self._file = open(path, "ab" if resume else "xb", buffering=0, opener=atomic.owner_only)  # noqa: SIM115
@@ -87,8 +79,7 @@ class Ledger:
         with self._lock:
             if not self._whole:
                 raise LedgerError(f"{self.path} ends in an incomplete line, so nothing more is sent")
-            chain = _chained(self._last, text)
-            line = f'{text}{_CHAIN_KEY}{chain}"}}\n'.encode()
+            line, digest = chain.chained(self._last, text)
             self._whole = False  # until the line is written: an interrupt may come at any moment in between
             try:
                 written = self._file.write(line)
@@ -96,7 +87,7 @@ class Ledger:
                 raise LedgerError(f"{self.path} cannot be written, so nothing more is sent: {error}") from error
             if written != len(line):
                 raise LedgerError(f"{self.path} cannot be written, so nothing more is sent: is the disk full?")
-            self._last = chain
+            self._last = digest
             self._whole = True
 
 
@@ -171,7 +162,7 @@ def read_ledger(path: Path) -> Record:
         lines = written[:whole].decode().split("\n")[:-1]
     except (OSError, UnicodeDecodeError) as error:
         raise LedgerError(f"{path} cannot be read: {error}") from error
-    contents = list(_checked(path, lines))
+    contents = [content for content, _ in chain.checked(path, lines, LedgerError)]
     if whole < len(written) or not lines:
         raise LedgerError(
             f"{path} line {len(lines) + 1}: unfinished: the run was cut short, or the end of the file was removed"
@@ -213,9 +204,7 @@ def _last_chain(path: Path, party: str, plan_digest: str) -> str:
     record = read_ledger(path)
     if (record.party, record.plan) != (party, plan_digest):
         raise LedgerError(f"{path} belongs to another party or plan, so it cannot be continued")
-    with path.open("rb") as file:
-        file.seek(-_CHAIN_END, os.SEEK_END)
-        return file.read()[:-3].decode()
+    return chain.last_digest(path)
 
 
 def _has_types(content: dict[str, Any], types: dict[str, type]) -> bool:
@@ -224,22 +213,6 @@ def _has_types(content: dict[str, Any], types: dict[str, type]) -> bool:
         type(value) is types[name] and (type(value) is not str or value.isprintable())
         for name, value in content.items()
     )
-
-
-def _checked(path: Path, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    last = _START
-    for number, line in enumerate(lines, start=1):
-        text, found, chain = line.rpartition(_CHAIN_KEY)
-        last = _chained(last, text)
-        if not found or chain != f'{last}"}}':
-            raise LedgerError(f"{path} line {number}: the chain is broken: this line or one before it was changed")
-        try:
-            content = json.loads(text + "}")
-        except (ValueError, RecursionError) as error:
-            raise LedgerError(f"{path} line {number}: not JSON") from error
-        if not isinstance(content, dict):
-            raise LedgerError(f"{path} line {number}: not an entry")
-        yield content
 
 
 def summarise(record: Record) -> list[Line]:

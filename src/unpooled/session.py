@@ -25,6 +25,9 @@ from unpooled.wire import Frame, Header, disclosure_of, encode, kind_of, read_bo
 ITEM_BYTES = 128
 """An upper bound for a short text, or for what surrounds an array: to be added for each where a message has many."""
 
+Observer = Callable[[str, object], None]
+"""Told of everything that this party sends, receives or is shown: the peer, and the message or what was shown."""
+
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
@@ -51,12 +54,17 @@ class Transport(Protocol):
     def close(self) -> None: ...
 
 
+def draws_of(party: str, seed: int) -> np.random.Generator:
+    """A party's reproducible draws, in the order in which its part of a job makes them."""
+    return np.random.default_rng([seed, zlib.crc32(party.encode())])
+
+
 class Session:
     """Send, receive, and name the current place in the protocol.
 
     `where` is the current scope, such as ``fit/tree 3/level 2``, and `sent` the number of bytes sent; `guard` may
     refuse a message type or size before it is sent; `watcher` is told the progress of each scope, and `weights` says of
-    some scopes how much work each of their steps is.
+    some scopes how much work each of their steps is. `observer`, in simulations alone, is told all that passes here.
     """
 
     def __init__(
@@ -68,17 +76,19 @@ class Session:
         timeout: float,
         guard: Callable[[type, int], None] | None = None,
         watcher: Callable[[str, int, int], None] | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self.party = transport.mailbox.party
         self.peers = transport.mailbox.peers
         self.networked = transport.networked
-        self.rng = np.random.default_rng([seed, zlib.crc32(self.party.encode())])
+        self.rng = draws_of(self.party, seed)
         self.secret = random.SystemRandom()
         self._transport = transport
         self._ledger = ledger
         self._timeout = timeout
         self._guard = guard
         self._watcher = watcher
+        self._observer = observer
         self._last_word = time.monotonic()
         self._follows = False
         transport.mailbox.tell_waiting = lambda whom: self._tell(Waiting(whom))
@@ -129,7 +139,13 @@ class Session:
         frame = encode(message, self.where)
         if self._guard:
             self._guard(type(message), frame.size)
+        self.observe(peer, message)
         self._dispatch(peer, type(message), frame)
+
+    def observe(self, peer: str, what: object) -> None:
+        """Tell an observer, if there is one, what this party said to a peer, or learned from it."""
+        if self._observer:
+            self._observer(peer, what)
 
     @overload
     def recv(self, peer: str, kind: type[A], /, *, at_most: int = FREE_BYTES) -> A: ...
@@ -151,9 +167,11 @@ class Session:
         header = self._transport.mailbox.take(peer, awaited, self._timeout, judge)
         kind = next(kind for kind in kinds if header.kind == kind_of(kind))
         try:
-            return read_body(header, kind)
+            message: object = read_body(header, kind)
         except WireError as error:
             raise WireError(f"invalid message from {peer} (scope '{header.scope}'): {error}") from None
+        self.observe(peer, message)
+        return message
 
     def _judge(self, peer: str, awaited: str, kinds: tuple[type, ...], at_most: int, header: Header, size: int) -> None:
         if all(header.kind != kind_of(kind) for kind in kinds):

@@ -13,13 +13,14 @@ from unpooled.align.opening import Limits
 from unpooled.align.other_rows import (
     ExtendedRows,
     OtherRows,
+    RowSeeds,
     help_keep_other_rows,
     keep_other_rows,
     learn_other_rows,
 )
 from unpooled.align.rows import Aligned, Method, Places, find_common, help_find_common
 from unpooled.data.table import Table, table_from_frame
-from unpooled.errors import ProtocolError
+from unpooled.errors import ProtocolError, RefusedError
 from unpooled.ledger import Record
 from unpooled.run.simulate import simulate_roles
 from unpooled.session import Session
@@ -31,7 +32,9 @@ THREE = Aligned(np.arange(3), "digest")
 INSURER = ["g", "f", "c", "a", "b", "e", "y"]
 
 
-def run(owners: Mapping[str, Sequence[str]], seed: int = 0) -> tuple[dict[str, ExtendedRows], dict[str, Record]]:
+def run(
+    owners: Mapping[str, Sequence[str]], seed: int = 0, least: int = 1
+) -> tuple[dict[str, ExtendedRows], dict[str, Record]]:
     """Align, then keep the other rows; the first owner is the active one."""
     active, *passive = owners
     places = Places(active, tuple(passive), None, "coordinator")
@@ -42,7 +45,7 @@ def run(owners: Mapping[str, Sequence[str]], seed: int = 0) -> tuple[dict[str, E
         aligned = find_common(session, places, table, METHOD, LIMITS)
         if session.party == active:
             return learn_other_rows(session, places, aligned)
-        return keep_other_rows(session, places, table, aligned, METHOD, LIMITS)
+        return keep_other_rows(session, places, table, aligned, METHOD, LIMITS, least)
 
     def coordinator(session: Session) -> Any:
         help_find_common(session, places, METHOD, LIMITS)
@@ -97,6 +100,41 @@ def test_the_active_party_gets_numbers_and_handles_only() -> None:
     _, ledgers = run({"clinic": CLINIC, "registry": REGISTRY, "insurer": INSURER})
     got = {entry.kind for entry in ledgers["clinic"].entries if entry.way == "received" and "other rows" in entry.scope}
     assert got == {"OtherRows"}
+
+
+def test_an_order_that_the_first_party_tells_one_and_not_another_is_noticed() -> None:
+    """Both hold the same rows, but columns of different people would lie side by side."""
+    ids = [f"p{number:03}" for number in range(40)]
+    owners = ("clinic", "registry", "insurer", "pharmacy")
+    places = Places("clinic", owners[1:], None, "coordinator")
+
+    def owner(session: Session) -> ExtendedRows:
+        table = table_from_frame(pl.DataFrame({"id": ids[:10] if session.party == "clinic" else ids}), "id", "x")
+        aligned, send = find_common(session, places, table, METHOD, LIMITS), session.send
+
+        def deviating(party: str, one: Any) -> None:
+            send(party, RowSeeds(bytes(32), one.handles) if isinstance(one, RowSeeds) and party == "pharmacy" else one)
+
+        if session.party == "clinic":
+            return learn_other_rows(session, places, aligned)
+        if session.party == "registry":
+            session.send = deviating  # type: ignore[method-assign]
+        return keep_other_rows(session, places, table, aligned, METHOD, LIMITS)
+
+    def coordinator(session: Session) -> Any:
+        help_find_common(session, places, METHOD, LIMITS)
+        return help_keep_other_rows(session, places, METHOD, LIMITS)
+
+    roles: dict[str, Any] = dict.fromkeys(owners, owner)
+    with pytest.raises(ProtocolError, match=r"pharmacy.* do not hold the same rows in the same order"):
+        simulate_roles(roles | {"coordinator": coordinator}, timeout=120)
+
+
+def test_a_handful_of_other_people_is_not_handed_out() -> None:
+    with pytest.raises(RefusedError, match=r"registry lets .* at least 5 people .*policy\.minimum_rows"):
+        run({"clinic": CLINIC, "registry": REGISTRY}, least=5)
+    assert run({"clinic": CLINIC, "registry": REGISTRY}, least=4)[0]["clinic"].others == 4
+    assert run({"clinic": CLINIC, "registry": CLINIC}, least=4)[0]["clinic"].others == 0
 
 
 @pytest.mark.parametrize(

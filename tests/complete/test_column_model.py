@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from sklearn.isotonic import IsotonicRegression
 
-from unpooled.complete.column_model import ColumnModel, Steps, column_model, increasing, paper_confidence
+from unpooled.complete.column_model import ColumnModel, Steps, column_model, increasing, paper_confidence, reliability
 from unpooled.complete.variables import Variable, binned, matrix_of, variables_of
 from unpooled.data.columns import Kind
 from unpooled.data.table import table_from_frame
@@ -81,6 +81,25 @@ def test_steps_are_those_of_scikit_learn() -> None:
 
 def test_equal_places_have_one_value() -> None:
     assert increasing(np.zeros(4), np.array([1.0, 0.0, 0.0, 1.0])) == Steps(places=(0.0,), values=(0.5,))
+
+
+def test_a_few_cells_make_no_class_certain() -> None:
+    """Neither altogether nor at the ends; and the order of the blocks stays."""
+    yes, outputs = variable(["no", "yes"] * 3), np.eye(2)[[0, 1] * 3] * 0.9 + 0.05
+    assert column_model(yes, outputs, np.ones(6, bool), None).confidence(outputs[:1], None) == pytest.approx([7 / 8])
+    wrong = column_model(yes, outputs[:, ::-1], np.ones(6, bool), None).confidence(outputs[:1], None)
+    assert wrong == pytest.approx([1 / 8], abs=1e-5)
+    rng = RNG(5)
+    x = np.sort(rng.random(400))
+    right = (rng.random(400) < x).astype(float)
+    right[:2], right[-2:] = 0, 1
+    alone, found = increasing(x, right).at(x), reliability(x, right).at(x)
+    assert (alone.min(), alone.max()) == (0, 1)
+    assert found.min() > 0.01
+    assert found.max() < 0.99
+    assert (np.diff(found) > 0).tolist() == (np.diff(alone) > 0).tolist()
+    middle = (alone > 0.2) & (alone < 0.8)
+    assert found[middle] == pytest.approx(alone[middle], abs=0.02)
 
 
 def test_the_papers_confidence_of_classes_and_numbers() -> None:

@@ -211,3 +211,18 @@ def test_one_changed_cell_is_found() -> None:
     text = gzip.decompress((datasets.folder() / expected.file).read_bytes())
     with pytest.raises(InputError, match=r"sha256 [0-9a-f]{64}"):
         datasets.check(text.replace(b"56,housemaid", b"57,housemaid", 1), expected, "bank")
+
+
+def test_biased_labelling_favours_high_values() -> None:
+    rng = np.random.default_rng(1)
+    limit, label = rng.normal(100, 20, 4000), rng.random(4000) < 0.3
+    data = datasets.Dataset("credit", pl.DataFrame({"id": range(4000), "LIMIT_BAL": limit}), label)
+    random, biased = (
+        datasets.known_positives(data, 0.1, np.random.default_rng(2), labelling) for labelling in ("random", "biased")
+    )
+    for known in (random, biased):
+        assert len(set(known)) == round(0.1 * label.sum())
+        assert label[known].all()
+    assert abs(limit[random].mean() - 100) < 6
+    assert limit[biased].mean() > 120
+    assert (datasets.known_positives(data, 0.1, np.random.default_rng(2), "biased") == biased).all()

@@ -58,6 +58,7 @@ def test_a_category_of_which_most_cells_are_true_or_false_has_a_warning() -> Non
         (pl.Series([datetime.datetime(2024, 1, 1)]), "date"),
         (pl.Series(["a"]).cast(pl.Categorical), "category"),
         (pl.Series(["a"]).cast(pl.Enum(["a"])), "category"),
+        (pl.Series(["b", "a", None]).cast(pl.Enum(["low", "b", "a"])), ("low", "b", "a")),
         (pl.Series([None]), "number"),
         (pl.Series([[1]]), None),
         (pl.Series([b"1"]), None),
@@ -66,6 +67,14 @@ def test_a_category_of_which_most_cells_are_true_or_false_has_a_warning() -> Non
 def test_types_of_a_typed_source_are_kept(cells: pl.Series, kind: Kind | None) -> None:
     found = understand(cells, CellSettings({}))
     assert found.kind == kind if kind else errors(found.notes)
+
+
+def test_the_order_of_an_ordered_category_is_said_and_can_be_declared_away() -> None:
+    stage = pl.Series("stage", ["late", "early"]).cast(pl.Enum(["early", "middle", "late"]))
+    (note,) = understand(stage, CellSettings({})).notes
+    assert str(note).startswith("column 'stage': an ordered category, from 'early' to 'late'; ")
+    declared = understand(stage, CellSettings({"stage": "category"}))
+    assert (declared.kind, declared.notes) == ("category", ())
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,18 @@ def test_ids_kept_as_categories_are_texts_too(dtype: pl.DataType) -> None:
     assert table.frame["id"].to_list() == ["01", None]
 
 
+@pytest.mark.parametrize("typed", [True, False])
+def test_a_time_of_day_that_is_dropped_is_said(typed: bool) -> None:
+    seen = [datetime.datetime(2024, 1, 1, 7), datetime.datetime(2024, 1, 2)]
+    cells = seen if typed else [f"{one:%Y-%m-%d %H:%M}" for one in seen]
+    table = table_from_frame(pl.DataFrame({"id": [1, 2], "seen": cells}), "id", "clinic", {"seen": "date"})
+    assert [(note.level, str(note)) for note in table.notes] == [
+        ("warning", "column 'seen': the time of day is dropped, and the date kept")
+    ]
+    midnight = pl.DataFrame({"id": [1], "seen": [datetime.datetime(2024, 1, 1)]})
+    assert table_from_frame(midnight, "id", "clinic").notes == ()
+
+
 def test_take_chooses_rows_in_order() -> None:
     table = table_from_frame(pl.DataFrame(PEOPLE), "id", "clinic").take(np.array([2, 0]))
     assert table.frame["id"].to_list() == ["03", "01"]

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from unpooled import workers
 from unpooled.cli import app
 from unpooled.cli import experiment as command
 from unpooled.errors import InputError, PlanError
@@ -58,6 +59,7 @@ def tiny_pictures(frame: pl.DataFrame) -> dict[str, Picture]:
 TINY = Experiment(
     name="tiny",
     about="made up",
+    file="tiny",
     keys={"seed": int, "size": int},
     figures=("score", "rest"),
     packages=("numpy", "no-such-package"),
@@ -66,6 +68,7 @@ TINY = Experiment(
     check=lambda _: None,
     seconds=lambda cell: 10.0 * int(cell["size"]),
     compute=tiny_figures,
+    one_core=lambda _: False,
     section=tiny_section,
     pictures=tiny_pictures,
 )
@@ -162,6 +165,34 @@ def test_the_estimate_is_the_guess_and_then_follows_what_was_measured() -> None:
     half = {TINY.key(wanted[0]): Done({}, 5.0, "", "")}
     assert seconds_left(TINY, wanted, half) == 25  # the guess was twice too long
     assert seconds_left(TINY, wanted, {TINY.key(cell): Done({}, 1.0, "", "") for cell in wanted}) == 0
+
+
+def test_cells_of_one_core_are_computed_side_by_side_and_kept_in_order(tmp_path: Path) -> None:
+    some = replace(TINY, one_core=lambda cell: cell["size"] == 2)
+    cells = compute(some, Tier.standard, 1, tmp_path)
+    assert list(cells) == [TINY.key(cell) for cell in tiny_cells(Tier.standard, 1)]
+    alone = compute(TINY, Tier.standard, 1, tmp_path / "alone")
+    assert [done.figures for done in cells.values()] == [done.figures for done in alone.values()]
+    assert seconds_left(some, tiny_cells(Tier.quick, 1), {}) == 20 + 40 / workers.cores()
+
+
+def test_experiments_may_share_cells(tmp_path: Path) -> None:
+    asked: list[Cell] = []
+    less = replace(TINY, name="less", cells=lambda tier, seed: tiny_cells(tier, seed)[:2], compute=counting(asked))
+    compute(TINY, Tier.quick, 1, tmp_path)
+    cells = compute(less, Tier.quick, 1, tmp_path)
+    assert (asked, len(cells)) == ([], 4)
+    assert list(less.own(Tier.quick, cells)) == [(1, 1), (1, 2), (2, 1), (2, 2)]  # those of seed 2 too
+    fewer = replace(
+        less,
+        cells=lambda tier, seed: [cell for cell in tiny_cells(tier, seed) if cell["size"] == 2],
+        pictures=lambda _: {},
+    )
+    page.write(fewer, Tier.quick, cells, tmp_path, tmp_path / "results.md")
+    text = (tmp_path / "results.md").read_text()
+    assert "all 2 cells of this tier" in text
+    assert "| plain |  | 2.15 ± 0.07 |" in text
+    assert "Cells: `tiny-quick.csv`" in text
 
 
 def test_progress_counts_cells_that_were_there(tmp_path: Path) -> None:

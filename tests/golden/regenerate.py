@@ -13,10 +13,15 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import polars as pl
 
 from unpooled.align.opening import Opening
 from unpooled.align.ring import CommonRows
 from unpooled.arrays import Bools, Bytes, Floats, Ints, Ints32, Ring
+from unpooled.budget.book import Book
+from unpooled.budget.limits import OverRuns
+from unpooled.budget.places import Places
+from unpooled.budget.spending import About, begin_spending
 from unpooled.checkpoint import Notebook, open_checkpoint
 from unpooled.complete import screening
 from unpooled.complete.screening import Screening, Strength
@@ -30,6 +35,7 @@ from unpooled.secure.shares.opening import Hidden
 from unpooled.wire import disclosure_of, encode, kind_of, message
 
 FOLDER = Path(__file__).parent
+BOOK = FOLDER / "book.jsonl"
 FRAMES, LEDGER, CHECKPOINT, MODELS = (FOLDER / name for name in ("frames.json", "ledger.jsonl", "checkpoint", "models"))
 SCREENING = FOLDER / "screening.json"
 SCOPE = "fit/tree 3"
@@ -42,7 +48,7 @@ LEARNERS = {
     "xgb": TREES,
     "lgb": TREES,
     "rf": TREES,
-    "linear": {"epochs": 2, "insecure_batch": True},
+    "linear": {"epochs": 2, "insecure_batch": True, "reveal": "gradients"},
 }
 ROLES = {"bank": "active", "telco": "passive", "coordinator": "coordinator"}
 OWNERS = ("bank", "telco")
@@ -119,6 +125,21 @@ def write_ledger(path: Path) -> None:
             with Ledger(path, PARTY, PLAN, resume=resume) as ledger:
                 for way, kind in (("sent", Opening), ("received", CommonRows)):
                     ledger.record(way, "telco", kind_of(kind), "common/größe", 107, disclosure_of(kind))
+
+
+def write_book(folder: Path) -> Book:
+    """The book of a table, with a run that was killed; its clock ticks too, and its key is no secret."""
+    book = Book("customers", Places(folder / "books", folder / "anchors"))
+    about = About(PARTY, "train", PLAN, {"telco": "passive"})
+    clock = mock.patch("time.time", side_effect=map(float, count(1_700_000_000)))
+    draws = mock.patch.multiple("secrets", token_bytes=bytes, token_hex="07".__mul__)
+    with clock, draws:
+        spending = begin_spending(folder, book, OverRuns(), about, resume=False)
+        spending.opened("pair", {PARTY: 50, "telco": 70})
+        spending.found(["telco"], pl.DataFrame({"id": ["Ada", "Zoë"]}), "digest")
+        spending.show_gradients(["telco"], "digest", "cut")
+        spending.count("bits_per_row", 0.1, None)
+    return book
 
 
 def arrays() -> Iterator[dict[str, np.ndarray]]:
@@ -198,6 +219,8 @@ def main() -> None:
     LEDGER.unlink(missing_ok=True)
     write_ledger(LEDGER)
     LEDGER.chmod(0o644)
+    with tempfile.TemporaryDirectory() as temporary:
+        BOOK.write_bytes(write_book(Path(temporary)).path.read_bytes())
     write_checkpoint(CHECKPOINT)
     write_models()
     screening.save(screened(), SCREENING)

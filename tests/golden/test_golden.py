@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unpooled.budget.accounts import WithPeer, account_of
 from unpooled.checkpoint import Notebook, open_checkpoint
 from unpooled.complete import screening
 from unpooled.jobs.model_files import load, load_preparation, save
@@ -50,6 +51,13 @@ def test_frames_are_read() -> None:
 def test_a_ledger_is_written_to_the_same_bytes(tmp_path: Path) -> None:
     golden.write_ledger(tmp_path / "ledger.jsonl")
     assert (tmp_path / "ledger.jsonl").read_bytes() == golden.LEDGER.read_bytes()
+
+
+def test_a_book_is_written_to_the_same_bytes_and_adds_up(tmp_path: Path) -> None:
+    book = golden.write_book(tmp_path)
+    assert book.path.read_bytes() == golden.BOOK.read_bytes()
+    account = account_of(book.read())
+    assert (account.peers["telco"], account.amount("bits_per_row")) == (WithPeer(alignments=1, ids=70, fits=1), 0.2)
 
 
 def test_a_ledger_is_read_and_goes_on(tmp_path: Path) -> None:

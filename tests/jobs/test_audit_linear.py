@@ -28,7 +28,11 @@ BOTH = (("telco", "bank"), ("bank", "telco"))
     ids=str,
 )
 def test_an_honest_run_agrees(many: Any, settings: dict[str, Any], target: str, weight: str | None) -> None:
-    many.run(many.plan(model={"learner": "linear", "epochs": 2} | settings), target=target, weight=weight)
+    many.run(
+        many.plan(model={"learner": "linear", "reveal": "gradients", "epochs": 2} | settings),
+        target=target,
+        weight=weight,
+    )
     for checker, opener in (*BOTH, ("telco", "railway"), ("railway", "bank")):
         for sample in (None, 2):
             verdict = audit.trial(many.root / "run" / checker, many.root / "run" / opener, sample)
@@ -38,14 +42,17 @@ def test_an_honest_run_agrees(many: Any, settings: dict[str, Any], target: str, 
 
 @pytest.mark.parametrize("settings", [{}, PAILLIER], ids=["shares", "paillier"])
 def test_so_it_does_with_weights_that_one_party_knows(many: Any, settings: dict[str, Any]) -> None:
-    many.run(many.plan(parties=TWO, model={"learner": "linear", "epochs": 1}, **settings), weight="counts")
+    many.run(
+        many.plan(parties=TWO, model={"learner": "linear", "reveal": "gradients", "epochs": 1}, **settings),
+        weight="counts",
+    )
     for checker, opener in BOTH:
         verdict = audit.trial(many.root / "run" / checker, many.root / "run" / opener, 3)
         assert verdict.wrong == {}
 
 
 def test_of_weights_hidden_from_two_what_can_be_opened_agrees(many: Any) -> None:
-    many.run(many.plan(model={"learner": "linear", "epochs": 1}), weight="counts")
+    many.run(many.plan(model={"learner": "linear", "reveal": "gradients", "epochs": 1}), weight="counts")
     for checker, opener in BOTH:
         verdict = audit.trial(many.root / "run" / checker, many.root / "run" / opener, None)
         assert verdict.wrong == {}
@@ -53,7 +60,11 @@ def test_of_weights_hidden_from_two_what_can_be_opened_agrees(many: Any) -> None
 
 
 def test_so_does_a_search(seeking: Any) -> None:
-    seeking.run(seeking.plan(model={"learner": "linear", "insecure_batch": True, "epochs": 2}, describe=True))
+    seeking.run(
+        seeking.plan(
+            model={"learner": "linear", "reveal": "gradients", "insecure_batch": True, "epochs": 2}, describe=True
+        )
+    )
     for checker, opener in BOTH:
         assert audit.trial(seeking.root / "run" / checker, seeking.root / "run" / opener, None).wrong == {}
 
@@ -71,7 +82,7 @@ def test_residuals_that_were_made_up(many: Any, monkeypatch: pytest.MonkeyPatch)
     with monkeypatch.context() as patch:
         honest = descent.own_residuals
         patch.setattr(descent, "own_residuals", deviating(honest, "bank", powers_of_two))
-        many.run(many.plan(parties=TWO, model={"learner": "linear", "epochs": 1}))
+        many.run(many.plan(parties=TWO, model={"learner": "linear", "reveal": "gradients", "epochs": 1}))
     verdict = audit.trial(many.root / "run" / "telco", many.root / "run" / "bank", None)
     assert set(verdict.wrong.values()) == {DEVIATES}
     assert audit.trial(many.root / "run" / "bank", many.root / "run" / "telco", None).wrong == {}
@@ -85,6 +96,6 @@ def test_other_columns_than_were_committed_to(many: Any, monkeypatch: pytest.Mon
 
     honest = fitting.exchange_commitments
     monkeypatch.setattr(fitting, "exchange_commitments", others)
-    many.run(many.plan(parties=TWO, model={"learner": "linear", "epochs": 1}))
+    many.run(many.plan(parties=TWO, model={"learner": "linear", "reveal": "gradients", "epochs": 1}))
     verdict = audit.trial(many.root / "run" / "bank", many.root / "run" / "telco", None)
     assert set(verdict.wrong.values()) == {DEVIATES}

@@ -20,10 +20,10 @@ PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
 
 @pytest.mark.parametrize("kind", ["train", "lookalike"])
 def test_weights_in_shares_need_the_engine_that_has_shares(kind: str, learning: Any, seeking: Any) -> None:
-    model = {"learner": "linear", "reveal": "final"}
+    model = {"learner": "linear"}
     made = learning.plan if kind == "train" else seeking.plan
     assert outline_of(made(model=model))
-    with pytest.raises(PlanError, match=r"parameters\.model\.reveal: 'final' needs engine = 'shares'"):
+    with pytest.raises(PlanError, match=r"parameters\.model\.reveal: 'final', the default, needs engine = 'shares'"):
         outline_of(made(model=model, **PAILLIER))
 
 

@@ -123,10 +123,10 @@ def test_the_outline_says_it_once(learning: Any, seeking: Any, kind: str) -> Non
 
 
 def test_a_learner_that_cannot_hide_weights_refuses_them_before_the_start(learning: Any) -> None:
-    paillier = {"engine": "paillier", "key_bits": 2048}
+    paillier, model = {"engine": "paillier", "key_bits": 2048}, {"learner": "linear", "reveal": "gradients"}
     with pytest.raises(PlanError, match="show_weights"):
-        outline_of(learning.plan(weights="telco", model={"learner": "linear"}, **paillier))
-    outline_of(learning.plan(weights="telco", model={"learner": "linear", "show_weights": True}, **paillier))
+        outline_of(learning.plan(weights="telco", model=model, **paillier))
+    outline_of(learning.plan(weights="telco", model=model | {"show_weights": True}, **paillier))
 
 
 @pytest.mark.parametrize("kind", ["train", "lookalike"])

@@ -111,6 +111,9 @@ LENT: dict[str, Any] = {
     "questions": 1200,
     "bits": 64000,
     "splits": 40,
+    "thresholds": 21,
+    "all_thresholds": 60,
+    "table_bits": 8000,
     "most_bits": 96000,
 }
 RESULTS: dict[str, Any] = {"registry": LENT, "clinic": COMPLETED, "helper": {}}
@@ -261,6 +264,13 @@ def test_predictions_that_are_no_better_than_one_value_are_named(write_job: Writ
     assert "Be careful: filled cells of hb<b> are no better" in words(parsed(page))
 
 
+def test_columns_filled_by_few_cells_are_named(write_job: WriteJob) -> None:
+    few = HB | {"cells": HB["cells"] | {"real": 6}}
+    result = COMPLETED | {"completed": [STAGE, few, WARD | {"cells": WARD["cells"] | {"real": 2}}]}
+    said = words(parsed(write_report(write_job("complete", ROLES, RESULTS | {"clinic": result}) / "clinic")))
+    assert "Be careful: hb<b> (6 real cells): these columns were filled by very few known values" in said
+
+
 def test_a_table_is_shown_beside_the_truth_once_that_is_known(run: Path) -> None:
     (run / "clinic" / EVALUATION).write_text(json.dumps(TRUTH))
     tree = parsed(write_report(run / "clinic"))
@@ -278,7 +288,9 @@ def test_the_registry_reads_what_it_lent_and_where_its_handles_are(run: Path) ->
         ["1,200", "no limit of its own"],
         ["64", "96"],
         ["40", "5,000"],
+        ["21", "60"],
     ]
+    assert "In bins the columns have 8" in words(tree)
     assert table(tree, "Columns of registry") == [["age", "5", "700"]]
     said = words(tree)
     assert "The file handles.csv" in said

@@ -358,8 +358,23 @@ def test_a_real_run(trained: Path) -> None:
         shown = table(tree, f"Columns of {name}")
         assert [line[0] for line in shown] == [column["name"] for column in used[: train_columns.COLUMNS_SHOWN]]
         assert [line[2] for line in shown] == [f"{column['rows']:,}" for column in used[: train_columns.COLUMNS_SHOWN]]
-    counts = [f"{telco[key]:,}" for key in ("common", "columns", "thresholds", "questions")]
-    assert table(tree, "Columns that were used") == [["telco", *counts]]
+    counts = [f"{telco[key]:,}" for key in ("common", "columns", "questions")]
+    bits, most, whole = (telco[key] / telco["common"] for key in ("bits", "most_bits", "table_bits"))
+    used = f"{telco['thresholds']:,} of {telco['all_thresholds']:,}", f"{bits:,.0f} of {most:,.0f}"
+    assert table(tree, "Columns that were used") == [["telco", *counts[:2], *used, counts[2]]]
+    assert f"In bins telco’s columns have {whole:,.0f} bits for each row." in words(tree)
+
+
+def test_the_share_of_thresholds_and_bits_is_shown(write_job: WriteJob) -> None:
+    counted = {"all_thresholds": 46, "bits": 12_000, "most_bits": 48_000, "table_bits": 6_000}
+    run = write_job("train", ROLES, RESULTS | {"telco": OWNER | counted})
+    tree = parsed(write_report(run))
+    assert table(tree, "Columns that were used") == [["telco", "600", "4", "23 of 46", "20 of 80", "1,234"]]
+    (used,) = [each for each in tree.iter("table") if words(each).startswith("Columns that were used")]
+    assert [bar.get("width") for bar in used.iter("rect")] == ["50.0", "25.0"]
+    assert "In bins telco’s columns have 10 bits for each row." in words(tree)
+    (run / "telco" / RESULT).write_text(json.dumps(OWNER | counted | {"all_thresholds": 22}))
+    assert "thresholds: more were revealed than there are" in words(parsed(write_report(run / "telco")))
 
 
 def test_a_real_partys_page_keeps_to_what_it_knows(trained: Path) -> None:

@@ -88,6 +88,9 @@ def test_train_on_a_completed_table_over_tls(tmp_path: Path) -> None:
     page = " ".join(write_report(tmp_path / "train").read_text().split())
     assert f"{NEW} of its rows have no handle." in page
     assert "Handles were compared by ECDH" in page
+    assert f"{ROWS - KNOWN} of {ROWS} values of the target &#39;ill&#39; are not real" in page
+    assert "Columns that were generated with it" not in page, "it was predicted"
+    assert "are not real: completing the table filled them" in (tmp_path / "train" / "clinic" / "log.txt").read_text()
 
     found = pl.read_csv(tmp_path / "train" / "clinic" / "predictions.csv", infer_schema=False)
     aligned = pl.read_csv(tmp_path / "train" / "registry" / "aligned.csv", infer_schema=False)

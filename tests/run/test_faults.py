@@ -33,6 +33,17 @@ def test_whoever_is_cut_off_wherever_the_run_goes_on_as_if_nothing_had_been(benc
     assert [one for one in tried if one.differences] == []
 
 
+@pytest.mark.parametrize("job", ["align", "train, linear"])
+def test_a_party_that_is_cut_off_as_it_writes_its_book_has_counted_enough_and_raises_no_alarm(
+    bench: Bench, job: str
+) -> None:
+    written = re.compile(r"book\.jsonl|budget\.json|rows|key|bank\.csv-.*\.json")
+    points = [point for point in bench.whole(job).points if point.party == "bank" and written.search(point.what)]
+    assert {point.what.partition(" ")[2] for point in points} >= {"book.jsonl", "budget.json", "rows", "key"}
+    tried = [bench.try_one(Fault(job, (point,))) for point in points]
+    assert [one for one in tried if one.differences] == []
+
+
 def test_points_have_the_same_numbers_in_every_run(bench: Bench) -> None:
     again = bench.attempt("lookalike, trees", bench.folder / "again")
     assert sorted(again.points) == bench.whole("lookalike, trees").points

@@ -27,7 +27,14 @@ from unpooled.secure.shares import state
 ROWS = 1600
 SMALL_KEYS = {"engine": "paillier", "key_bits": 512, "insecure": True}
 TOLD = {"advice": True, "describe": True}
-BATCHES = {"learner": "linear", "classes": 0, "batch_rows": 100, "insecure_batch": True, "epochs": 30}
+BATCHES = {
+    "learner": "linear",
+    "classes": 0,
+    "batch_rows": 100,
+    "insecure_batch": True,
+    "epochs": 30,
+    "reveal": "gradients",
+}
 
 
 @pytest.fixture(autouse=True)

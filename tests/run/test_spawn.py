@@ -62,7 +62,7 @@ def test_who_had_to_be_killed_since_another_failed_is_not_the_cause(
     monkeypatch.setattr("unpooled.run.spawn._GRACE_SECONDS", 0.2)
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
 
-    def start(folder: Path, party: str, command: str, output: int) -> subprocess.Popen[bytes]:
+    def start(folder: Path, party: str, *_: object) -> subprocess.Popen[bytes]:
         if party == "telco":
             return subprocess.Popen([sys.executable, "-c", "raise SystemExit(7)"], stdin=subprocess.PIPE)
         process = subprocess.Popen([sys.executable, "-c", deaf], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -322,7 +322,12 @@ def as_pooled(run: Run) -> Fitted:
     """Fit to the pooled columns, and find everything equal to the last bit."""
     order = pooled_order(run)
     blocks = tuple(len(columns) for columns in run.team.values())
-    pooled = fit(alone(), run.parameters, replace(run.scene.columns(order), blocks=blocks), run.targets)
+    pooled = fit(
+        alone(),
+        run.parameters,
+        replace(run.scene.columns(order), blocks=blocks, active=list(run.team).index(ACTIVE)),
+        run.targets,
+    )
     for own, reference in zip(run.fitted.scores, pooled.scores, strict=True):
         np.testing.assert_array_equal(own, reference)
     assert grown(run.model, run.parts) == grown(pooled.model, {})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -28,12 +28,16 @@ _MOST = 2**40
 
 @dataclass(frozen=True)
 class Limits:
-    """A party's limits: the fewest and most ids of others, and the fewest ids in common, which `setting` has set."""
+    """A party's limits: the fewest and most ids of others, and the fewest ids in common, which `setting` has set.
+
+    `opened` is called with the purpose and how many ids each party brings, before any are compared, and may refuse.
+    """
 
     peer_ids: int = 1
     overlap: int = 1
     most_peer_ids: int = MOST_PEER_IDS
     setting: str = "minimum_overlap"
+    opened: Callable[[str, Mapping[str, int]], None] | None = None
 
 
 @message(
@@ -76,6 +80,8 @@ def open_intersection(
                 openings[peer] = session.recv(peer, Opening)
     owners = {party: openings[party] for party in parties if party != keyless}
     _check(session.party, openings, owners, limits)
+    if limits.opened:
+        limits.opened(purpose, {party: opening.ids for party, opening in owners.items()})
     digest = hashlib.sha256(f"unpooled align {purpose}".encode())
     for party in parties:
         opening = openings[party]

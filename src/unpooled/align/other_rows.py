@@ -6,7 +6,8 @@ seed that gives every row, common or not, a handle: a short text that only the p
 
 1. several passive parties find the rows that they have in common among themselves, as all owners did before
 2. the first of them gives the others the seeds of the order and of the handles
-3. each tells the active party how many other rows there are, and the seed of the handles
+3. they compare that order among themselves, as all owners do that of the common rows
+4. each tells the active party how many other rows there are, and the seed of the handles
 
 >>> extended = ExtendedRows(np.array([4, 2]), 2, 3, bytes(32), "")
 >>> len(set(extended.handles)), len(extended.handles[0])
@@ -16,6 +17,7 @@ seed that gives every row, common or not, a handle: a short text that only the p
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,15 +25,18 @@ import numpy as np
 from unpooled.align.ids import keys_of
 from unpooled.align.opening import Limits
 from unpooled.align.rows import Aligned, Method, Places, find_common, help_find_common
+from unpooled.align.same import require_same_rows
 from unpooled.arrays import Ints
 from unpooled.data.handles import HANDLE_DIGITS
 from unpooled.data.table import Table
-from unpooled.errors import ProtocolError
+from unpooled.errors import ProtocolError, RefusedError
 from unpooled.session import Session
 from unpooled.wire import message
 
 _SEED_BYTES = 32
-_DIGEST, _ORDER, _HANDLE = (f"unpooled align {what} v1".encode() for what in ("other rows", "order", "handle"))
+_DIGEST, _ORDER, _HANDLE, _ORDERED = (
+    f"unpooled align {what} v1".encode() for what in ("other rows", "order", "handle", "ordered rows")
+)
 
 
 @message(
@@ -77,15 +82,19 @@ class ExtendedRows:
 
 
 def keep_other_rows(
-    session: Session, places: Places, table: Table, aligned: Aligned, method: Method, limits: Limits
+    session: Session, places: Places, table: Table, aligned: Aligned, method: Method, limits: Limits, least: int = 1
 ) -> ExtendedRows:
-    """At a passive party: the common rows in the order given, then the others that all passive parties have."""
+    """At a passive party: the common rows in the order given, then the others that all passive parties have.
+
+    If these are fewer than `least`, but some, it refuses.
+    """
     first, *rest = places.passive
     with session.scope("other rows"):
         shared = np.arange(table.frame.height)
         if rest:
             shared = find_common(session, among_passive(places), table, method, limits).rows  # 1
         others = np.setdiff1d(shared, aligned.rows)
+        check_others(session.party, len(others), least)
         if session.party == first:
             seeds = RowSeeds(session.rng.bytes(_SEED_BYTES), _handles_seed(session, table.take(shared), method))
             for party in rest:
@@ -94,11 +103,31 @@ def keep_other_rows(
             seeds = session.recv(first, RowSeeds)
             if {len(seeds.order), len(seeds.handles)} != {_SEED_BYTES}:
                 raise ProtocolError(f"invalid RowSeeds from {first}: wrong length")
-        session.send(places.active, OtherRows(len(aligned.rows), len(others), seeds.handles))  # 3
-    keys = keys_of(table.take(others), method.ids)
-    hidden = [hashlib.sha256(_ORDER + seeds.order + key).digest() for key in keys]
-    others = others[np.array(sorted(range(len(others)), key=hidden.__getitem__), np.int64)]
+        keys = keys_of(table.take(others), method.ids)
+        hidden = [hashlib.sha256(_ORDER + seeds.order + key).digest() for key in keys]
+        order = sorted(range(len(others)), key=hidden.__getitem__)
+        if rest:
+            require_same_rows(session, places.passive, _ordered([keys[place] for place in order], seeds))  # 3
+        others = others[np.array(order, np.int64)]
+        session.send(places.active, OtherRows(len(aligned.rows), len(others), seeds.handles))  # 4
     return _extended(np.concatenate([aligned.rows, others]), aligned, len(others), seeds.handles)
+
+
+def check_others(party: str, others: int, least: int) -> None:
+    """Refuse to let values be made of a few people: one other person under a handle is that person."""
+    if 0 < others < least:
+        raise RefusedError(
+            f"{party} lets values be made of at least {least} people whom the active party lacks "
+            "(policy.minimum_rows), and there are fewer"
+        )
+
+
+def _ordered(keys: Sequence[bytes], seeds: RowSeeds) -> str:
+    """A digest of the other rows in their order, and of the seeds."""
+    found = hashlib.sha256(_ORDERED + seeds.order + seeds.handles)
+    for key in keys:
+        found.update(hashlib.sha256(key).digest())
+    return found.hexdigest()
 
 
 def _handles_seed(session: Session, table: Table, method: Method) -> bytes:
@@ -114,7 +143,7 @@ def learn_other_rows(
 ) -> ExtendedRows:
     """At the active party: how many rows it lacks, and handles for all; more than `most` rows are refused."""
     with session.scope("other rows"):
-        told = {party: session.recv(party, OtherRows) for party in places.passive}  # 3
+        told = {party: session.recv(party, OtherRows) for party in places.passive}  # 4
     first = told[places.passive[0]]
     for party, other in told.items():
         if (other.common, other.others, other.handles) != (first.common, first.others, first.handles):

@@ -26,9 +26,7 @@ def alignment_outline(places: Places, psi: Psi) -> list[Exchange]:
     else:
         for peer in places.passive:
             sent += [*_pair_outline(places.active, peer, psi), Exchange(places.active, peer, ring.CommonRows, 1)]
-    sent += [
-        Exchange(a, b, kind, 1, 120) for kind in (same.HiddenDigest, same.SameRows) for a, b in permutations(owners, 2)
-    ]
+    sent += _same_rows_outline(owners)
     if places.seeker:
         sent += [Exchange(party, places.seeker, rows.CommonCount, 1, 60) for party in places.passive]
         sent += _pair_outline(places.active, places.seeker, psi)
@@ -42,8 +40,14 @@ def other_rows_outline(places: Places, psi: Psi) -> list[Exchange]:
     return [
         *(alignment_outline(among_passive(places), psi) if rest else []),
         *(Exchange(first, party, RowSeeds, 1, 150) for party in rest),
+        *_same_rows_outline(places.passive),
         *(Exchange(party, places.active, OtherRows, 1, 120) for party in places.passive),
     ]
+
+
+def _same_rows_outline(owners: Sequence[str]) -> list[Exchange]:
+    kinds = same.HiddenDigest, same.SameRows
+    return [Exchange(a, b, kind, 1, 120) for kind in kinds for a, b in permutations(owners, 2)]
 
 
 def _ending_outline(places: Places, psi: Psi) -> list[Exchange]:

@@ -13,6 +13,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from unpooled.cli.attacks import audit_command
+from unpooled.cli.budget import budget_command
 from unpooled.cli.certs import certs_app
 from unpooled.cli.data import datasets_app, example_command
 from unpooled.cli.evaluate import evaluate_app
@@ -43,6 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("check")(check_command)
+app.command("audit")(audit_command)
 app.command("run")(run_command)
 app.command("join")(join_command)
 app.command("resume")(resume_command)
@@ -50,6 +53,7 @@ app.command("job")(job_command)
 app.command("demo")(demo_command)
 app.command("report")(report_command)
 app.command("ledger")(ledger_command)
+app.command("budget")(budget_command)
 app.command("purge")(purge_command)
 app.command("example")(example_command)
 app.command("experiment")(experiment_command)

@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from unpooled.attacks.stage import ATTACKED
 from unpooled.cli import forecast
 from unpooled.cli.messages import details, learners, of_outline, wrapped
 from unpooled.data.quality import Quality
@@ -19,6 +20,7 @@ from unpooled.drawing.words import listed, many
 from unpooled.jobs.kinds import kind_named, outline_of, parameters_of
 from unpooled.jobs.learning import rules_of
 from unpooled.jobs.outline import Exchange
+from unpooled.jobs.over_runs import said
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.preflight import Preflight
 from unpooled.jobs.together import Together
@@ -53,7 +55,7 @@ def show_dry_run(
     """Show what was found at the parties, the messages of the job, the most that they can tell, and what it takes."""
     exchanges = outline_of(plan)
     blocks = [_parties(plan, preflights), _together(together), _messages(plan, exchanges), _answers(plan, parties)]
-    blocks.append(_choices(plan))
+    blocks += [_choices(plan), _budgets(preflights)]
     blocks.append(Block("forecast", forecast.as_json(expected), forecast.in_words(expected)))
     if as_json:
         typer.echo(json.dumps({block.name: block.content for block in blocks}))
@@ -64,6 +66,8 @@ def show_dry_run(
         if everything and block.more:
             typer.echo(wrapped(block.more) + "\n")
     ending = ["Nothing was started, nothing left this machine."]
+    if plan.kind in ATTACKED:
+        ending.append("`unpooled audit` tells what the parties could infer from that, by attacks on a simulated run.")
     if not everything:
         ending.append("--all shows every column, all findings about tables, and every message by name.")
     typer.echo(wrapped(ending))
@@ -86,7 +90,8 @@ def _parties(plan: Plan, preflights: Sequence[Preflight]) -> Block:
         if found.columns:
             columns = [f"{name} ({kind})" for name, kind in found.columns.items()]
             more.append(f"columns of {found.party}: {', '.join(columns)}")
-    return Block("parties", [asdict(found) for found in preflights], lines, more)
+    content = [{key: value for key, value in asdict(found).items() if key != "budget"} for found in preflights]
+    return Block("parties", content, lines, more)
 
 
 def _findings(quality: Quality) -> tuple[list[str], list[str]]:
@@ -144,6 +149,13 @@ def _choices(plan: Plan) -> Block:
     secret = bool(plan.with_role("seeker"))
     lines = learner_of(model).said_before(rules_of(plan), model, secret) if model else []
     return Block("choices", lines, lines)
+
+
+def _budgets(preflights: Sequence[Preflight]) -> Block:
+    """What each table's book says of all runs so far, and what is left."""
+    standings = {found.party: found.budget for found in preflights if found.budget}
+    lines = [line for party, standing in standings.items() for line in said(party, standing)]
+    return Block("budget", {party: asdict(standing) for party, standing in standings.items()}, lines)
 
 
 def _plain(exchange: Exchange) -> dict[str, object]:

@@ -25,13 +25,15 @@ from unpooled.experiments.running import Progress, compute, seconds_left
 
 def experiment_command(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="The experiment; without it they are listed.")
+        str | None,
+        typer.Argument(metavar="NAME", help="The experiment, or all of them: all. Without it they are listed."),
     ] = None,
     tier: Annotated[
         Tier,
         typer.Option(
             metavar="TIER",
-            help="quick: minutes, to see that it works; standard: an hour or two; seed: everything, most of a day.",
+            help="quick: minutes, to see that it works; standard: an hour or two; seed: the papers' settings, a day or "
+            "more.",
         ),
     ] = Tier.quick,
     seed: Annotated[
@@ -60,16 +62,23 @@ def experiment_command(
 
     Every cell (a data set, a random seed, settings) is computed once and kept in a CSV file, with versions, kind of
     machine and duration. Interrupt it at any time: the same command goes on with the cells that are missing. At the
-    end figures are written as SVG and PNG, and a section of a Markdown page. It needs the extras "experiments" and
-    "plots".
+    end figures are written as SVG and PNG, and a section of a Markdown page. Experiments on look-alikes share cells.
+    It needs the extras "experiments" and "plots".
     """
     if name is None:
         _list()
         return
-    experiment = experiments.experiment_named(name)
+    wanted = experiments.experiments_named(name)
     if data is not None:
         os.environ[datasets.FOLDER_VARIABLE] = str(data)
     figures.check()
+    for experiment in wanted:
+        _run(experiment, tier, seed, out, to_page or out / "results.md", from_cells=from_cells, quiet=quiet)
+
+
+def _run(
+    experiment: Experiment, tier: Tier, seed: int | None, out: Path, to_page: Path, *, from_cells: bool, quiet: bool
+) -> None:
     path = kept.path_of(experiment, tier, out)
     if not from_cells:
         first = experiment.seed if seed is None else seed
@@ -82,7 +91,7 @@ def experiment_command(
         except KeyboardInterrupt:
             typer.echo("Stopped. The same command continues with the cells that are missing.", err=True)
             raise
-    written = page.write(experiment, tier, kept.read(experiment, path), out, to_page or out / "results.md")
+    written = page.write(experiment, tier, kept.read(experiment, path), out, to_page)
     if not quiet:
         for one in (path, *written):
             typer.echo(f"wrote {one}" if one != path else f"cells: {one}")

@@ -27,7 +27,7 @@ from unpooled.report.page import write_report
 from unpooled.run import folder as run_folder
 from unpooled.run.join import addresses_of
 from unpooled.run.progress import Watch
-from unpooled.run.spawn import spawn, spawn_again
+from unpooled.run.spawn import books_in, spawn, spawn_again
 from unpooled.secure.evidence import SECRETS
 
 _SHOWN = [kind.name for kind in kinds.KINDS if kind.example.judge]
@@ -193,7 +193,7 @@ def demo_command(
     job = load_job(tables / "job.toml")
 
     def start(watch: Watch) -> dict[str, Result]:
-        results = spawn(job.plan, job.privates, folder, watch)
+        results = spawn(job.plan, job.privates, folder, watch, books_in(folder))
         for party, judged in (example.judge(folder, tables) if example.judge else {}).items():
             results[party] |= judged
         return results

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -25,6 +26,14 @@ FOLDER_VARIABLE = "UNPOOLED_DATA"
 SEEKER = "a"  # knows positives only; "b" lends columns and "c" drives the learning
 
 Split = Mapping[str, Sequence[str]]
+
+Labelling = Literal["random", "biased"]
+"""Which positives the seeker knows: any, or mostly those with a high value in one column."""
+
+BIAS = 1.5
+"""How much more likely a positive is known, as a power of e, per standard deviation of its value in that column."""
+
+BIASED_BY = {"bank": "age", "credit": "LIMIT_BAL", "census": "age"}
 
 
 @dataclass(frozen=True)
@@ -241,6 +250,7 @@ def scenario(
     name: str,
     *,
     known_fraction: float = 0.1,
+    labelling: Labelling = "random",
     train_fraction: float = 1.0,
     split: Split | None = None,
     without: Collection[str] = (),
@@ -248,8 +258,9 @@ def scenario(
 ) -> Scenario:
     """Divide a data set among a seeker and the parties of `split`, each with an `id` column and its own columns.
 
-    The seeker knows a random `known_fraction` of the training positives. Bank and credit hold out the rows outside
-    `train_fraction`; census always holds out its own test file, and a smaller `train_fraction` only leaves rows unused.
+    The seeker knows a `known_fraction` of the training positives, drawn by `labelling`. Bank and credit hold out the
+    rows outside `train_fraction`; census always holds out its own test file, and a smaller `train_fraction` only leaves
+    rows unused.
     """
     for what, fraction in {"known_fraction": known_fraction, "train_fraction": train_fraction}.items():
         if not 0 < fraction <= 1:
@@ -263,10 +274,9 @@ def scenario(
     cut = round(train_fraction * len(order))
     train = _rows(data, np.sort(order[:cut]))
     test = load(name, "test") if "test" in PUBLISHED[name] else _rows(data, np.sort(order[cut:]))
-    positives = np.flatnonzero(train.label)
-    if not len(positives):
+    if not train.label.any():
         raise InputError(f"{name}: there are no positives among the {cut:,} training rows; increase train_fraction")
-    known = rng.choice(positives, max(1, round(known_fraction * len(positives))), replace=False)
+    known = known_positives(train, known_fraction, rng, labelling)
     return Scenario(
         name=name,
         tables={SEEKER: train.frame.select("id")[known], **_deal(train, split)},
@@ -274,6 +284,19 @@ def scenario(
         test_tables=_deal(test, split),
         test_truth=_truth(test),
     )
+
+
+def known_positives(
+    data: Dataset, fraction: float, rng: np.random.Generator, labelling: Labelling = "random"
+) -> NDArray[np.int64]:
+    """The rows of a fraction of the positives, one at least, drawn at random or in favour of high values."""
+    rows = np.flatnonzero(data.label)
+    chances = None
+    if labelling == "biased":
+        column = data.frame[BIASED_BY[data.name]].to_numpy().astype(float)
+        weights = np.exp(BIAS * (column[rows] - column.mean()) / column.std())
+        chances = weights / weights.sum()
+    return rng.choice(rows, max(1, round(fraction * len(rows))), replace=False, p=chances)
 
 
 def _is_positive(table: pl.DataFrame, expected: Published) -> pl.Series:

@@ -1,6 +1,7 @@
 """Which type a column has, decided over all its rows, and what its owner should know about that.
 
-A Parquet file, a PostgreSQL table and a data frame have types, and these are kept: text there is a category. A CSV file
+A Parquet file, a PostgreSQL table and a data frame have types, and these are kept: text there is a category, and a
+column of Polars' type Enum, as ordered categories of a completed table are written, an ordered category. A CSV file
 has only text. Without its missing cells, and unless the party declares its type, a column of text is
 
 1. a number, if its cells are numbers. Cells such as ``007`` are codes: if half the cells have a leading zero, or all
@@ -10,8 +11,8 @@ has only text. Without its missing cells, and unless the party declares its type
 4. otherwise a category. A column without any value counts as a number.
 
 If most cells are numbers or dates and some are not, nothing is guessed: the column is refused, with the rows and the
-settings that would accept it. Likewise if numbers or dates can be read in more than one way. Ordered categories are
-never inferred.
+settings that would accept it. Likewise if numbers or dates can be read in more than one way. From text, ordered
+categories are never inferred.
 """
 
 from __future__ import annotations
@@ -142,6 +143,9 @@ def _of_dtype(cells: pl.Series) -> _Found:
     dtype = cells.dtype
     if dtype.is_numeric() or dtype == pl.Null:
         return _Found("number")
+    if isinstance(dtype, pl.Enum) and len(levels := tuple(dtype.categories)) > 1:
+        text = f"an ordered category, from '{levels[0]}' to '{levels[-1]}'; if the order means nothing, "
+        return _Found(levels, note=Note(cells.name, text + f'types = {{{_key(cells.name)} = "category"}}'))
     if dtype in (pl.String, pl.Categorical, pl.Enum):
         texts = cells.cast(pl.String).drop_nulls()
         numbers = len(texts) > 0 and _fit(texts, "number", USUAL).all() and not texts.str.contains(_LEADING_ZERO).any()

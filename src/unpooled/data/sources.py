@@ -72,6 +72,12 @@ class TableSettings(BaseModel):
         description="where the plan says compare = 'handles': the handles.csv that completing a table has left at this "
         "party; without it the id column has the handles",
     )
+    book: str | None = Field(
+        None,
+        min_length=1,
+        description="a name for the book that counts, over all runs, what was disclosed about these people; tables of "
+        "the same people should have the same name. Without it the table's path or address",
+    )
     columns: tuple[str, ...] | None = Field(None, description="the columns to use; without it all besides the id")
     types: dict[str, Kind] = Field(
         {},

@@ -85,6 +85,7 @@ def table_from_raw(
     frame = pl.DataFrame([*id_columns, *(column.cells for column in columns)])
     dtypes = {} if settings.untyped else {name: raw[name].dtype for name in features}
     timed = tuple(name for name in features if kinds[name] == "date" and _timed(raw[name]))
+    found += [Note(name, "the time of day is dropped, and the date kept", "warning") for name in timed]
     return Table(party, origin, tuple(ids), kinds, frame, notes=(*notes, *found), dtypes=dtypes, timed=timed)
 
 

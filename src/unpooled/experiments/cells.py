@@ -1,4 +1,4 @@
-"""Cells on disk: one CSV file for each experiment and tier, written whole after each cell.
+"""Cells on disk: a CSV file for each tier of an experiment, or of several that share cells, written whole each time.
 
 A cell has a line for each method: its keys, the method, the figures (empty where there is none), how many lines the
 cell has, how long it took, and the versions and kind of machine that computed it. So an interruption costs the cell
@@ -43,7 +43,7 @@ Cells = dict[tuple[Value, ...], Done]
 
 def path_of(experiment: Experiment, tier: Tier, folder: Path) -> Path:
     """Where the cells are."""
-    return folder / f"{experiment.name}-{tier}.csv"
+    return folder / f"{experiment.file}-{tier}.csv"
 
 
 def versions_of(packages: Sequence[str]) -> str:

@@ -331,6 +331,7 @@ def self_training(dealt: Dealt, settings: SelfTrainingSettings, seed: int) -> Fi
 
 COMPLETION = Experiment(
     name="completion",
+    file="completion",
     about="completing tables: baselines, completers, prediction, self-training, screening; bank, credit, census",
     keys={
         "part": str,
@@ -351,6 +352,7 @@ COMPLETION = Experiment(
     check=check,
     seconds=seconds,
     compute=compute,
+    one_core=lambda _: False,
     section=completion_page.section,
     pictures=completion_page.pictures,
 )

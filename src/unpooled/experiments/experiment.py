@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 import polars as pl
 
 from unpooled.experiments.figures import Picture
+
+T = TypeVar("T")
 
 Value = str | int | float
 Cell = Mapping[str, Value]
@@ -38,10 +41,13 @@ class Experiment:
     `keys` are what identifies a cell, with their types; `figures` are the names of what is measured; `packages` are
     those whose versions are kept. `seed` is the first random seed unless another one is given. `check` refuses what
     would fail later, such as a data set that is missing. `seconds` is a guess, which measured cells correct.
+    Experiments with the same `file` share its cells; then keys, figures and how to compute a cell must be the same.
+    `one_core` says of a cell that computing it keeps one core busy, so that several are computed side by side.
     """
 
     name: str
     about: str
+    file: str
     keys: Mapping[str, type[Value]]
     figures: tuple[str, ...]
     packages: tuple[str, ...]
@@ -50,6 +56,7 @@ class Experiment:
     check: Callable[[Sequence[Cell]], None]
     seconds: Callable[[Cell], float]
     compute: Callable[[Cell], Figures]
+    one_core: Callable[[Cell], bool]
     section: Callable[[pl.DataFrame], str]
     """Tables and sentences as Markdown, from a frame with the keys, `method` and the figures."""
     pictures: Callable[[pl.DataFrame], Mapping[str, Picture]]
@@ -58,3 +65,9 @@ class Experiment:
     def key(self, cell: Cell) -> tuple[Value, ...]:
         """A cell as something to look up."""
         return tuple(kind(cell[name]) for name, kind in self.keys.items())
+
+    def own(self, tier: Tier, done: Mapping[tuple[Value, ...], T]) -> dict[tuple[Value, ...], T]:
+        """Those of the cells in a file that this experiment names, whatever random seed it began with."""
+        place = list(self.keys).index("seed")
+        named = {self.key(cell) for seed in {key[place] for key in done} for cell in self.cells(tier, int(seed))}
+        return {key: one for key, one in done.items() if key in named}

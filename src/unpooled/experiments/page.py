@@ -18,7 +18,7 @@ TITLE = "# Results\n\nWhat experiments on public data gave. Each section is made
 
 
 def section(experiment: Experiment, tier: Tier, cells: Cells, links: str) -> str:
-    """The section of an experiment; `links` leads from the page to the folder of the cells."""
+    """The section of an experiment, from its own cells; `links` leads from the page to the folder of the cells."""
     frame = frame_of(experiment, cells)
     seeds = sorted(frame["seed"].unique().to_list())
     wanted = experiment.cells(tier, seeds[0])
@@ -43,7 +43,8 @@ def section(experiment: Experiment, tier: Tier, cells: Cells, links: str) -> str
 
 
 def write(experiment: Experiment, tier: Tier, cells: Cells, folder: Path, page: Path) -> list[Path]:
-    """Write figures and the section; what was written."""
+    """Write figures and the section, from those of the cells that are the experiment's own; what was written."""
+    cells = experiment.own(tier, cells)
     if not cells:
         raise InputError(f"{path_of(experiment, tier, folder)}: there are no cells yet; compute some first")
     atomic.make_folder(page.parent)

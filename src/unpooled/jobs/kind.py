@@ -18,6 +18,7 @@ from unpooled.data.table import Table
 from unpooled.jobs.examples.example_tables import ExampleTables
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan, Role
+from unpooled.jobs.private import Private
 from unpooled.jobs.query_bounds import Answers
 from unpooled.jobs.run_files import Figure, RunFiles, Section
 from unpooled.jobs.work import CheckedJob, Result, Work
@@ -84,12 +85,14 @@ class Example:
 class Rehearsed:
     """Parameters of the plan that differ in a rehearsal, and what of that is a guess, in words.
 
-    Where rows take part that the active party lacks, it has at least `least_own` of them.
+    Where rows take part that the active party lacks, it has at least `least_own` of them. `decided` changes parameters
+    in a way that no plan can.
     """
 
     parameters: Mapping[str, Any]
     guess: str = ""
     least_own: int = 0
+    decided: Callable[[Any], Any] = lambda parameters: parameters
 
 
 @dataclass(frozen=True)
@@ -132,9 +135,9 @@ class Kind(Generic[P]):
     audit: Audit[P] | None
     groups: Callable[[P], list[int]]
     """How many models are learned together, step by step, at the most; empty if none is learned."""
-    rehearsed: Callable[[P, bool, bool, int], Rehearsed]
-    """What a rehearsal changes: whether it is encrypted, whether rows of several parties belong together in it, and how
-    many columns the active party has."""
+    rehearsed: Callable[[P, bool, Mapping[str, tuple[Table, Private]], int], Rehearsed]
+    """What a rehearsal changes: whether it is encrypted, the common rows of all owners with their settings, if the
+    tables are here, the active party's first, and how many columns it has."""
 
     example: Example
     headline: Callable[[Result], list[Figure]]
@@ -172,7 +175,9 @@ def any_rows(_job: CheckedJob[P], _table: Table, _known: Bools | None, _others: 
     """All rows in common will do."""
 
 
-def as_planned(_parameters: P, _encrypted: bool, _together: bool, _columns: int) -> Rehearsed:
+def as_planned(
+    _parameters: P, _encrypted: bool, _together: Mapping[str, tuple[Table, Private]], _columns: int
+) -> Rehearsed:
     """A rehearsal changes nothing."""
     return Rehearsed({})
 

@@ -64,9 +64,13 @@ def answering_limits(policy: Policy) -> tuple[int | None, float | None, int | No
 
 
 def answered_in(engine: Engine) -> dict[str, Any]:
-    """What a party's result says of what it has answered, and of how many bits it would have answered at the most."""
+    """What a party's result says of what it has answered, of how many bits it would have answered at the most, and of
+    what that shows of its table in bins."""
     counted = {"questions": engine.answered, "bits": engine.bits, "splits": engine.opened}
     found = {name: sum(counts.values()) for name, counts in counted.items()}
+    for shown in engine.revealed.values():
+        for name, count in shown.items():
+            found[name] = found.get(name, 0) + count
     return found | ({"most_bits": sum(engine.most_bits.values())} if engine.most_bits else {})
 
 
@@ -92,8 +96,8 @@ def open_products(
     """Products for groups of so many models each."""
     plan, questions = work.plan, learner_of(parameters).questions(parameters, sum(groups))
     limits, folder = answering_limits(work.private.policy), work.folder / WORKING
-    who = plan.owners, plan.active, places.coordinator
-    return open_engine(session, rules_of(plan, questions), *who, *limits, evidence_for(work), folder)
+    who, kept = (plan.owners, plan.active, places.coordinator), (evidence_for(work), folder, work.spending)
+    return open_engine(session, rules_of(plan, questions), *who, *limits, *kept)
 
 
 def served(engine: Engine, policy: Policy, common: int | None, parameters: LearnerParameters) -> dict[str, Any]:

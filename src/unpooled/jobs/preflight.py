@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from unpooled.budget.places import usual_places
+from unpooled.budget.standing import Standing
 from unpooled.data.columns import Kind, kind_name
 from unpooled.data.prepare import fit
 from unpooled.data.quality import Quality, quality_of
@@ -14,6 +16,7 @@ from unpooled.jobs.exclusion import excluded_people
 from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.labels import features_of
 from unpooled.jobs.learning import rules_of
+from unpooled.jobs.over_runs import check_over_runs
 from unpooled.jobs.private import Private
 from unpooled.jobs.together import Together, check_together
 from unpooled.jobs.work import CheckedJob, cleaned, id_rules, with_table
@@ -25,7 +28,7 @@ from unpooled.transport.trust import Identity, load_identity
 class Preflight:
     """What was found at one party: its columns with their types, and by its use a column that is no feature.
 
-    A coordinator has no table, and so no `quality`.
+    A coordinator has no table, and so neither `quality` nor `budget`, what the table's book says.
     """
 
     party: str
@@ -34,6 +37,7 @@ class Preflight:
     not_features: dict[str, str]
     certificates: str
     quality: Quality | None
+    budget: Standing | None
 
 
 def identity_of(party: str, private: Private) -> Identity:
@@ -52,10 +56,11 @@ def loaded(job: CheckedJob[Any]) -> CheckedJob[Any]:
     return with_table(job, kind.table(job))
 
 
-def preflight(job: CheckedJob[Any], *, joins: bool = False) -> Preflight:
-    """Check a party's model, table, columns, limits and certificates; the first fault is raised.
+def preflight(job: CheckedJob[Any], *, joins: bool = False, resumed: str = "") -> Preflight:
+    """Check a party's model, table, columns, limits in this run and over all, and certificates; raise the first fault.
 
-    A party that `joins` over a network must have certificates; for one that runs here they can be made.
+    A party that `joins` over a network must have certificates; for one that runs here they can be made. `resumed` is
+    the name that a run which goes on has in the book of the party's table.
     """
     plan, party, private = job.plan, job.party, job.private
     if plan.engine == "plain":  # for every kind of job; how products are protected was checked with the plan
@@ -69,6 +74,7 @@ def preflight(job: CheckedJob[Any], *, joins: bool = False) -> Preflight:
         elif private.exclude:
             excluded_people(private.exclude, table.id, party, id_rules(job), hashed=table.hashed)
         origin, columns, quality = table.origin, table.kinds, quality_of(table, private.prepare, cleaning)
+    budget = check_over_runs(job, table, usual_places(), resumed)
     certificates = "made for the run"
     if joins or private.certificates is not None:
         identity_of(party, private)
@@ -76,7 +82,7 @@ def preflight(job: CheckedJob[Any], *, joins: bool = False) -> Preflight:
     uses = {"target": private.target, "weight": private.weight}
     apart = {use: name for use, name in uses.items() if name in columns}
     features = {name: kind_name(kind) for name, kind in columns.items() if name not in apart.values()}
-    return Preflight(party, origin, features, apart, certificates, quality)
+    return Preflight(party, origin, features, apart, certificates, quality, budget)
 
 
 def preflight_together(jobs: Sequence[CheckedJob[Any]]) -> tuple[list[Preflight], Together | None]:

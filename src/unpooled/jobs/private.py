@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import Field
 
 from unpooled.align.opening import MOST_PEER_IDS
+from unpooled.budget.limits import OverRuns
 from unpooled.complete.settings import GenerateSettings
 from unpooled.data.prepare import PrepareSettings
 from unpooled.data.sources import TableSettings
@@ -17,14 +18,17 @@ from unpooled.secure.engine import Serving
 from unpooled.settings import Section
 
 
-class Policy(Section):
-    """Limits that a party's own software enforces."""
+class Policy(OverRuns):
+    """Limits that a party's own software enforces, in each run and over all runs."""
 
     never_send: tuple[str, ...] = Field(
         (), description="messages that this party never sends, by their names in the ledger", strict=False
     )
     minimum_rows: int = Field(
-        30, description="the fewest rows to take part with; with fewer, results reveal much about each", ge=1
+        30,
+        description="the fewest rows to take part with; with fewer, results reveal much about each; for a passive "
+        "party of complete, also the fewest people whom the active party lacks, if there are any",
+        ge=1,
     )
     minimum_peer_rows: int = Field(
         30, description="the fewest ids another party may compare with this one's; with fewer it could probe", ge=1
@@ -66,7 +70,8 @@ class Policy(Section):
     )
     maximum_thresholds: int | None = Field(
         None,
-        description="the most distinct thresholds that this party reveals over all its columns, without missing values",
+        description="the most distinct thresholds that this party reveals over all its columns, without missing "
+        "values; without it one less than the plan's bins, or lent_bins, for each column",
         ge=0,
     )
 

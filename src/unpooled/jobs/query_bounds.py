@@ -32,6 +32,11 @@ class Answers:
     table_bits: int
 
     def __str__(self) -> str:
+        if self.bits >= self.table_bits:
+            return (
+                f"if it deviated, {self.active} could learn all of these {self.rows:,} rows as they are in bins, "
+                f"{self.table_bits / self.rows:,.0f} bits for each; policy.maximum_bits_per_row can limit that"
+            )
         return (
             f"{self.active} could learn at most {self.bits:,} bits about these {self.rows:,} rows if it deviated, "
             f"{self.bits / self.rows:,.0f} for each; in bins the table has {self.table_bits / self.rows:,.0f} for each"

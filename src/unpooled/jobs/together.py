@@ -13,6 +13,7 @@ from unpooled.align.handles import as_compared
 from unpooled.align.ids import advice, hint, keys_of, looks_of
 from unpooled.align.normalise import IdRules, comparable
 from unpooled.align.opening import Limits, check_sizes
+from unpooled.align.other_rows import check_others
 from unpooled.align.rows import Places, Psi
 from unpooled.arrays import Bools, Ints
 from unpooled.data.table import Table
@@ -61,6 +62,9 @@ def check_together(jobs: Sequence[CheckedJob[Any]]) -> Together | None:
             check_sizes(party, {other: table.frame.height for other, table in compared.items()}, limits[party])
         _check_enough(int(known.sum()), compared, limits, parameters)
     others = len(set.intersection(*map(set, keys[1:])) - set(keys[0])) if places.passive else 0
+    if kind_named(plan.kind).other_rows:
+        for party in places.passive:
+            check_others(party, others, by_party[party].private.policy.minimum_rows)
     kind_named(plan.kind).check_common(by_party[places.active], common, known, others)
     return Together(len(chosen), _count(known), _lost_zeros(owners, places.owners, len(chosen), rules))
 

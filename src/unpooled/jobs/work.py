@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from unpooled.align.handles import check_handles, has_only_handles
 from unpooled.align.normalise import IdRules, comparable
+from unpooled.budget.spending import Spending
 from unpooled.data.prepare import Cleaning, clean
 from unpooled.data.sources import TableSettings, load
 from unpooled.data.table import Table
@@ -51,13 +52,15 @@ class Work(CheckedJob[P]):
     """What a party begins with: its table, cleaned, or None for a coordinator; and the folder for what it makes.
 
     `resume` says that an interrupted run goes on, where it has kept how far it was. `left_out` is how many rows an
-    owner has left out, as its result says it.
+    owner has left out, as its result says it. `spending` counts what the run discloses in the book of the table, if it
+    has one.
     """
 
     cleaning: Cleaning | None
     folder: Path
     resume: bool = False
     left_out: Mapping[str, int] = field(default_factory=dict)
+    spending: Spending | None = None
 
 
 def evidence_for(work: Work[P]) -> Evidence | None:
@@ -106,14 +109,22 @@ def cleaned(job: CheckedJob[P]) -> tuple[Table | None, Cleaning | None, dict[str
     return table, cleaning, {what: rows for what, rows in left_out.items() if rows}
 
 
-def begin(job: CheckedJob[P], settings: TableSettings | None, folder: Path, *, resume: bool = False) -> Work[P]:
+def begin(
+    job: CheckedJob[P],
+    settings: TableSettings | None,
+    folder: Path,
+    *,
+    resume: bool = False,
+    spending: Spending | None = None,
+) -> Work[P]:
     """Take the table in memory, or load the one of these settings, and clean it."""
     table, cleaning, left_out = cleaned(with_table(job, settings))
     if table is not None and cleaning is not None:
         if cleaning.duplicates_removed:
             log.info("%s: %d rows repeat another row and were removed", job.party, cleaning.duplicates_removed)
         log.info("%s has %d rows ready", job.party, table.frame.height)
-    return Work(job.plan, job.parameters, job.party, job.private, table, cleaning, folder, resume, left_out)
+    given = job.plan, job.parameters, job.party, job.private, table
+    return Work(*given, cleaning, folder, resume, left_out, spending)
 
 
 def id_rules(job: CheckedJob[P]) -> IdRules:

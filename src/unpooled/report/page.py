@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from unpooled import atomic
+from unpooled.budget.limits import WORDS
+from unpooled.budget.spending import RUN_BUDGET, Summary
 from unpooled.drawing.html import render
 from unpooled.errors import InputError, UnpooledError
 from unpooled.jobs.kinds import kind_named, parameters_of
-from unpooled.jobs.run_files import RunFiles, Section
+from unpooled.jobs.run_files import RunFiles, Section, result_of
 from unpooled.report import picture
 from unpooled.report.gather import gather
 from unpooled.run.folder import REPORT
@@ -43,6 +46,17 @@ def _written(folder: Path) -> bool:
     return True
 
 
+def _budgets(run: RunFiles) -> dict[str, Summary]:
+    """What each party's folder says of its table's book; a file that cannot be used is left out."""
+    found = {}
+    for party in run.parties.values():
+        with suppress(InputError):
+            summary = result_of(party, Summary, RUN_BUDGET)
+            if summary and summary.all_runs:
+                found[party.name] = summary
+    return found
+
+
 def draw(run: RunFiles, pages: Sequence[str] = ()) -> str:
     """The page, with links to the pages of these parties; everything from a file is escaped."""
     kind, fault = kind_named(run.plan.kind), ""
@@ -58,6 +72,8 @@ def draw(run: RunFiles, pages: Sequence[str] = ()) -> str:
         box=(picture.BOX_WIDTH, picture.BOX_HEIGHT),
         section=section,
         fault=fault,
+        budgets=_budgets(run),
+        words=WORDS,
         pages=pages,
         differences_shown=DIFFERENCES_SHOWN,
         version=__version__,

@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
@@ -19,9 +18,6 @@ from unpooled.jobs.files import load_plan, write_toml
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.run_files import RESULT
 from unpooled.jobs.work import WORKING, Result
-
-if sys.platform != "win32":
-    import fcntl
 
 PLAN, LEDGER, LOG, STATUS, REPORT = "plan.toml", "ledger.jsonl", "log.txt", "status.json", "report.html"
 PRIVATE = "private.toml"
@@ -67,12 +63,11 @@ def taken(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(working: Path) -> Iterator[None]:
-    with open(working / _LOCK, "w", opener=atomic.owner_only) as file:
-        if sys.platform != "win32":
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise InputError(f"{working.parent}: a process of this run is still running") from None
+    with ExitStack() as held:
+        try:
+            held.enter_context(atomic.locked(working / _LOCK, wait=False))
+        except BlockingIOError:
+            raise InputError(f"{working.parent}: a process of this run is still running") from None
         yield
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from unpooled.budget.places import usual_places
+from unpooled.budget.spending import run_in_book
 from unpooled.errors import PlanError
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.preflight import identity_of, loaded, preflight
@@ -19,19 +21,20 @@ from unpooled.transport.network import Addresses, NetworkTransport
 def join(job: CheckedJob[Any], folder: Path, watcher: Watcher | None = None, *, resume: bool = False) -> Result:
     """Check that everything is in place, connect to the others, and run this party's role; its files go into `folder`.
 
-    The folder exists: `folder.create` has made it, or it holds the run to `resume`. `watcher` is told of progress.
+    The folder exists: `folder.create` has made it, or it holds the run to `resume`. `watcher` is told of progress. What
+    the run discloses is counted in the book of the party's table.
     """
 
     def ready() -> tuple[CheckedJob[Any], Linked]:
         with_table = loaded(job)
-        preflight(with_table, joins=True)
+        preflight(with_table, joins=True, resumed=run_in_book(folder) if resume else "")
         identity, addresses = identity_of(job.party, job.private), addresses_of(job.plan, job.party, job.private)
         peers = tuple(peer for peer in job.plan.parties if peer != job.party)
         return with_table, lambda ledger: NetworkTransport(
             identity, Mailbox(job.party, peers, ledger), addresses, job.plan.timeout
         )
 
-    return take_part(job, folder, ready, watcher, resume=resume)
+    return take_part(job, folder, ready, watcher, resume=resume, books=usual_places())
 
 
 def addresses_of(plan: Plan, party: str, private: Private) -> Addresses:

@@ -26,6 +26,7 @@ from unpooled.arrays import Ints
 from unpooled.control import Goodbye
 from unpooled.data.table import Table
 from unpooled.jobs.checks import checked
+from unpooled.jobs.kind import Rehearsed
 from unpooled.jobs.kinds import kind_named, parameters_of
 from unpooled.jobs.plan import Plan, fields_of
 from unpooled.jobs.private import Consent, Policy, Private
@@ -135,13 +136,13 @@ def common_rows_for(own: int) -> int:
 
 
 def rehearse(
-    cast: Cast, common: int, parameters: Mapping[str, Any], most_rows: int, least_own: int = 0, **settings: Any
+    cast: Cast, common: int, parameters: Mapping[str, Any], most_rows: int, changes: Rehearsed, **settings: Any
 ) -> Rehearsal:
     """Run the job with so many common rows and other parameters; `settings` change the plan.
 
-    The largest table has at most so many rows, or those in common, and the others in proportion. Of the rows that take
-    part the active party has its fraction, or as many as models need to become large, `least_own` at least, as far as
-    that leaves some that it lacks.
+    The largest table has at most so many rows, or those in common, and the others in proportion; a single passive
+    party all of whose rows take part has no more than those. Of them the active party has its fraction, or as many as
+    models need to become large and `changes` say, as far as that leaves some that it lacks.
     """
     comparing = {*IdRules.model_fields, *RowRules.model_fields}
     as_they_are = {name: value for name, value in parameters.items() if name not in comparing}
@@ -150,18 +151,21 @@ def rehearse(
     known = min(max(round(cast.known * common / cast.common), 10), common)
     tables = {}
     columns = len(cast.tables[plan.active].kinds) if plan.active in cast.tables else 0
-    enough = max(least_own, _ENOUGH_OWN + _ENOUGH_BY_COLUMN * columns)
+    enough = max(changes.least_own, _ENOUGH_OWN + _ENOUGH_BY_COLUMN * columns)
     own = max(round(cast.own * common / cast.common), min(enough, int(common * _MOST_OWN)), 1)
     own = min(own, common - 1 if cast.own < cast.common else common)
     for party, table in cast.tables.items():
         seeks = plan.parties[party].role == "seeker"
         shared = known if seeks else own if party == plan.active else common
         rows = max(round(cast.rows[party] * (known / max(cast.known, 1) if seeks else fraction)), shared)
+        if kind_named(plan.kind).other_rows and plan.with_role("passive") == [party]:
+            rows = common
         people = _people(cast, party, own)
         tables[party] = _sample(table, rows, shared, common, cast.privates[party].target, people)
     listed = parameters.get("measure") == "list"
-    lenient = {party: _lenient(cast.privates[party], tables.get(party), listed) for party in plan.parties}
-    jobs = {party: checked(plan, party, lenient[party], tables.get(party)) for party in plan.parties}
+    agreeing = {party: lenient(cast.privates[party], tables.get(party), listed=listed) for party in plan.parties}
+    jobs = {party: checked(plan, party, agreeing[party], tables.get(party)) for party in plan.parties}
+    jobs = {party: replace(job, parameters=changes.decided(job.parameters)) for party, job in jobs.items()}
     found = Rehearsal(common, {party: table.frame.height for party, table in tables.items()})
     with _as_if(common / cast.common), tempfile.TemporaryDirectory() as folder:
         clocks = {party: _Clock() for party in jobs}
@@ -213,7 +217,7 @@ def _sample(table: Table, rows: int, shared: int, common: int, target: str | Non
     return replace(table, frame=frame, hashed=False, handles=None)
 
 
-def _lenient(private: Private, table: Table | None, listed: bool) -> Private:
+def lenient(private: Private, table: Table | None, *, listed: bool) -> Private:
     """The same settings for a table in memory, without limits that few rows would run into, agreeing to everything.
 
     A party that names no columns to describe, as its private file is not here, describes all of them. A list of columns

@@ -202,7 +202,8 @@ def rehearsed(cast: Cast) -> Scale:
     widths = _widths(cast) if groups else {}
     encrypts = plan.engine == "paillier" and bool(groups)
     own_columns = len(cast.tables[plan.active].kinds) if plan.active in cast.tables else 0
-    changes = kind.rehearsed(parameters, encrypts, bool(cast.together), own_columns)
+    together = {party: (cast.tables[party].take(rows), cast.privates[party]) for party, rows in cast.together.items()}
+    changes = kind.rehearsed(parameters, encrypts, together, own_columns)
     raw, fewest = {**raw, **changes.parameters}, common_rows_for(changes.least_own)
     fewer = kind.groups(kind.parameters.model_validate(raw))
     times = (sum(groups) / sum(fewer), len(groups) / len(fewer)) if fewer else (1.0, 1.0)
@@ -210,21 +211,21 @@ def rehearsed(cast: Cast) -> Scale:
     few, more, wanted, batch, name = 1, 1, 1.0, 0, ""
     if model and (learner := learner_of(model)).rounds:
         name, unit = learner.rounds(model, max(fewer), plan.engine)
-        wanted = getattr(model, name)
-        if encrypts and not learner.batch_rows:
-            unit = max(unit, ceil(_SHAPES / max(fewer)))
-        few = min(unit, int(wanted))
-        more = 2 * few if encrypts else min(2 * unit, int(wanted))  # models left out must be seen by round
         if learner.batch_rows:
             batch = ceil(
                 learner.batch_rows(model, max(widths.values())) / (1 - getattr(parameters, "test_fraction", 0.0))
             )
             most = 2 * batch
+        wanted = learner.rounds_of(model, max(cast.common // batch, 1)) if learner.rounds_of else getattr(model, name)
+        if encrypts and not learner.batch_rows:
+            unit = max(unit, ceil(_SHAPES / max(fewer)))
+        few = min(unit, int(wanted))
+        more = 2 * few if encrypts else min(2 * unit, int(wanted))  # models left out must be seen by round
     rows = min(max(most, 2 * fewest), cast.common)
 
     def run(rows: int, rounds: int, table_rows: int = 1, **settings: Any) -> Rehearsal:
         changed = raw | {"model": {**raw.get("model", {}), name: rounds}} if name else raw
-        return rehearse(cast, rows, changed, table_rows, changes.least_own, **settings)
+        return rehearse(cast, rows, changed, table_rows, changes, **settings)
 
     short, own_key = dict[str, Any](), None
     if encrypts:

@@ -15,6 +15,7 @@ import polars as pl
 from pydantic import ValidationError
 
 from unpooled import atomic
+from unpooled.budget.places import Places
 from unpooled.data.columns import Kind
 from unpooled.data.handles import handle_column, with_handles
 from unpooled.data.table import Table, table_from_frame
@@ -28,7 +29,8 @@ from unpooled.jobs.work import CheckedJob, Result
 from unpooled.ledger import Ledger, Record, read_ledger
 from unpooled.run import folder as run_folder
 from unpooled.run.conversation import converse, take_part
-from unpooled.session import Session
+from unpooled.run.progress import Watcher
+from unpooled.session import Observer, Session
 from unpooled.settings import faults
 from unpooled.transport.mailbox import ROOM_BYTES, Mailbox
 from unpooled.transport.memory import MemoryTransport, mailboxes
@@ -93,11 +95,19 @@ def _table_of(party: str, member: Member) -> Table:
 
 
 def simulate_job(
-    plan: Plan, privates: Mapping[str, Private], tables: Mapping[str, Table] | None = None, folder: Path | None = None
+    plan: Plan,
+    privates: Mapping[str, Private],
+    tables: Mapping[str, Table] | None = None,
+    folder: Path | None = None,
+    *,
+    books: Places | None = None,
+    watchers: Mapping[str, Watcher] | None = None,
+    observers: Mapping[str, Observer] | None = None,
 ) -> Outcome[Result]:
     """Run a plan with all its parties in this process; `tables` replace those of private settings.
 
-    A party without private settings has the defaults.
+    A party without private settings has the defaults. No book is kept of what is disclosed, except in `books`.
+    `watchers` are told how far parties are, `observers` what they send, receive and are shown.
     """
     jobs = {p: checked(plan, p, privates.get(p, Private()), (tables or {}).get(p)) for p in plan.parties}
     with _folder(folder) as root:
@@ -107,7 +117,9 @@ def simulate_job(
         meeting = _Meeting(tuple(jobs), plan.timeout)
 
         def part(party: str) -> Result:
-            return take_part(jobs[party], root / party, lambda: (jobs[party], partial(meeting.linked, party)))
+            watcher, observer = (watchers or {}).get(party), (observers or {}).get(party)
+            job, linked = jobs[party], partial(meeting.linked, party)
+            return take_part(job, root / party, lambda: (job, linked), watcher, books=books, observer=observer)
 
         outcome = _all_together(part, meeting, root)
         return replace(outcome, tables={party: _tables(job, root / party) for party, job in jobs.items()})
@@ -120,6 +132,7 @@ def simulate_roles(
     seeds: Mapping[str, int] | None = None,
     guards: Mapping[str, Callable[[type, int], None]] | None = None,
     watchers: Mapping[str, Callable[[str, int, int], None]] | None = None,
+    observers: Mapping[str, Observer] | None = None,
     timeout: float = 60,
     room: int = ROOM_BYTES,
     folder: Path | None = None,
@@ -131,13 +144,14 @@ def simulate_roles(
         def part(party: str) -> T:
             atomic.make_folder(root / party)
             with Ledger(root / party / run_folder.LEDGER, party, digest_of(fields or {})) as ledger:
-                seed, guard, watcher = (
-                    (seeds or {}).get(party, 0),
-                    (guards or {}).get(party),
-                    (watchers or {}).get(party),
-                )
                 session = Session(
-                    meeting.linked(party, ledger), ledger, seed=seed, timeout=timeout, guard=guard, watcher=watcher
+                    meeting.linked(party, ledger),
+                    ledger,
+                    seed=(seeds or {}).get(party, 0),
+                    timeout=timeout,
+                    guard=(guards or {}).get(party),
+                    watcher=(watchers or {}).get(party),
+                    observer=(observers or {}).get(party),
                 )
                 return converse(session, fields or {}, roles[party])
 

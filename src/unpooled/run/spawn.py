@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from unpooled import atomic
+from unpooled.budget.places import Places
 from unpooled.errors import CAUSES, INTERNAL, JobFailed, ResumeError
 from unpooled.jobs.files import write_toml
 from unpooled.jobs.plan import Plan
@@ -30,11 +32,17 @@ _GLANCE_SECONDS = 0.05
 _ENDED = (-signal.SIGKILL, 128 + signal.SIGTERM)
 
 
-def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watch | None = None) -> dict[str, Result]:
+def spawn(
+    plan: Plan,
+    privates: Mapping[str, Private],
+    folder: Path,
+    watch: Watch | None = None,
+    books: Places | None = None,
+) -> dict[str, Result]:
     """Run a job with all parties on this machine; `folder` gets a sub-folder for each. JobFailed if any fails.
 
     Parties without an address get a free port; if none has certificates, they are made for this run. `watch` is told
-    again and again how far the parties are.
+    again and again how far the parties are. `books` is where the books of their tables are, if not in the usual places.
     """
     check_certificates(privates)
     run_folder.create(folder)
@@ -44,25 +52,31 @@ def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watc
         working = folder / party / WORKING
         atomic.make_folder(working)
         write_toml(working / run_folder.PRIVATE, privates[party])
-    return _run(plan, folder, watch, "join")
+    return _run(plan, folder, watch, "join", books)
 
 
 def spawn_again(folder: Path, watch: Watch | None = None) -> dict[str, Result]:
-    """Resume an interrupted run of `spawn`, with the same plan, addresses and certificates."""
+    """Resume an interrupted run of `spawn`, with the same plan, addresses, certificates and books."""
     plan = run_folder.plan_in(folder)
     if absent := [party for party in plan.parties if not (folder / party / WORKING).is_dir()]:
         raise ResumeError(f"{folder}: the working files of {absent[0]} are missing, so the run cannot be resumed")
-    return _run(plan, folder, watch, "resume")
+    books = books_in(folder)
+    return _run(plan, folder, watch, "resume", books if books.books.is_dir() else None)
 
 
-def _run(plan: Plan, folder: Path, watch: Watch | None, command: str) -> dict[str, Result]:
+def books_in(folder: Path) -> Places:
+    """Where a run of made-up tables has their books: in its own folder."""
+    return Places(folder / WORKING / "books", folder / WORKING / "anchors")
+
+
+def _run(plan: Plan, folder: Path, watch: Watch | None, command: str, books: Places | None) -> dict[str, Result]:
     processes: dict[str, subprocess.Popen[bytes]] = {}
     with ExitStack() as stack:
         stack.callback(_end_all, processes)
         for party in plan.parties:
             run_folder.forget_status(folder / party)
             output = stack.enter_context(open(folder / party / run_folder.LOG, "ab", opener=atomic.owner_only))
-            processes[party] = _start(folder, party, command, output.fileno())
+            processes[party] = _start(folder, party, command, output.fileno(), books)
         _wait(processes, folder, watch)
         left = [party for party, process in processes.items() if process.poll() is None]
     codes = {party: process.returncode for party, process in processes.items()}
@@ -94,7 +108,7 @@ def _free_address(held: ExitStack) -> str:
     return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
-def _start(folder: Path, party: str, command: str, output: int) -> subprocess.Popen[bytes]:
+def _start(folder: Path, party: str, command: str, output: int, books: Places | None) -> subprocess.Popen[bytes]:
     home = folder / party
     private = home / WORKING / run_folder.PRIVATE
     words = ["join", str(folder / run_folder.PLAN), "--as", party, "--private", str(private), "--run", str(home)]
@@ -106,6 +120,7 @@ def _start(folder: Path, party: str, command: str, output: int) -> subprocess.Po
         stdin=subprocess.PIPE,
         stdout=output,
         stderr=subprocess.STDOUT,
+        env=os.environ | books.environment if books else None,
     )
 
 

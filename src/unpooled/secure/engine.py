@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import combinations
 from pathlib import Path
@@ -47,16 +47,27 @@ class Rules:
     questions: int | None = None
 
 
+class Spending(Protocol):
+    """What a party lets others learn over all its runs (`budget.spending`); it refuses what is too much."""
+
+    def count(self, what: Literal["questions", "bits_per_row", "splits"], amount: float, most: float | None) -> None:
+        """Called before an answer leaves, with the most of this run."""
+
+    def show_gradients(self, peers: Sequence[str], digest: str, cut: str) -> None:
+        """Called before others are shown gradients of these rows, with a digest of how they are cut into batches."""
+
+
 @dataclass
 class Engine:
     """One party's side. `parties` hold data; the `driver` is the one that tells the coordinator what is needed.
 
     `most_answered`, `most_bits_per_row` and `most_splits` are this party's own limits. By digest of the rows,
     `answered` counts the columns asked, `bits` the bits shown and `opened` the splits of trees opened; `most_bits` is
-    the most a learner needs. `count_ahead` is called before each answer with what is counted (one of `COUNTED`), the
-    rows, the amount and the limit, so that a count on disk is written before the answer leaves. `shares` and `paillier`
-    are the engines' state. `scored` counts how often rows were scored by linear models. `widths` is how many columns
-    each party said it has, by party and digest of the rows.
+    the most a learner needs, and `revealed` what all that shows of a table in bins (`Learner.revealed`). `count_ahead`
+    is called before each answer with what is counted (one of `COUNTED`), the rows, the amount and the limit, so that a
+    count on disk is written before the answer leaves. `shares` and `paillier` are the engines' state. `scored` counts
+    how often rows were scored by linear models. `widths` is how many columns each party said it has, by party and
+    digest of the rows. `spending` counts over all runs, where that is kept.
     """
 
     session: Session
@@ -75,11 +86,13 @@ class Engine:
     bits: Counter[str] = field(default_factory=Counter)
     opened: Counter[str] = field(default_factory=Counter)
     most_bits: dict[str, int] = field(default_factory=dict)
+    revealed: dict[str, Mapping[str, int]] = field(default_factory=dict)
     count_ahead: Callable[[str, str, int, int | None], None] | None = None
     shares: SharesState = field(default_factory=SharesState, repr=False)
     paillier: PaillierState = field(default_factory=PaillierState, repr=False)
     widths: dict[tuple[str, str], int] = field(default_factory=dict)
     evidence: Evidence | None = field(default=None, repr=False)
+    spending: Spending | None = field(default=None, repr=False)
 
     @property
     def party(self) -> str:
@@ -230,6 +243,7 @@ def open_engine(
     most_splits: int | None = None,
     evidence: Evidence | None = None,
     folder: Path | None = None,
+    spending: Spending | None = None,
 ) -> Engine:
     """Begin, at every party that holds data and at the coordinator.
 
@@ -240,7 +254,7 @@ def open_engine(
     if driver not in parties or coordinator in parties:
         raise PlanError("parties: the driver must hold data, and the coordinator must not")
     limits = most_answered, most_bits_per_row, most_splits
-    engine = Engine(session, rules, tuple(parties), driver, coordinator, *limits, evidence=evidence)
+    engine = Engine(session, rules, tuple(parties), driver, coordinator, *limits, evidence=evidence, spending=spending)
     engine.shares.folder = folder
     with session.scope("seeds"):
         engine.mask_seeds = agreed_seeds(session, engine.parties)
@@ -286,6 +300,8 @@ def count_questions(engine: Engine, call: Call, bits: int) -> None:
             f"{engine.answered[call.digest] + asked}"
         )
     count_bits(engine, call.digest, rows, bits)
+    if engine.spending:
+        engine.spending.count("questions", asked, None)
     _count(engine, "answered", call.digest, asked, most)
 
 
@@ -303,6 +319,8 @@ def count_bits(engine: Engine, digest: str, rows: int, bits: int) -> None:
         raise RefusedError(
             f"{engine.party} answers at most {most} bits about the same {rows} rows, and would have answered {total}"
         )
+    if engine.spending and rows:
+        engine.spending.count("bits_per_row", bits / rows, None if most is None else most / rows)
     _count(engine, "bits", digest, bits, most)
 
 
@@ -311,6 +329,8 @@ def count_splits(engine: Engine, digest: str, splits: int) -> None:
     total = engine.opened[digest] + splits
     if engine.most_splits is not None and total > engine.most_splits:
         raise RefusedError(f"{engine.party} opens at most {engine.most_splits} splits, and was asked for {total}")
+    if engine.spending:
+        engine.spending.count("splits", splits, None)
     _count(engine, "opened", digest, splits, engine.most_splits)
 
 

@@ -169,6 +169,9 @@ class Learner:
     """What groups of so many models each ask of a passive party; None: what is asked has no limit of its own."""
     table_limits: Callable[[Rules, Any, Columns, Sequence[int]], tuple[int, int] | None] = lambda *_: None
     """The same before the start: the most bits that are asked about a table, and how many it has."""
+    revealed: Callable[[Any, Sequence[Any]], dict[str, int]] = lambda *_: {}
+    """What a passive party's parts of models reveal of its columns, as `prepare` left them: how many different
+    `thresholds`, out of how many (`all_thresholds`), and how many bits the table has (`table_bits`)."""
     notes: Callable[[Any, float], list[str]] = lambda _, __: []
     """What is worth knowing of a fit with such a fraction of test rows."""
     said_before: Callable[[Rules, Any, bool], list[str]] = lambda *_: []
@@ -176,8 +179,12 @@ class Learner:
     rounds: Callable[[Any, int, str], tuple[str, int]] | None = None
     """For a forecast: the parameter that says how many rounds a fit has, each of which takes about as much as another;
     and how many of them show what a round takes, with so many models fitted together, and an engine."""
+    gradient_fits: Callable[[Any, int], int] = lambda *_: 0
+    """Of how many fits at least other parties are shown gradients, where so many models are fitted."""
     batch_rows: Callable[[Any, int], int] | None = None
     """How many rows a step of a round has where a party has so many columns; None if a round has no steps."""
+    rounds_of: Callable[[Any, int], int] | None = None
+    """How many rounds of so many steps a fit has, if its parameter leaves that open."""
     full_rows: Callable[[Any], int] = lambda _: 0
     """With how many rows a model is about as large as its parameters allow; 0 if that does not depend on the rows."""
     ends_early: Callable[[Any], type | None] = lambda _: None
@@ -185,5 +192,6 @@ class Learner:
     for_bags: LearnerParameters | None = None
     """What suits the small bags of a look-alike search better than the defaults."""
     for_secret_labels: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that hide from passive parties who is alike, for jobs whose labels are a secret, such as look-alikes."""
+    """Settings that hide from passive parties who is alike, for jobs whose labels are a secret, such as look-alikes.
+    They may also limit what such a job, which has many models, shows of passive parties' columns."""
     audit: Audit | None = None

@@ -227,10 +227,12 @@ class Loans:
         self._limits = _all_limits([self.learner.limits(rules, each, self._prepared, some) for each, some in series])
         groups = [models for _, some in series for models in some]
         self.part: Part | None = None
+        self._parts: list[Part] = []
         self.left, self.group = sum(groups), 0
         self._most = self.left + AGAIN * max(groups)
         if checkpoint:
             self._resume(checkpoint, lends=bool(columns.names) or not self.learner.needs_columns)
+        self._tell_revealed()
         if self._limits:
             again = AGAIN * self._limits.between_pages["bits"] if self._resumed else 0
             limit_bits(team.products, team.digest, len(columns.matrix), self._limits.bits + again)
@@ -241,9 +243,10 @@ class Loans:
 
     def _resume(self, checkpoint: Checkpoint, *, lends: bool) -> None:
         self.group = agree(self._team, checkpoint, lends=lends)
-        self.left -= sum(int(page["models"]) for page in checkpoint.groups.pages())
-        if self.group:
-            self.part = _model_on(checkpoint.groups.read(self.group - 1), self.learner.part)
+        for page in checkpoint.groups.pages():
+            self.left -= int(page["models"])
+            self.part = _model_on(page, self.learner.part)
+            self._parts.append(self.part)
         rules = self._team.products.rules
         if self._resumed and self._limits and rules.questions is not None:
             again = AGAIN * self._limits.between_pages["answered"]
@@ -280,8 +283,14 @@ class Loans:
         """Keep this party's part of a group that is whole."""
         self.part = part
         self.group += 1
+        self._parts.append(part)
+        self._tell_revealed()
         if self._checkpoint:
             self._checkpoint.keep(part, models=np.array(models))
+
+    def _tell_revealed(self) -> None:
+        """Let the engine know what all groups so far show of this party's columns."""
+        self._team.products.revealed[self._team.digest] = self.learner.revealed(self._prepared, self._parts)
 
 
 def _all_limits(each: Sequence[Limits | None]) -> Limits | None:

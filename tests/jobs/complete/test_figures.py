@@ -17,7 +17,7 @@ from unpooled.errors import InputError
 from unpooled.evaluate.table import TableEvaluation
 from unpooled.jobs.complete.choosing import Choice
 from unpooled.jobs.complete.evaluation import EVALUATION, evaluate_completed
-from unpooled.jobs.complete.figures import _beyond_chance, why
+from unpooled.jobs.complete.figures import _beyond_chance, warn_of_few, why
 from unpooled.jobs.complete.lent import lent_importance
 from unpooled.jobs.complete.parameters import Parameters
 from unpooled.jobs.complete.results import CompletedResult, LentResult
@@ -151,6 +151,17 @@ def test_why_a_column_goes_its_way() -> None:
         "named",
         "not named",
     ]
+
+
+def test_columns_filled_by_few_cells_are_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    nothing = {"predicted": 0, "generated": 0, "not filled": 9}
+    columns = [
+        {"name": "lab", "cells": nothing | {"real": 6, "predicted": 9}},
+        {"name": "ward", "cells": nothing | {"real": 30, "generated": 9}},
+        {"name": "left", "cells": nothing | {"real": 6}},
+    ]
+    warn_of_few({"completed": columns}, "clinic")
+    assert caplog.messages == ["clinic: column 'lab' has 6 real cells, few to fill it by"]
 
 
 def test_correlations_are_drawn_as_beyond_chance_where_a_screening_takes_them_for_significant() -> None:

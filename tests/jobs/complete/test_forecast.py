@@ -21,7 +21,7 @@ ALL = ("clinic", "registry", "coordinator")
 
 @pytest.fixture(autouse=True)
 def rehearse_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    little = {"_ROWS": 300, "_TABLE_ROWS": 300, "_SHORT_KEY_ROWS": 300, "_OWN_KEY_ROWS": 100, "_SHORT_KEY_BITS": 256}
+    little = {"_ROWS": 300, "_TABLE_ROWS": 500, "_SHORT_KEY_ROWS": 300, "_OWN_KEY_ROWS": 100, "_SHORT_KEY_BITS": 256}
     for name, value in little.items():
         monkeypatch.setattr(scaling, name, value)
 
@@ -71,3 +71,25 @@ def test_counts_of_many_columns_are_rehearsed_as_correlations(completing: Any, c
     plan = completing.plan(measure="cramer", engine="plain", **LITTLE)
     found = told(completing, plan, columns, *ALL)
     assert any("columns are screened by rank correlations" in guess for guess in found.guesses) == replaced
+
+
+@pytest.mark.parametrize(("measure", "noise"), [("gain", 4), ("max", 4), ("cramer", 1)])
+def test_columns_that_cannot_be_predicted_are_not_forecast_as_if_they_could(
+    completing: Any, measure: str, noise: int
+) -> None:
+    """Few rows and trees would find some of them by chance, and other ones with more trees."""
+    rng = np.random.default_rng(2)
+    made = frames(2)
+    made["clinic"] = made["clinic"].hstack(pl.DataFrame({f"noise {n}": rng.normal(size=OWN) for n in range(noise)}))
+    plan = completing.plan(measure=measure, **LITTLE | {"model": {"trees": 6, "depth": 2}})
+    tables, privates = completing.tables(plan, **made), completing.privates(plan)
+    found = forecast([checked(plan, party, privates[party], tables.get(party)) for party in ALL])
+    run = completing.run(plan, frames=made)
+    assert sum(column["cells"]["predicted"] > 0 for column in run.results["clinic"]["completed"]) == 2
+    assert found.guesses == ()
+    for party, record in run.ledgers.items():
+        for way, foretold in (
+            ("sent", found.parties[party].sent_bytes),
+            ("received", found.parties[party].received_bytes),
+        ):
+            assert 0.7 < foretold / sum(entry.bytes for entry in record.entries if entry.way == way) < 1.4

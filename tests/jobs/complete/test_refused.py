@@ -53,6 +53,11 @@ def clinic_with(completing: Any, *columns: Any) -> Frames:
 # Tables
 
 
+def test_a_handful_of_other_people(completing: Any, refused: Callable[..., str]) -> None:
+    said = refused(completing.plan(), registry={"consent": {"values": True}, "policy": {"minimum_rows": 31}})
+    assert said.startswith("registry lets values be made of at least 31 people")
+
+
 def test_no_common_rows(completing: Any, refused: Callable[..., str]) -> None:
     strangers = clinic_with(completing, pl.col("id").str.replace("patient", "client"))
     said = refused(completing.plan(), strangers)

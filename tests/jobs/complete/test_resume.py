@@ -204,7 +204,7 @@ def test_people_that_only_the_registry_has_are_part_of_its_table(stopped: Any) -
     others = ~registry.frame["id"].is_in(stopped.tables["clinic"].frame["id"].to_list())
     first = registry.frame.filter(others)["id"][0]
     stopped.tables = dict(stopped.tables) | {
-        "registry": replace(registry, frame=registry.frame.filter(pl.col("id") != first))
+        "registry": replace(registry, frame=registry.frame.with_columns(pl.col("id").replace(first, "patient-new")))
     }
     with pytest.raises(InputError, match=r"^registry: .*table"):
         stopped.go()

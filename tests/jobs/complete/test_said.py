@@ -196,7 +196,7 @@ def test_the_dry_run_shows_what_will_be_disclosed(completing: Any, tmp_path: Pat
     assert shown.exit_code == 0, shown.output
     text = " ".join(shown.output.split())
     assert "in common: 130 rows" in text
-    assert "registry: clinic could learn at most" in text
+    assert "clinic could learn all of these" in text
     found = json.loads(run.invoke(app, ["run", str(job), "--dry-run", "--json", "--no-forecast"]).stdout)
     (told,) = [one for one in found["exchanges"] if one["kind"] == "OtherRows"]
     assert (told["sender"], told["receiver"]) == ("registry", "clinic")

@@ -26,7 +26,7 @@ from unpooled.secure.evidence import Arrays
 PLAIN: dict[str, Any] = {"engine": "plain"}
 SMALL: dict[str, Any] = {"method": {"name": "bagging", "bags": 2}, "estimate": False, "top": 20}
 SHORT: dict[str, Any] = {"estimate": False} | PLAIN
-LINEAR = {"learner": "linear", "epochs": 3, "insecure_batch": True}
+LINEAR = {"learner": "linear", "reveal": "gradients", "epochs": 3, "insecure_batch": True}
 COMMON = 240
 
 

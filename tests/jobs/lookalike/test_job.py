@@ -93,10 +93,13 @@ def test_every_engine_gives_the_same_list(seeking: Any) -> None:
 
 
 def test_linear_models_find_with_shares(seeking: Any) -> None:
-    plan = seeking.plan(model=LINEAR, method={"name": "naive", "folds": 2})
+    plan = seeking.plan(model=LINEAR | {"reveal": "gradients"}, method={"name": "naive", "folds": 2})
     seeking.run(plan)
     seeking.run(plan.model_copy(update={"engine": "plain"}), "plain")
     assert check_list(seeking).equals(seeking.reliable("plain"))
+    seeking.run(seeking.plan(model=LINEAR, method={"name": "naive", "folds": 2}), "default")
+    scores = [seeking.ranking(name).sort("id")["score"].to_numpy() for name in ("run", "default")]
+    np.testing.assert_allclose(*scores, atol=0.001)
 
 
 @pytest.mark.parametrize("settings", [{"hide_bags": False}, {"hide_nodes": False}])

@@ -24,7 +24,7 @@ from unpooled.wire import kind_of
 
 ESTIMATES, LAST = "find/estimates, trees of 5 bags", "find/iteration 2 of 2, trees of 2 bags"
 CHECKPOINT = Path(".working") / "checkpoint"
-LINEAR = {"learner": "linear", "epochs": 2, "insecure_batch": True}
+LINEAR = {"learner": "linear", "reveal": "gradients", "epochs": 2, "insecure_batch": True}
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
 
 

@@ -21,7 +21,7 @@ from unpooled.vertical.trees.messages import Begin, Grown, HiddenLevel
 
 CHECKPOINT = Path(".working") / "checkpoint"
 TREES = {"trees": 3, "depth": 2}
-LINEAR = {"learner": "linear", "epochs": 2, "insecure_batch": True, "hide_bags": False}
+LINEAR = {"learner": "linear", "reveal": "gradients", "epochs": 2, "insecure_batch": True, "hide_bags": False}
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import log2
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,12 @@ from unpooled.jobs.examples.example_job import example_job
 from unpooled.jobs.kinds import outline_of
 from unpooled.jobs.lookalike.job import Parameters
 from unpooled.jobs.lookalike.list_files import Lookalikes
+from unpooled.jobs.model_files import MODEL
 from unpooled.jobs.private import Consent, Policy, Private
 from unpooled.jobs.train.job import Parameters as TrainParameters
 from unpooled.transport.memory import MemoryTransport
+from unpooled.vertical import model_file
+from unpooled.vertical.trees.model import Part
 from unpooled.wire import Frame, disclosure_of, kind_of
 
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
@@ -219,7 +223,26 @@ def test_a_party_stops_at_the_questions_it_answers(seeking: Any) -> None:
 
 def test_a_party_reveals_as_few_thresholds_as_it_likes(seeking: Any) -> None:
     results = seeking.run(seeking.plan(), telco={"policy": {"maximum_thresholds": 2}}).results
-    assert results["telco"]["thresholds"] <= 2
+    assert results["telco"]["thresholds"] <= results["telco"]["all_thresholds"] <= 2
+
+
+def test_passive_parties_reveal_few_thresholds_by_default(seeking: Any) -> None:
+    plan = seeking.plan(engine="plain", model={"trees": 3, "depth": 3})
+    results = seeking.run(plan).results
+    assert results["telco"]["all_thresholds"] <= 8 * results["telco"]["columns"]
+    finer = seeking.run(seeking.plan(engine="plain", model={"trees": 3, "lent_bins": 32}), "finer").results["telco"]
+    assert finer["all_thresholds"] > results["telco"]["all_thresholds"]
+
+
+def test_all_thresholds_of_a_search_are_counted(seeking: Any) -> None:
+    """Not just those of the models that are kept in the end."""
+    method = {"name": "vfpu", "iterations": 3, "bags": 2}
+    outcome = seeking.run(seeking.plan(engine="plain", method=method, model={"trees": 2, "depth": 2}))
+    telco, part = outcome.results["telco"], model_file.load(seeking.root / "run" / "telco" / MODEL, Part)
+    kept = {(feature, place) for feature, place, _ in part.splits}
+    assert len(kept) < telco["thresholds"] <= telco["all_thresholds"]
+    assert telco["all_thresholds"] == sum(len(feature.edges) for feature in part.binning.features)
+    assert telco["table_bits"] == round(telco["common"] * sum(log2(f.size) for f in part.binning.layout.features))
 
 
 # The command

@@ -117,7 +117,7 @@ def test_the_results_are_in_numbers_without_rows(learning: Any) -> None:
     assert json.loads(json.dumps(results)) == results
 
 
-def test_where_min_rows_has_no_force_is_said(learning: Any) -> None:
+def test_how_far_min_rows_protects_is_said(learning: Any) -> None:
     def notes(**model: Any) -> str:
         parameters = parameters_of(learning.plan(model=model))
         assert isinstance(parameters, Parameters)
@@ -125,13 +125,15 @@ def test_where_min_rows_has_no_force_is_said(learning: Any) -> None:
 
     assert "also those of weight zero" in notes()
     assert "without bundle" not in notes()
-    assert "no force, since with hide_nodes" in notes(hide_nodes=True)
+    assert "every bin has at least 10 of all rows" in notes(hide_nodes=True)
+    assert "a bin may have a single row" in notes(hide_nodes=True, min_rows=1)
     assert "weight zero" not in notes(hide_nodes=True) + notes(hide_bags=False)
     assert "without bundle" in notes(bundle=False)
+    assert "without bundle" in notes(bundle=False, hide_nodes=True)
     assert "min_rows is 1" in notes(min_rows=1)
     assert "passive parties have seen which rows take part" in notes(hide_bags=False)
     result = learning.run(learning.plan(engine="plain", model={"hide_nodes": True})).results["bank"]
-    assert result["notes"][0] == notes(hide_nodes=True).split(". ")[0].rstrip(".") + "."
+    assert result["notes"] == notes_of(parameters_of(learning.plan(model={"hide_nodes": True})))
 
 
 # Errors

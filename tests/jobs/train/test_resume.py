@@ -21,7 +21,7 @@ from unpooled.vertical.trees.messages import Grown
 from unpooled.wire import kind_of
 
 CHECKPOINT = Path(".working") / "checkpoint"
-LINEAR = {"learner": "linear", "epochs": 3, "insecure_batch": True}
+LINEAR = {"learner": "linear", "reveal": "gradients", "epochs": 3, "insecure_batch": True}
 NAMES = re.compile(r'"name":"[0-9a-f]{32}"')
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from linear_settings import with_gradients
 
 from unpooled.checkpoint import Notebook
 from unpooled.errors import InputError
@@ -66,7 +67,7 @@ def cut_to(pages: int, whole: Path, folder: Path) -> None:
 def test_it_goes_on_after_any_page(
     together: Make, scene: Make, tmp_path: Path, team: str, engine: str, settings: dict[str, Any], weighted: bool
 ) -> None:
-    data, parameters = scene(), LinearParameters(**SMALL | settings)
+    data, parameters = scene(), with_gradients(**SMALL | settings)
     truth = data.truth[parameters.classes]
     targets = [Target(values, data.weights if weighted else None) for values in (truth, truth[::-1].copy())]
     whole, run = learned(together, data, parameters, targets, team, engine, tmp_path / "whole")
@@ -85,7 +86,7 @@ def test_it_goes_on_after_any_page(
 
 def test_models_that_have_stopped_stay_so(together: Make, scene: Make, tmp_path: Path) -> None:
     """The second model is of noise, and stops long before the first."""
-    data, parameters = scene(), LinearParameters(**SMALL | {"epochs": 60, "patience": 1, "tolerance": 0.001})
+    data, parameters = scene(), with_gradients(**SMALL | {"epochs": 60, "patience": 1, "tolerance": 0.001})
     noise = np.random.default_rng(4).integers(0, 2, 1200).astype(float)
     targets = [data.target(), Target(noise)]
     whole, _ = learned(together, data, parameters, targets, "two", "plain", tmp_path / "whole")
@@ -99,7 +100,7 @@ def test_models_that_have_stopped_stay_so(together: Make, scene: Make, tmp_path:
 
 
 def test_a_party_alone_goes_on_too(scene: Make, tmp_path: Path) -> None:
-    data, parameters = scene(), LinearParameters(**SMALL)
+    data, parameters = scene(), with_gradients(**SMALL)
     (whole,) = fit_many(alone(), parameters, data.columns(), [data.target()], notebook=Notebook(tmp_path / "whole"))
     Notebook(tmp_path / "whole").keep_first(3)
     (again,) = fit_many(alone(), parameters, data.columns(), [data.target()], notebook=Notebook(tmp_path / "whole"))
@@ -114,10 +115,7 @@ def test_shares_of_weights_are_not_kept(together: Make, scene: Make, tmp_path: P
 
 
 def test_pages_are_few() -> None:
-    due = {
-        epochs: [e for e in range(1, epochs + 1) if is_page_due(LinearParameters(epochs=epochs), e)]
-        for epochs in (1, 7, 100, 101)
-    }
+    due = {epochs: [e for e in range(1, epochs + 1) if is_page_due(e, epochs)] for epochs in (1, 7, 100, 101)}
     assert due[1] == []
     assert due[7] == [1, 2, 3, 4, 5, 6]
     assert due[100] == list(range(10, 100, 10))
@@ -126,7 +124,7 @@ def test_pages_are_few() -> None:
 
 @pytest.mark.parametrize("damage", [{"weights": np.zeros((1, 3, 1))}, {"losses": None}, {"going": np.ones(2, bool)}])
 def test_a_page_of_something_else_is_refused(scene: Make, tmp_path: Path, damage: dict[str, Any]) -> None:
-    data, parameters = scene(), LinearParameters(**SMALL)
+    data, parameters = scene(), with_gradients(**SMALL)
     notebook = Notebook(tmp_path / "whole")
     fit_many(alone(), parameters, data.columns(), [data.target()], notebook=notebook)
     page = {name: values for name, values in (notebook.read(0) | damage).items() if values is not None}

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from linear_settings import with_gradients
 
 from unpooled.arrays import Bools, Floats, Ints
 from unpooled.errors import ProtocolError
@@ -127,7 +128,7 @@ def in_batch(values: Floats) -> Floats:
     return values[order_of(ROWS)]
 
 
-ONE_BATCH = LinearParameters(epochs=8, batch_rows=ROWS)
+ONE_BATCH = with_gradients(epochs=8, batch_rows=ROWS)
 
 
 def test_columns_that_stay_the_same_read_as_many_labels_as_bits_allow(
@@ -344,7 +345,7 @@ def test_under_paillier_one_result_is_as_long_as_the_key(
 
     monkeypatch.setattr(paillier, "_totals", added_up)
     monkeypatch.setattr(paillier, "read", noted)
-    settings = LinearParameters(epochs=1, batch_rows=rows, insecure_batch=True)
+    settings = with_gradients(epochs=1, batch_rows=rows, insecure_batch=True)
     together(
         settings,
         "two",
@@ -371,7 +372,7 @@ def test_weights_that_are_shown_at_the_end_say_as_much_as_their_bits(
 ) -> None:
     """One epoch of one batch with `reveal = "final"`: the weights are the gradients of columns that were made up."""
     each, up, begun = 22, 2**8, hidden_weights._begun
-    parameters = LinearParameters(epochs=1, batch_rows=ROWS, reveal="final", optimiser="plain", l2=0.0)
+    parameters = with_gradients(epochs=1, batch_rows=ROWS, reveal="final", optimiser="plain", l2=0.0)
 
     def crafted(side: FitState) -> Any:
         descent = begun(side)

@@ -37,8 +37,8 @@ def test_the_page_names_no_message_that_is_not_there() -> None:
 def test_the_page_has_the_defaults() -> None:
     defaults = LinearParameters()
     for names, (said, _) in rows("Settings").items():
-        if names == "`batch_rows`":
-            assert defaults.batch_rows is None
+        if names in ("`batch_rows`", "`epochs`"):
+            assert getattr(defaults, names.strip("`")) is None
             continue
         values = [getattr(defaults, name.strip("`")) for name in names.split(", ")]
         texts = [f"{v:g}" if isinstance(v, float) else str(v).lower() for v in values]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from linear_settings import with_gradients
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from unpooled.arrays import Floats
@@ -48,7 +49,7 @@ def same(one: Any, other: Any) -> None:
     ("team", "kind"), [(team, kind) for n, team in enumerate(TEAMS) for kind in list(KINDS)[n % 2 :: 2]]
 )
 def test_shares_equal_plain_and_come_near_pooled(together: Make, scene: Make, team: str, kind: str) -> None:
-    parameters, data = LinearParameters(**KINDS[kind] | SMALL), scene()
+    parameters, data = with_gradients(**KINDS[kind] | SMALL), scene()
     run = together(parameters, team, "shares", data=data)
     same(run, together(parameters, team, "plain", data=data))
     pooled = fit(alone(), parameters, data.columns(), data.target(parameters.classes))
@@ -60,13 +61,13 @@ def test_shares_equal_plain_and_come_near_pooled(together: Make, scene: Make, te
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("team", ["two", "three"])
 def test_paillier_equals_plain(together: Make, scene: Make, team: str, kind: str) -> None:
-    parameters, data = LinearParameters(**KINDS[kind] | TINY), scene(60)
+    parameters, data = with_gradients(**KINDS[kind] | TINY), scene(60)
     same(together(parameters, team, "paillier", data=data), together(parameters, team, "plain", data=data))
 
 
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
 def test_each_optimiser_on_shares(together: Make, optimiser: str) -> None:
-    parameters = LinearParameters(**SMALL | {"epochs": 4} | OPTIMISERS[optimiser])
+    parameters = with_gradients(**SMALL | {"epochs": 4} | OPTIMISERS[optimiser])
     run = together(parameters, "three", "shares")
     same(run, together(parameters, "three", "plain"))
     assert run.losses[-1] < 0.9 * run.losses[0]
@@ -74,7 +75,7 @@ def test_each_optimiser_on_shares(together: Make, optimiser: str) -> None:
 
 @pytest.mark.parametrize("limit", [0.5, 8.0])
 def test_any_limit(together: Make, scene: Make, limit: float) -> None:
-    parameters, data = LinearParameters(**SMALL, limit=limit), scene()
+    parameters, data = with_gradients(**SMALL, limit=limit), scene()
     run = together(parameters, "two", "shares", data=data)
     pooled = fit(alone(), parameters, data.columns(), data.target())
     np.testing.assert_allclose(run.scores, score(alone(), pooled.model, data.matrix), atol=2e-4)
@@ -126,7 +127,7 @@ def by_hand(parameters: LinearParameters, matrix: Floats, truth: Floats) -> Floa
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_descent_is_what_it_says(scene: Make, kind: str, optimiser: str) -> None:
-    parameters = LinearParameters(**KINDS[kind] | SMALL | {"l2": 0.05, "tolerance": 0} | OPTIMISERS[optimiser])
+    parameters = with_gradients(**KINDS[kind] | SMALL | {"l2": 0.05, "tolerance": 0} | OPTIMISERS[optimiser])
     data = scene()
     truth = data.truth[parameters.classes]
     if not parameters.classes:
@@ -138,7 +139,7 @@ def test_a_descent_is_what_it_says(scene: Make, kind: str, optimiser: str) -> No
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_loss_is_the_objective_over_its_curvature(scene: Make, kind: str) -> None:
-    parameters, data = LinearParameters(**KINDS[kind] | SMALL | {"l2": 0.3}), scene()
+    parameters, data = with_gradients(**KINDS[kind] | SMALL | {"l2": 0.3}), scene()
     truth = data.truth[parameters.classes]
     if not parameters.classes:
         truth = (truth - truth.mean()) / truth.std()
@@ -153,7 +154,7 @@ def test_the_loss_is_the_objective_over_its_curvature(scene: Make, kind: str) ->
 def test_l2_of_a_number_is_that_of_ridge_regression(scene: Make) -> None:
     data = scene()
     l2 = 0.2
-    parameters = LinearParameters(classes=0, l2=l2, epochs=300, patience=300, batch_rows=1200, limit=8.0)
+    parameters = with_gradients(classes=0, l2=l2, epochs=300, patience=300, batch_rows=1200, limit=8.0)
     fitted = fit(alone(), parameters, data.columns(), data.target(0))
     ridge = Ridge(alpha=l2 * len(data.matrix)).fit(data.matrix, data.truth[0])
     ours = fitted.model.scale * np.array(fitted.model.part.weights)[:, 0]
@@ -163,7 +164,7 @@ def test_l2_of_a_number_is_that_of_ridge_regression(scene: Make) -> None:
 def test_l2_of_two_classes_is_scikit_learns_c(scene: Make) -> None:
     """Where l2 is so strong that all scores are near zero, the approximate loss is the loss."""
     data, l2 = scene(), 20.0
-    parameters = LinearParameters(l2=l2, learning_rate=0.01, epochs=300, patience=300, batch_rows=1200, limit=8.0)
+    parameters = with_gradients(l2=l2, learning_rate=0.01, epochs=300, patience=300, batch_rows=1200, limit=8.0)
     fitted = fit(alone(), parameters, data.columns(), data.target())
     reference = LogisticRegression(C=1 / (l2 * len(data.matrix)), tol=1e-10).fit(data.matrix, data.truth[2])
     np.testing.assert_allclose(np.array(fitted.model.part.weights)[:, 0], reference.coef_[0], atol=1e-4)
@@ -183,7 +184,7 @@ def test_the_seeds_settings_are_there(scene: Make) -> None:
 
 def accuracy(matrix: Floats, truth: Floats, **settings: Any) -> float:
     names = tuple(f"c{number}" for number in range(matrix.shape[1]))
-    fitted = fit(alone(), LinearParameters(**settings), Columns(matrix, names), Target(truth))
+    fitted = fit(alone(), with_gradients(**settings), Columns(matrix, names), Target(truth))
     assert np.isfinite(fitted.model.part.weights).all()
     return float(((score(alone(), fitted.model, matrix)[:, 0] > 0) == truth).mean())
 
@@ -213,7 +214,7 @@ def test_batches_are_cut_once_and_as_large_as_promised() -> None:
     assert np.array_equal(np.sort(order), np.arange(50_000))
     assert abs(np.corrcoef(order, np.arange(50_000))[0, 1]) < 0.05
     for rows, width in ((1, 3), (999, 3), (1000, 50), (50_000, 51), (50_000, 3000)):
-        sizes = [part.stop - part.start for part in batches(LinearParameters(), rows, {"a": 2, "b": width})]
+        sizes = [part.stop - part.start for part in batches(with_gradients(), rows, {"a": 2, "b": width})]
         assert sum(sizes) == rows
         assert min(sizes) >= min(max(1000, 20 * width), rows)
         assert max(sizes) - min(sizes) <= 1
@@ -229,7 +230,7 @@ def test_the_same_bits_on_every_machine(optimiser: str) -> None:
     matrix = (numbers * 7919 % 1009) / 300 - 1.7
     truth = (matrix[:, 0] + matrix[:, 1] ** 2 > matrix[:, 2] + 1).astype(float)
     weights = 1 + numbers[:, 0] % 5 / 3
-    parameters = LinearParameters(epochs=4, batch_rows=500, **OPTIMISERS[optimiser])
+    parameters = with_gradients(epochs=4, batch_rows=500, **OPTIMISERS[optimiser])
     fitted = fit(alone(), parameters, Columns(matrix, ("a", "b", "c", "d")), Target(truth, weights))
     text = f"{fitted.model.part.weights} {fitted.model.intercept} {fitted.losses}"
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == GOLDEN[optimiser]

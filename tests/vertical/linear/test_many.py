@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from linear_settings import with_gradients
 
 from unpooled.arrays import Floats
 from unpooled.errors import InputError, ProtocolError, RefusedError
@@ -137,7 +138,7 @@ def targets_of(data: Any, classes: int, *, weighted: bool) -> list[Target]:
 def test_together_as_one_by_one(
     together: Make, scene: Make, kind: str, team: str, weighted: bool, settings: dict[str, Any]
 ) -> None:
-    parameters, data = LinearParameters(**KINDS[kind] | SMALL | settings), scene()
+    parameters, data = with_gradients(**KINDS[kind] | SMALL | settings), scene()
     targets = targets_of(data, parameters.classes, weighted=weighted)
     found = at_once(together, data, parameters, targets, team)
     expected = at_once(together, data, parameters, targets, team, "plain", one_by_one=True)
@@ -154,7 +155,7 @@ def test_together_as_one_by_one(
 @pytest.mark.parametrize("kind", KINDS)
 def test_so_it_is_under_encryption(together: Make, scene: Make, kind: str) -> None:
     settings = {"epochs": 1, "batch_rows": 30, "insecure_batch": True}
-    parameters, data = LinearParameters(**KINDS[kind] | settings), scene(60)
+    parameters, data = with_gradients(**KINDS[kind] | settings), scene(60)
     targets = targets_of(data, parameters.classes, weighted=True)[:2]
     found = at_once(together, data, parameters, targets, engine="paillier")
     assert found.learned() == at_once(together, data, parameters, targets, engine="plain", one_by_one=True).learned()
@@ -170,7 +171,7 @@ def test_so_it_is_under_encryption(together: Make, scene: Make, kind: str) -> No
     ],
 )
 def test_where_nothing_is_shown_they_are_nearly_the_same(together: Make, scene: Make, kind: str, team: str) -> None:
-    parameters, data = LinearParameters(**KINDS[kind] | FINAL, hide_bags=False), scene()
+    parameters, data = with_gradients(**KINDS[kind] | FINAL, hide_bags=False), scene()
     some = (np.arange(1200) % 3 > 0).astype(float)
     first, *others = targets_of(data, parameters.classes, weighted=False)
     targets = [first, *(replace(each, weights=some) for each in others)]
@@ -190,7 +191,7 @@ def levelled(scores: Floats, kind: str) -> Floats:
 def test_all_go_on_where_they_stopped(together: Make, scene: Make) -> None:
     data = scene()
     targets = targets_of(data, 2, weighted=True)
-    short, whole = (LinearParameters(**SMALL | {"epochs": epochs, "learning_rate": 0.03}) for epochs in (2, 4))
+    short, whole = (with_gradients(**SMALL | {"epochs": epochs, "learning_rate": 0.03}) for epochs in (2, 4))
     first = at_once(together, data, short, targets)
     assert all(each.losses[1] < each.losses[0] for each in first.fitted)
     second = at_once(together, data, short, targets, starts=first)
@@ -202,7 +203,7 @@ def test_each_stops_on_its_own(together: Make, scene: Make) -> None:
     """One target is noise, and its loss soon falls no more; another falls to the end."""
     data = scene()
     noise = Target(np.random.default_rng(0).integers(0, 2, 1200).astype(float))
-    parameters = LinearParameters(**SMALL | {"epochs": 12, "tolerance": 0.002}, patience=1)
+    parameters = with_gradients(**SMALL | {"epochs": 12, "tolerance": 0.002}, patience=1)
     targets = [data.target(), noise, Target(1 - data.truth[2])]
     found = at_once(together, data, parameters, targets)
     assert found.learned() == at_once(together, data, parameters, targets, one_by_one=True).learned()
@@ -241,7 +242,7 @@ def test_many_models_take_no_more_messages_than_one(
     together: Make, scene: Make, engine: str, team: str, settings: dict[str, Any]
 ) -> None:
     data = scene(60 if engine == "paillier" else 1200)
-    parameters = LinearParameters(**SMALL | {"batch_rows": len(data.matrix) // 2} | settings)
+    parameters = with_gradients(**SMALL | {"batch_rows": len(data.matrix) // 2} | settings)
     weighted = Target(data.truth[2], np.where(data.weights > 0, 1.0, 0.0) + (np.arange(len(data.matrix)) == 5))
     one = at_once(together, data, parameters, [weighted], team, engine)
     three = at_once(together, data, parameters, [weighted] * 3, team, engine)
@@ -259,7 +260,7 @@ def bag(data: Any, seed: int, share: float = 0.8) -> Target:
 
 
 def test_left_out_is_as_if_not_there(scene: Make) -> None:
-    data, parameters = scene(), LinearParameters(**SMALL, hide_bags=False, validation_fraction=0.1)
+    data, parameters = scene(), with_gradients(**SMALL, hide_bags=False, validation_fraction=0.1)
     target = data.target(weighted=True)
     inside = target.weights > 0
     found = fit(alone(), parameters, data.columns(), target)
@@ -273,7 +274,7 @@ def test_left_out_is_as_if_not_there(scene: Make) -> None:
 @pytest.mark.parametrize("team", ["two", "three"])
 def test_bags_of_other_sizes_go_in_step(together: Make, scene: Make, team: str) -> None:
     """Without weights but zeros, which several passive parties need not be shown."""
-    data, parameters = scene(), LinearParameters(**SMALL | {"batch_rows": 100}, hide_bags=False)
+    data, parameters = scene(), with_gradients(**SMALL | {"batch_rows": 100}, hide_bags=False)
     targets = [bag(data, 1, 0.9), bag(data, 2, 0.3), bag(data, 3, 0.6)]
     found = at_once(together, data, parameters, targets, team)
     assert found.learned() == at_once(together, data, parameters, targets, team, "plain", one_by_one=True).learned()
@@ -291,7 +292,7 @@ def test_who_is_told_what(together: Make, scene: Make) -> None:
     targets = [data.target(weighted=True), bag(data, 1)]
     for hide_bags in (True, False):
         for show_weights in (True, False):
-            parameters = LinearParameters(**SMALL, hide_bags=hide_bags, show_weights=show_weights)
+            parameters = with_gradients(**SMALL, hide_bags=hide_bags, show_weights=show_weights)
             run = at_once(together, data, parameters, targets).run
             told = run.messages("telco", RowWeights)
             expected[hide_bags, show_weights] = [len(message.weights) for message in told]
@@ -303,8 +304,8 @@ def test_the_rows_that_are_left_make_the_batches(together: Make, scene: Make) ->
     data = scene(1300)
     few = Target(data.truth[2], (np.arange(1300) < 950).astype(float))
     with pytest.raises(RefusedError, match=r" 1000 .* 950"):
-        at_once(together, data, LinearParameters(epochs=1, hide_bags=False), [data.target(), few])
-    assert at_once(together, data, LinearParameters(epochs=1), [data.target(), few]).fitted[1].losses
+        at_once(together, data, with_gradients(epochs=1, hide_bags=False), [data.target(), few])
+    assert at_once(together, data, with_gradients(epochs=1), [data.target(), few]).fitted[1].losses
 
 
 # scores
@@ -312,19 +313,17 @@ def test_the_rows_that_are_left_make_the_batches(together: Make, scene: Make) ->
 
 def test_scores_of_several_models(together: Make, scene: Make) -> None:
     data = scene()
-    models = [
-        fit(alone(), LinearParameters(classes=k, **SMALL), data.columns(), data.target(k)).model for k in (2, 3, 0)
-    ]
+    models = [fit(alone(), with_gradients(classes=k, **SMALL), data.columns(), data.target(k)).model for k in (2, 3, 0)]
     found = score_many(alone(), models, data.matrix)
     assert [each.shape for each in found] == [(1200, 1), (1200, 3), (1200, 1)]
     for ours, model in zip(found, models, strict=True):
         np.testing.assert_array_equal(ours, score(alone(), model, data.matrix))
-    run = at_once(together, data, LinearParameters(**SMALL), targets_of(data, 2, weighted=False), "three").run
+    run = at_once(together, data, with_gradients(**SMALL), targets_of(data, 2, weighted=False), "three").run
     assert [message.values.shape for message in run.messages("bank", PartialScores)] == [(1200, 3)] * 2
 
 
 def test_models_that_do_not_score_together(scene: Make) -> None:
-    data, parameters = scene(), LinearParameters(**SMALL)
+    data, parameters = scene(), with_gradients(**SMALL)
     one = fit(alone(), parameters, data.columns(), data.target()).model
     other = fit(alone(), parameters, data.columns([0, 1]), data.target()).model
     with pytest.raises(InputError, match=r"pooled.*columns"):
@@ -338,7 +337,7 @@ def test_models_that_do_not_score_together(scene: Make) -> None:
 
 @pytest.mark.parametrize(("agreed", "wanted"), [(1, 2), (3, 4), (2, 1)])
 def test_a_passive_party_fits_as_many_models_as_agreed(together: Make, scene: Make, agreed: int, wanted: int) -> None:
-    data, parameters = scene(), LinearParameters(**SMALL)
+    data, parameters = scene(), with_gradients(**SMALL)
 
     def passive(team: Team, _: Any) -> None:
         help_fit_many(team, parameters, data.columns((0, 1, 2, 5)), agreed)
@@ -368,14 +367,14 @@ def test_messages_that_cannot_be(together: Make, scene: Make, kind: type, change
     def tamper(_: str, message: Any) -> Any:
         return change(message) if isinstance(message, kind) else message
 
-    data, parameters = scene(), LinearParameters(**SMALL, hide_bags=False, show_weights=True)
+    data, parameters = scene(), with_gradients(**SMALL, hide_bags=False, show_weights=True)
     targets = targets_of(data, 2, weighted=True)[1:]
     with pytest.raises(ProtocolError, match="bank"):
         at_once(together, data, parameters, targets, "two", "plain", tamper={"bank": tamper})
 
 
 def test_as_many_starts_as_targets(scene: Make) -> None:
-    data, parameters = scene(), LinearParameters(**SMALL)
+    data, parameters = scene(), with_gradients(**SMALL)
     with pytest.raises(InputError, match=r"start.* 1 .* 2"):
         fit_many(alone(), parameters, data.columns(), [data.target()] * 2, starts=[None])
     with pytest.raises(InputError, match="target: "):
@@ -385,9 +384,9 @@ def test_as_many_starts_as_targets(scene: Make) -> None:
 def test_questions_are_counted_for_all_models(together: Make, scene: Make) -> None:
     data = scene()
     answered = [
-        at_once(together, data, LinearParameters(**SMALL), [data.target()] * count).run.engines["telco"].answered
+        at_once(together, data, with_gradients(**SMALL), [data.target()] * count).run.engines["telco"].answered
         for count in (1, 3)
     ]
     assert answered[1] == Counter({digest: 3 * asked for digest, asked in answered[0].items()})
     with pytest.raises(RefusedError, match=" 8 columns"):
-        at_once(together, data, LinearParameters(**SMALL), [data.target()] * 3, rules={"questions": 8})
+        at_once(together, data, with_gradients(**SMALL), [data.target()] * 3, rules={"questions": 8})

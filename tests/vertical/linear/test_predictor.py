@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from linear_settings import with_gradients
 
 from unpooled.errors import InputError, ProtocolError
 from unpooled.vertical.inputs import Columns
-from unpooled.vertical.linear.fitting import LinearParameters, fit, help_fit
+from unpooled.vertical.linear.fitting import fit, help_fit
 from unpooled.vertical.linear.messages import PartialScores
 from unpooled.vertical.linear.model import LinearModel, LinearPart
 from unpooled.vertical.linear.predictor import help_predict, predict, predict_proba, score
@@ -25,7 +26,7 @@ SMALL = {"batch_rows": 300, "insecure_batch": True, "epochs": 6}
 
 
 def fitted(scene: Make, names: tuple[str, ...] = (), **settings: Any) -> tuple[Any, LinearModel]:
-    data, parameters = scene(), LinearParameters(**SMALL, **settings)
+    data, parameters = scene(), with_gradients(**SMALL, **settings)
     return data, fit(alone(), parameters, data.columns(), data.target(parameters.classes), names).model
 
 
@@ -60,7 +61,7 @@ def test_numbers(scene: Make) -> None:
 
 
 def test_importance_is_each_partys_own(together: Make) -> None:
-    run = together(LinearParameters(classes=3, **SMALL))
+    run = together(with_gradients(classes=3, **SMALL))
     assert set(run.parts["telco"].importance) == {f"column no. {number}" for number in (0, 1, 2, 5)}
     assert set(run.model.part.importance) == {"column no. 3", "column no. 4"}
     sizes = run.parts["telco"].importance
@@ -69,7 +70,7 @@ def test_importance_is_each_partys_own(together: Make) -> None:
 
 
 def test_parts_are_kept_and_used_in_another_conversation(together: Make, scene: Make, tmp_path: Path) -> None:
-    run, data = together(LinearParameters(**SMALL), "three"), scene()
+    run, data = together(with_gradients(**SMALL), "three"), scene()
     for party, part in {"bank": run.model, **run.parts}.items():
         save(part, tmp_path / party)
     text = (tmp_path / "telco").read_text()
@@ -93,7 +94,7 @@ def test_parts_are_kept_and_used_in_another_conversation(together: Make, scene: 
         return help_thrice
 
     own = {"bank": active, "telco": passive([0, 1]), "shop": passive([4, 5])}
-    together(LinearParameters(), "three", "plain", own=own)
+    together(with_gradients(), "three", "plain", own=own)
     np.testing.assert_array_equal(found[0], run.scores[:50])
     assert np.array_equal(found[1] == "1", found[0][:, 0] > 0)
     assert np.array_equal(found[2][:, 1] > 0.5, found[0][:, 0] > 0)
@@ -122,7 +123,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, scene: Make) -> None:
 
 
 def test_other_parties_rows_or_models_are_refused(together: Make, scene: Make) -> None:
-    parameters, data = LinearParameters(**SMALL), scene()
+    parameters, data = with_gradients(**SMALL), scene()
     model = fit(alone(), parameters, data.columns(), data.target()).model
     with pytest.raises(InputError, match=r"pooled.*telco, bank"):
         together(parameters, own={"bank": lambda team, _: score(team, model, data.matrix)})
@@ -147,7 +148,7 @@ def test_scores_of_the_wrong_shape_are_refused(together: Make) -> None:
         return replace(message, values=message.values[1:]) if isinstance(message, PartialScores) else message
 
     with pytest.raises(ProtocolError, match="PartialScores from telco"):
-        together(LinearParameters(**SMALL), tamper={"telco": cut})
+        together(with_gradients(**SMALL), tamper={"telco": cut})
 
 
 def test_new_rows_must_have_the_models_columns(scene: Make) -> None:

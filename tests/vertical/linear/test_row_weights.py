@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from linear_settings import with_gradients
 
 from unpooled.arrays import Floats
 from unpooled.errors import InputError, PlanError, ProtocolError
-from unpooled.vertical.linear.fitting import LinearParameters, Target, fit
+from unpooled.vertical.linear.fitting import Target, fit
 from unpooled.vertical.linear.loss import _loss_scale, hidden_scales
 from unpooled.vertical.linear.messages import BeginLinear, RowWeights
 from unpooled.vertical.linear.predictor import score
@@ -43,7 +44,7 @@ KINDS: list[dict[str, Any]] = [
 def test_weighted_shares_equal_plain_and_come_near_pooled(
     together: Make, scene: Make, team: str, shown: bool, kind: dict[str, Any]
 ) -> None:
-    parameters, data = LinearParameters(**kind | SMALL, show_weights=shown), scene()
+    parameters, data = with_gradients(**kind | SMALL, show_weights=shown), scene()
     target = data.target(parameters.classes, weighted=True)
     run = together(parameters, team, "shares", data=data, target=target)
     plain = together(parameters, team, "plain", data=data, target=target)
@@ -57,7 +58,7 @@ def test_weighted_shares_equal_plain_and_come_near_pooled(
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_weighted_paillier_equals_plain(together: Make, scene: Make, kind: dict[str, Any]) -> None:
-    parameters = LinearParameters(**kind, epochs=1, batch_rows=30, insecure_batch=True)
+    parameters = with_gradients(**kind, epochs=1, batch_rows=30, insecure_batch=True)
     data = scene(60)
     target = data.target(parameters.classes, weighted=True)
     run = together(parameters, "two", "paillier", data=data, target=target)
@@ -70,7 +71,7 @@ def test_weighted_paillier_equals_plain(together: Make, scene: Make, kind: dict[
 def test_a_weight_counts_as_so_many_rows(scene: Make, classes: int) -> None:
     data = scene()
     often = np.repeat(np.arange(1200), data.weights.astype(int))
-    parameters = LinearParameters(classes=classes, epochs=20, batch_rows=10_000)
+    parameters = with_gradients(classes=classes, epochs=20, batch_rows=10_000)
     weighted = fit(alone(), parameters, data.columns(), data.target(classes, weighted=True)).model
     repeated = data.__class__(data.matrix[often], {classes: data.truth[classes][often]}, data.weights[often])
     reference = fit(alone(), parameters, repeated.columns(), repeated.target(classes)).model
@@ -79,7 +80,7 @@ def test_a_weight_counts_as_so_many_rows(scene: Make, classes: int) -> None:
 
 @pytest.mark.parametrize("shown", [False, True])
 def test_rows_of_weight_zero_do_not_matter(together: Make, scene: Make, shown: bool) -> None:
-    data, parameters = scene(), LinearParameters(**SMALL, show_weights=shown)
+    data, parameters = scene(), with_gradients(**SMALL, show_weights=shown)
     out = data.weights == 0
     assert 200 < out.sum() < 400
     truth = np.where(out, np.nan, data.truth[2])
@@ -96,7 +97,7 @@ def test_few_rows_may_weigh_much(together: Make, scene: Make) -> None:
     weights = np.zeros(4000)
     chosen = np.concatenate([np.flatnonzero(data.truth[2] == label)[:50] for label in (0, 1)])
     weights[chosen] = 1
-    parameters = LinearParameters(batch_rows=4000, epochs=40)
+    parameters = with_gradients(batch_rows=4000, epochs=40)
     run = together(parameters, data=data, target=Target(data.truth[2], weights))
     (begin,) = run.messages("telco", BeginLinear)
     assert (begin.weighted, begin.heaviest) == ((True,), (6,)), "40 times the mean is more than 2^5 and less than 2^6"
@@ -108,7 +109,7 @@ def test_few_rows_may_weigh_much(together: Make, scene: Make) -> None:
 def test_balanced_classes(together: Make, scene: Make) -> None:
     data = scene()
     rare = Target((data.truth[0] > 12).astype(float))
-    parameters = LinearParameters(**SMALL)
+    parameters = with_gradients(**SMALL)
     weights = checked_weights(rare, 1200, 2, balanced=True)
     assert weights[rare.values == 1].sum() == pytest.approx(weights[rare.values == 0].sum())
     balanced = together(parameters.model_copy(update={"balanced": True}), data=data, target=rare)
@@ -119,7 +120,7 @@ def test_balanced_classes(together: Make, scene: Make) -> None:
 
 
 def test_equal_weights_are_none(together: Make, scene: Make) -> None:
-    data, parameters = scene(), LinearParameters(**SMALL)
+    data, parameters = scene(), with_gradients(**SMALL)
     run = together(parameters, "three", data=data, target=Target(data.truth[2], np.full(1200, 2.5)))
     assert run.weights() == together(parameters, "three", data=data).weights()
     assert [message.weighted for message in run.messages("telco", BeginLinear)] == [(False,)]
@@ -128,7 +129,7 @@ def test_equal_weights_are_none(together: Make, scene: Make) -> None:
 def test_paillier_refuses_weights_hidden_from_several(together: Make, scene: Make) -> None:
     data = scene(60)
     with pytest.raises(PlanError, match="show_weights"):
-        together(LinearParameters(**SMALL), "three", "paillier", data=data, target=data.target(weighted=True))
+        together(with_gradients(**SMALL), "three", "paillier", data=data, target=data.target(weighted=True))
 
 
 def test_a_passive_party_refuses_what_it_could_not_do(together: Make, scene: Make) -> None:
@@ -138,7 +139,7 @@ def test_a_passive_party_refuses_what_it_could_not_do(together: Make, scene: Mak
         return replace(message, weighted=(True,)) if isinstance(message, BeginLinear) else message
 
     with pytest.raises(PlanError, match="show_weights"):
-        together(LinearParameters(**SMALL), "three", "paillier", tamper={"bank": weighted})
+        together(with_gradients(**SMALL), "three", "paillier", tamper={"bank": weighted})
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_row_weights_that_cannot_be(together: Make, scene: Make, change: Callabl
 
     with pytest.raises(ProtocolError, match="RowWeights from bank"):
         together(
-            LinearParameters(**SMALL, show_weights=True), target=scene().target(weighted=True), tamper={"bank": tamper}
+            with_gradients(**SMALL, show_weights=True), target=scene().target(weighted=True), tamper={"bank": tamper}
         )
 
 
@@ -170,7 +171,7 @@ def test_a_beginning_that_cannot_be(together: Make, change: dict[str, Any]) -> N
         return replace(message, **change) if isinstance(message, BeginLinear) else message
 
     with pytest.raises(ProtocolError, match="BeginLinear from bank"):
-        together(LinearParameters(**SMALL), tamper={"bank": tamper})
+        together(with_gradients(**SMALL), tamper={"bank": tamper})
 
 
 def test_how_heavy_the_heaviest_may_be() -> None:

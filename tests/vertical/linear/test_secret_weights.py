@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from linear_settings import with_gradients
 
 from unpooled.errors import InputError, PlanError
 from unpooled.vertical.linear.descent import order_of
@@ -39,7 +40,7 @@ def levelled(scores: Any) -> Any:
 @pytest.mark.parametrize("team", SEVERAL)
 def test_shown_gradients(together: Make, scene: Make, team: str, kind: dict[str, Any]) -> None:
     """All engines agree to the bit, and nobody is told a weight."""
-    parameters, data = LinearParameters(**kind | SMALL), scene()
+    parameters, data = with_gradients(**kind | SMALL), scene()
     target = data.target(parameters.classes, weighted=True)
     run = together(parameters, team, "shares", data=data, target=target)
     plain = together(parameters, team, "plain", data=data, target=target)
@@ -54,7 +55,7 @@ def test_shown_gradients(together: Make, scene: Make, team: str, kind: dict[str,
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("team", ["two", *SEVERAL])
 def test_weights_in_shares(together: Make, scene: Make, team: str, kind: dict[str, Any]) -> None:
-    parameters, data = LinearParameters(**kind, reveal="final", epochs=3, batch_rows=300), scene()
+    parameters, data = with_gradients(**kind, reveal="final", epochs=3, batch_rows=300), scene()
     target = data.target(parameters.classes, weighted=True)
     run = together(parameters, team, "shares", data=data, target=target)
     pooled = fit(alone(), parameters, data.columns(), target)
@@ -69,7 +70,7 @@ def test_a_bag(together: Make, scene: Make, team: str, reveal: str) -> None:
     data, weights = scene(4000), np.zeros(4000)
     chosen = np.concatenate([np.flatnonzero(data.truth[2] == label)[:50] for label in (0, 1)])
     weights[chosen] = 1
-    parameters = LinearParameters(batch_rows=4000, epochs=40, reveal=reveal)
+    parameters = with_gradients(batch_rows=4000, epochs=40, reveal=reveal)
     run = together(parameters, team, data=data, target=Target(data.truth[2], weights))
     bag = data.__class__(data.matrix[chosen], {2: data.truth[2][chosen]}, weights[chosen])
     reference = fit(alone(), parameters, bag.columns(), bag.target()).model
@@ -77,22 +78,22 @@ def test_a_bag(together: Make, scene: Make, team: str, reveal: str) -> None:
 
 
 def test_what_is_refused_beforehand() -> None:
-    check_plan(LinearParameters(), "shares", 3, weighted=True, columns=40)
+    check_plan(with_gradients(), "shares", 3, weighted=True, columns=40)
     check_plan(LinearParameters(reveal="final", batch_rows=10), "shares", 3, weighted=True)
-    check_plan(LinearParameters(show_weights=True), "paillier", 3, weighted=True)
-    check_plan(LinearParameters(balanced=True), "paillier", 1)
-    check_plan(LinearParameters(batch_rows=501), "shares", 1)
+    check_plan(with_gradients(show_weights=True), "paillier", 3, weighted=True)
+    check_plan(with_gradients(balanced=True), "paillier", 1)
+    check_plan(with_gradients(batch_rows=501), "shares", 1)
     for parameters, engine, passive, known, key in [
-        (LinearParameters(reveal="final"), "paillier", 1, {}, "reveal"),
-        (LinearParameters(), "paillier", 2, {"weighted": True}, "show_weights"),
-        (LinearParameters(balanced=True), "paillier", 2, {}, "show_weights"),
-        (LinearParameters(batch_rows=500), "shares", 1, {}, "batch_rows"),
-        (LinearParameters(batch_rows=1000), "shares", 1, {"columns": 100}, "batch_rows"),
+        (LinearParameters(), "paillier", 1, {}, "reveal"),
+        (with_gradients(), "paillier", 2, {"weighted": True}, "show_weights"),
+        (with_gradients(balanced=True), "paillier", 2, {}, "show_weights"),
+        (with_gradients(batch_rows=500), "shares", 1, {}, "batch_rows"),
+        (with_gradients(batch_rows=1000), "shares", 1, {"columns": 100}, "batch_rows"),
     ]:
         with pytest.raises(PlanError, match=key):
             check_plan(parameters, engine, passive, **known)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="missing"):
-        check_plan(LinearParameters(), "shares", 1, missing=True)
+        check_plan(with_gradients(), "shares", 1, missing=True)
 
 
 @pytest.mark.parametrize("owners", [3, 9])
@@ -132,7 +133,7 @@ def likeness(run: Any, data: Any) -> float:
 
 @pytest.mark.parametrize(("team", "reveal"), [("three", "gradients"), ("two", "final"), ("three", "final")])
 def test_nothing_that_is_sent_goes_along_with_weights(together: Make, scene: Make, team: str, reveal: str) -> None:
-    data, parameters = scene(), LinearParameters(epochs=2, batch_rows=1200, reveal=reveal)
+    data, parameters = scene(), with_gradients(epochs=2, batch_rows=1200, reveal=reveal)
     target = data.target(weighted=True)
     assert likeness(together(parameters, team, "shares", data=data, target=target), data) < 7.0
     assert likeness(together(parameters, team, "plain", data=data, target=target), data) > 14.0, "nothing is hidden"

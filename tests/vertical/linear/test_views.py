@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from linear_settings import with_gradients
 
 from unpooled.errors import ProtocolError
 from unpooled.secure.engine import MaskSeed, Stop
@@ -16,7 +17,7 @@ from unpooled.secure.paillier import key_holder
 from unpooled.secure.product import Contribution, finish
 from unpooled.secure.shares import dealer, opening
 from unpooled.vertical.linear.descent import order_of
-from unpooled.vertical.linear.fitting import LinearParameters, fit, help_fit
+from unpooled.vertical.linear.fitting import fit, help_fit
 from unpooled.vertical.linear.messages import (
     BeginLinear,
     GradientShares,
@@ -62,7 +63,7 @@ def arrays(value: Any) -> Iterator[np.ndarray]:
 def test_only_declared_kinds_arrive(together: Make, scene: Make, team: str, engine: str) -> None:
     data = scene(40 if engine == "paillier" else 1200)
     settings = {"epochs": 1, "batch_rows": 40, "insecure_batch": True} if engine == "paillier" else SMALL
-    run = together(LinearParameters(**settings), team, engine, data=data)
+    run = together(with_gradients(**settings), team, engine, data=data)
     for party in run.parts:
         assert kinds(run, party) - ENGINES[engine] == {Width, BeginLinear, NextEpoch, Score}
     assert kinds(run, "bank") - ENGINES[engine] == {Width, PartialScores}
@@ -92,20 +93,20 @@ def likeness(run: Any, data: Any) -> float:
 def test_nothing_that_arrives_goes_along_with_labels_or_scores(
     together: Make, scene: Make, team: str, reveal: str
 ) -> None:
-    data, parameters = scene(), LinearParameters(epochs=2, batch_rows=1200, reveal=reveal)
+    data, parameters = scene(), with_gradients(epochs=2, batch_rows=1200, reveal=reveal)
     assert likeness(together(parameters, team, "shares", data=data), data) < DEVIATIONS
     assert likeness(together(parameters, team, "plain", data=data), data) > 2 * DEVIATIONS, "nothing is hidden"
 
 
 def test_with_one_passive_party_partial_scores_are_its_scores(together: Make, scene: Make) -> None:
-    data, run = scene(), together(LinearParameters(**SMALL))
+    data, run = scene(), together(with_gradients(**SMALL))
     (message,) = run.messages("bank", PartialScores)
     own = np.clip(data.matrix[:, [0, 1, 2, 5]], -4, 4) @ np.array(run.parts["telco"].weights)
     np.testing.assert_allclose(_SCORES.decode(message.values.view(np.int64)), own, atol=1e-2)
 
 
 def test_with_several_only_their_sum_is_known(together: Make, scene: Make) -> None:
-    data, run = scene(), together(LinearParameters(**SMALL), "three")
+    data, run = scene(), together(with_gradients(**SMALL), "three")
     telco, shop = (message.values for message in run.messages("bank", PartialScores))
     weights = [np.array(run.parts[party].weights) for party in ("telco", "shop")]
     columns = np.clip(data.matrix, -4, 4)
@@ -118,7 +119,7 @@ def test_with_several_only_their_sum_is_known(together: Make, scene: Make) -> No
 
 def test_numbers_that_cancel_out_are_never_used_twice(together: Make) -> None:
     """The same model twice, say: the difference of what one party sends must not be that of its scores."""
-    parameters, seen = LinearParameters(**SMALL), []
+    parameters, seen = with_gradients(**SMALL), []
 
     def active(team: Team, data: Any) -> None:
         columns = data.columns((2, 3))
@@ -142,14 +143,14 @@ def test_numbers_that_cancel_out_are_never_used_twice(together: Make) -> None:
 
 
 def test_the_loss_is_known_to_the_active_party_alone(together: Make) -> None:
-    run = together(LinearParameters(**SMALL), "three")
+    run = together(with_gradients(**SMALL), "three")
     sums = {party: len(run.messages(party, Contribution)) for party in ("telco", "bank", "shop")}
     steps, others = 2 * 4, 2
     assert sums == {"telco": steps * others, "bank": (steps + 2) * others, "shop": steps * others}
 
 
 def test_final_shows_nothing_but_weights_at_the_end(together: Make) -> None:
-    run = together(LinearParameters(**SMALL, reveal="final"), "three")
+    run = together(with_gradients(**SMALL, reveal="final"), "three")
     assert kinds(run, "telco") - ENGINES["shares"] == {Width, BeginLinear, GradientShares, LastShare, Score}
     assert kinds(run, "bank") - ENGINES["shares"] == {Width, GradientShares, LastShare, PartialScores}
     assert kinds(run, "shop") - ENGINES["shares"] == {Width, BeginLinear, LastShare, Score}
@@ -168,7 +169,7 @@ def test_other_rows_are_noticed(together: Make) -> None:
         return replace(message, rows=message.rows - 1) if isinstance(message, Width) else message
 
     with pytest.raises(ProtocolError, match=r" 1199 .* 1200"):
-        together(LinearParameters(**SMALL), tamper={"telco": fewer})
+        together(with_gradients(**SMALL), tamper={"telco": fewer})
 
 
 @pytest.mark.parametrize("columns", [-1, 10**6])
@@ -177,7 +178,7 @@ def test_widths_that_cannot_be(together: Make, columns: int) -> None:
         return replace(message, columns=columns) if isinstance(message, Width) else message
 
     with pytest.raises(ProtocolError, match="Width from telco"):
-        together(LinearParameters(**SMALL), tamper={"telco": wrong})
+        together(with_gradients(**SMALL), tamper={"telco": wrong})
 
 
 def test_a_width_that_is_not_the_partys_ends_in_an_error(together: Make) -> None:
@@ -185,4 +186,4 @@ def test_a_width_that_is_not_the_partys_ends_in_an_error(together: Make) -> None
         return replace(message, columns=message.columns + 1) if isinstance(message, Width) else message
 
     with pytest.raises(ProtocolError, match=r"other products|Hidden|numbers"):
-        together(LinearParameters(**SMALL), tamper={"telco": wrong})
+        together(with_gradients(**SMALL), tamper={"telco": wrong})

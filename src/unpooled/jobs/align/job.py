@@ -72,6 +72,7 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     if session.party == places.seeker:
         return result | {"asked_about": rows.help_label(session, places, table, method, label_limits_of(work))}
     aligned = rows.find_common(session, places, table, method, limits)
+    _count_found(work, places, table.take(aligned.rows), aligned.digest)
     labels = None
     if session.party == places.active and places.seeker is not None:
         labels = rows.label(session, places, table, aligned, method, label_limits_of(work))
@@ -111,8 +112,9 @@ def method_of(plan: Plan, parameters: Parameters) -> Method:
 
 def limits_of(work: CheckedJob[P]) -> Limits:
     """What this party's policy asks where owners find their common rows."""
-    policy = work.private.policy
-    return Limits(policy.minimum_peer_rows, policy.minimum_overlap, policy.maximum_peer_rows)
+    policy, spending = work.private.policy, work.spending if isinstance(work, Work) else None
+    opened = spending.opened if spending else None
+    return Limits(policy.minimum_peer_rows, policy.minimum_overlap, policy.maximum_peer_rows, opened=opened)
 
 
 def label_limits_of(work: CheckedJob[P]) -> Limits:
@@ -131,9 +133,16 @@ def common_rows(session: Session, work: Work[P], places: Places) -> Common | int
     keys = keys_of(compared.take(aligned.rows), rules)
     rows_in_order = aligned.rows[np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)]
     table = work.table.take(rows_in_order)
+    _count_found(work, places, table, aligned.digest)
     write_aligned(work.folder, table)
     counts = brought(work, work.table, work.cleaning) | {"common": len(keys)}
     return Common(table, rows_in_order, aligned.digest, counts | {"digest": aligned.digest})
+
+
+def _count_found(work: Work[P], places: Places, common: Table, digest: str) -> None:
+    """Write into the book of the party's table which rows are common with the others, and refuse a small change."""
+    if work.spending and (others := [owner for owner in places.owners if owner != work.party]):
+        work.spending.found(others, common.ids, digest)
 
 
 def brought(work: Work[P], table: Table, cleaning: Cleaning) -> dict[str, Any]:

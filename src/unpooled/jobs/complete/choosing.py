@@ -72,7 +72,7 @@ def choose(team: Team, work: Work[Parameters], table: Table, seed: int, checkpoi
     found = _screened(team, work, variables, associated, seed, checkpoint)
     screening.save(found, work.folder / SCREENING)
     able = {one.name for one in variables if can_be_learned(one, parameters.predict)}
-    chosen = [name for name in found.chosen(parameters.threshold) if name in able]
+    chosen = [name for name in parameters.chosen(found) if name in able]
     return Choice(tuple(chosen[: parameters.most_columns]), found, values)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from math import sqrt, tanh
 from statistics import NormalDist
@@ -23,9 +23,11 @@ from unpooled.data.table import Table
 from unpooled.evaluate.distribution import kolmogorov_smirnov, total_variation
 from unpooled.jobs.complete.choosing import Choice
 from unpooled.jobs.complete.parameters import Parameters
-from unpooled.jobs.work import Work
+from unpooled.jobs.work import Work, log
 
 _BINS, _LEVELS = 20, 12
+ENOUGH_CELLS = 30
+"""With fewer real cells in the common rows, what fills a column goes by little; a report and the log name it."""
 OTHERS = "all others"
 ORIGINS = (REAL, PREDICTED, GENERATED, NOT_FILLED)
 
@@ -80,6 +82,14 @@ def completed_figures(
         "warning": threshold_warning(parameters.threshold) if parameters.threshold is not None else "",
         **_associations(choice, table, parameters),
     }
+
+
+def warn_of_few(figures: Mapping[str, Any], party: str) -> None:
+    """Say in the log which columns were filled by few real cells."""
+    for column in figures["completed"]:
+        counts = column["cells"]
+        if counts[REAL] < ENOUGH_CELLS and counts[PREDICTED] + counts[GENERATED]:
+            log.warning("%s: column '%s' has %d real cells, few to fill it by", party, column["name"], counts[REAL])
 
 
 def why(variable: Variable, choice: Choice, parameters: Parameters) -> Why:

@@ -24,7 +24,7 @@ from unpooled.jobs.align import job as align
 from unpooled.jobs.complete import table_files
 from unpooled.jobs.complete.checks import check_common, check_files, check_table
 from unpooled.jobs.complete.choosing import AssociationsNeeded, choose, help_choose
-from unpooled.jobs.complete.figures import completed_figures
+from unpooled.jobs.complete.figures import completed_figures, warn_of_few
 from unpooled.jobs.complete.lent import lent_importance, lent_limits
 from unpooled.jobs.complete.parameters import Parameters, groups_of
 from unpooled.jobs.learning import (
@@ -116,7 +116,8 @@ def _other_rows(
         return None
     aligned = Aligned(common.rows, common.digest)
     if session.party != places.active:
-        return keep_other_rows(session, places, work.table, aligned, method, limits)
+        least = work.private.policy.minimum_rows
+        return keep_other_rows(session, places, work.table, aligned, method, limits, least)
     extended = learn_other_rows(session, places, aligned, limits.most_peer_ids)
     check_common(work, common.table, None, extended.others)
     return extended
@@ -160,7 +161,9 @@ def _complete(session: Session, work: Work[Parameters], rows: _Rows) -> dict[str
         files = table_files.write(work.folder, table, done, settings)
         table_files.write_handles(work.folder, table.ids, handles[: extended.common])
         session.progress(1, 1)
-    return completed_figures(table, done, choice, predicted.predictions, work) | files
+    figures = completed_figures(table, done, choice, predicted.predictions, work)
+    warn_of_few(figures, work.party)
+    return figures | files
 
 
 def _lend(session: Session, work: Work[Parameters], rows: _Rows) -> dict[str, Any]:

@@ -11,14 +11,8 @@ from unpooled.jobs.complete.checks import check_common, check_files, check_table
 from unpooled.jobs.complete.choosing import SCREENING
 from unpooled.jobs.complete.evaluation import judge
 from unpooled.jobs.complete.job import outline, role
-from unpooled.jobs.complete.parameters import (
-    Parameters,
-    changed_in_rehearsal,
-    groups_of,
-    least_own_rows,
-    predicting_groups,
-    screening_groups,
-)
+from unpooled.jobs.complete.parameters import Parameters, groups_of, predicting_groups, screening_groups
+from unpooled.jobs.complete.rehearsing import rehearsed
 from unpooled.jobs.complete.section import headline, section
 from unpooled.jobs.complete.table_files import (
     COMPLETED,
@@ -30,7 +24,7 @@ from unpooled.jobs.complete.table_files import (
     ScreeningFile,
 )
 from unpooled.jobs.examples.example_tables import PATIENTS
-from unpooled.jobs.kind import Agreement, Example, Kind, Rehearsed, own_table
+from unpooled.jobs.kind import Agreement, Example, Kind, own_table
 from unpooled.jobs.learning import rules_of
 from unpooled.jobs.query_bounds import Answers, answers_of
 from unpooled.jobs.scores import RowFile
@@ -68,17 +62,6 @@ def _association_bits(job: CheckedJob[Parameters], rows: int) -> int:
         return 0
     sizes = coded(variables_of(table, most_classes=job.parameters.most_classes), rows)[1]
     return most_answer_bits(rules_of(job.plan), rows, sizes, job.parameters.most_asked, counts=measure == "cramer")
-
-
-def _rehearsed(parameters: Parameters, encrypted: bool, together: bool, columns: int) -> Rehearsed:
-    changed, guesses = changed_in_rehearsal(parameters, encrypted, together, columns), []
-    if not (parameters.columns or (together and parameters.measure == "list")):
-        which = "as few rows show, columns" if together else "all columns"
-        guesses.append(f"{which} can be predicted; if fewer can, the job costs less")
-    after = parameters.model_copy(update={"measure": changed.get("measure", parameters.measure)})
-    if after.association != parameters.association == "cramer":
-        guesses.append("columns are screened by rank correlations, not by Cramér's V, which costs more")
-    return Rehearsed(changed, "; ".join(guesses), least_own_rows(after, columns))
 
 
 COMPLETE = Kind(
@@ -121,7 +104,7 @@ COMPLETE = Kind(
     answers=_answers,
     audit=None,
     groups=groups_of,
-    rehearsed=_rehearsed,
+    rehearsed=rehearsed,
     example=Example(
         tables=PATIENTS,
         parameters={"associations": True, "model": {"trees": 20, "learning_rate": 0.2}},

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from unpooled.complete.association import LEAST_ROWS, ROWS_PER_COLUMN
 from unpooled.complete.federated import with_classes
-from unpooled.complete.screening import GAIN_SETTINGS, AssociationMeasure
+from unpooled.complete.screening import GAIN_SETTINGS, AssociationMeasure, Screening
 from unpooled.complete.self_training import SelfTrainingSettings
 from unpooled.complete.variables import MOST_BINS
 from unpooled.jobs.align import job as align
@@ -17,8 +16,6 @@ from unpooled.vertical.learners import AnyParameters, begun_small, default_param
 
 SCREENED_CLASSES = 5
 """The most classes of a column in a screening: whether it can be predicted shows in its frequent ones."""
-_MOST_OWN_ROWS = 1_000
-"""Of the active party in a rehearsal with counts, which need more rows than rank correlations."""
 
 
 class Parameters(align.Parameters):
@@ -62,6 +59,7 @@ class Parameters(align.Parameters):
         description="the learner and its settings: gbdt with small trees and what is below; or xgb, lgb, rf or linear, "
         "as for train; classes follow from the columns",
     )
+    _decided: tuple[str, ...] | None = PrivateAttr(None)
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -70,6 +68,16 @@ class Parameters(align.Parameters):
         if self.columns is not None and len(self.columns) > self.most_columns:
             raise ValueError(f"columns: these are more than most_columns, which is {self.most_columns}")
         return self
+
+    def deciding(self, columns: tuple[str, ...]) -> Self:
+        """The same for a rehearsal: columns are screened, and then these are predicted, whatever was found."""
+        changed = self.model_copy()
+        changed._decided = columns
+        return changed
+
+    def chosen(self, found: Screening) -> tuple[str, ...]:
+        """The columns that are predicted after a screening."""
+        return found.chosen(self.threshold) if self._decided is None else self._decided
 
     @property
     def screens_by_gain(self) -> bool:
@@ -114,26 +122,3 @@ def predicting_groups(parameters: Parameters) -> list[int]:
     """The same of the prediction, which is about all rows."""
     settings = parameters.predict
     return [settings.folds * parameters.most_predicted] * settings.rounds * len(settings.learned(0))
-
-
-def least_own_rows(parameters: Parameters, columns: int) -> int:
-    """How many rows of the active party with so many columns are enough for a rehearsal."""
-    each = max(SCREENED_CLASSES, MOST_BINS) + 1 if parameters.association == "cramer" else 1
-    return max(LEAST_ROWS, ROWS_PER_COLUMN * columns * each if parameters.association else 0)
-
-
-def changed_in_rehearsal(parameters: Parameters, encrypted: bool, together: bool, columns: int) -> dict[str, Any]:
-    """Where rows do not belong together a screening would find no column, so all are predicted.
-
-    If they do, what is significant with all rows need not be so with few, and the rows may be too few for counts of so
-    many columns. Under encryption there is one round.
-    """
-    changed: dict[str, Any] = {}
-    if not parameters.columns:
-        changed = {"threshold": parameters.threshold or 0.0} if together else {"measure": "max", "threshold": 0.0}
-        if parameters.measure == "cramer" and (encrypted or least_own_rows(parameters, columns) > _MOST_OWN_ROWS):
-            changed["measure"] = "max"
-    if encrypted:
-        once = parameters.predict.model_copy(update={"rounds": 1, "folds": min(parameters.predict.folds, 2)})
-        changed |= {"predict": once.model_dump(mode="json")}
-    return changed

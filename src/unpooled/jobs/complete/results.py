@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, NonNegativeInt
 
-from unpooled.jobs.complete.figures import ORIGINS, Why
+from unpooled.jobs.complete.figures import ENOUGH_CELLS, ORIGINS, Why
 from unpooled.jobs.run_files import Number
 from unpooled.jobs.train.columns import Splits, Weight
 
@@ -89,6 +89,11 @@ class CompletedColumn:
         return self.cells["predicted"] + self.cells["generated"]
 
     @property
+    def by_few(self) -> bool:
+        """Whether few real cells stand behind the filled ones."""
+        return self.cells["real"] < ENOUGH_CELLS and self.filled > 0
+
+    @property
     def no_better(self) -> bool:
         """Whether one value everywhere may be as right."""
         return self.first_error is not None and self.first_error.low <= self.first_error.guess
@@ -166,4 +171,7 @@ class LentResult:
     questions: NonNegativeInt = 0
     bits: NonNegativeInt = 0
     splits: NonNegativeInt = 0
+    thresholds: NonNegativeInt = 0
+    all_thresholds: NonNegativeInt = 0
+    table_bits: NonNegativeInt = 0
     most_bits: NonNegativeInt | None = None

@@ -114,7 +114,8 @@ def _lent_html(run: RunFiles, lent: LentResult) -> str:
         ),
         (
             "Bits for each person",
-            "the most that these sums can tell; much of it is told more than once",
+            "the most that these sums can tell; much of it is told more than once"
+            + (f". In bins the columns have {lent.table_bits / (rows or 1):,.0f}" if lent.table_bits else ""),
             f"{lent.bits / (rows or 1):,.0f}",
             _most_bits(lent, rows),
         ),
@@ -123,6 +124,9 @@ def _lent_html(run: RunFiles, lent: LentResult) -> str:
         meaning = f"times that {run.plan.active} was told which people lie on which side of a threshold"
         most = f"{limits.splits:,}" if limits.splits is not None else ""
         answers.append(("Splits", meaning, f"{lent.splits:,}", most))
+    if lent.all_thresholds:
+        meaning = f"different ones among these, of all that {run.owner}’s columns have in bins"
+        answers.append(("Thresholds", meaning, f"{lent.thresholds:,}", f"{lent.all_thresholds:,}"))
     return render(_LENT, run=run, result=lent, ranked=ranked(owner), by_weight=by_weight, answers=answers)
 
 

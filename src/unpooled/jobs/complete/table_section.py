@@ -13,7 +13,7 @@ from unpooled.drawing.html import render
 from unpooled.drawing.matrix import Estimate, Matrix, intervals_of, matrix_of
 from unpooled.drawing.measures import figure
 from unpooled.drawing.pairs import pair_chart
-from unpooled.drawing.words import listed, percent
+from unpooled.drawing.words import listed, many, percent
 from unpooled.evaluate.table import TableEvaluation
 from unpooled.jobs.align.job import ALIGNED
 from unpooled.jobs.complete.choosing import SCREENING
@@ -64,6 +64,7 @@ def table_html(run: RunFiles, result: CompletedResult) -> str:
         NOT_FILLED: "empty, as before",
     }
     no_better = [one.name for one in result.completed if one.way == PREDICTED and one.no_better]
+    by_few = [f"{one.name} ({many(one.cells[REAL], 'real cell')})" for one in result.completed if one.by_few]
     return render(
         _TABLE,
         run=run,
@@ -73,6 +74,7 @@ def table_html(run: RunFiles, result: CompletedResult) -> str:
         one_lender=len(lenders) == 1,
         origins=origins,
         no_better=listed(no_better) if no_better else "",
+        by_few=listed(by_few) if by_few else "",
         files=_files(run, result, folder),
         evaluation=evaluation,
         compared=_compared(result, evaluation) if evaluation else [],

@@ -122,7 +122,8 @@ class Parameters(align.Parameters, RowRules, WeightRules):
     model: Annotated[AnyParameters, BeforeValidator(begun_secret)] = Field(
         default_parameters(bags=True, secret_labels=True),
         description="the learner and its settings: gbdt with small trees, since bags are small, and what is below; or "
-        "xgb, lgb, rf or linear, as for train; of all trees the nodes are hidden, unless hide_nodes is false",
+        "xgb, lgb, rf or linear, as for train; of all trees the nodes are hidden, and passive "
+        "parties' columns have 9 bins, unless hide_nodes and lent_bins say otherwise",
     )
 
     @model_validator(mode="after")

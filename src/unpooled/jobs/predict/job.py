@@ -118,7 +118,7 @@ def _team(session: Session, work: Work[Parameters], common: align.Common) -> Tea
     """Scoring rows takes no products, so nothing is opened."""
     plan = work.plan
     limits = answering_limits(work.private.policy)
-    engine = Engine(session, rules_of(plan), plan.owners, plan.active, None, *limits)
+    engine = Engine(session, rules_of(plan), plan.owners, plan.active, None, *limits, spending=work.spending)
     return Team(plan.active, plan.owners, engine, common.digest)
 
 

@@ -53,10 +53,19 @@ class OwnerResult:
     importance: tuple[Splits, ...] | tuple[Weight, ...]
     thresholds: NonNegativeInt | None = None
     questions: NonNegativeInt = 0
+    all_thresholds: NonNegativeInt = 0
+    bits: NonNegativeInt = 0
+    most_bits: NonNegativeInt | None = None
+    table_bits: NonNegativeInt = 0
 
     def __post_init__(self) -> None:
         if any(isinstance(one, Weight if self.thresholds is not None else Splits) for one in self.importance):
             raise ValueError("importance: a model with thresholds has splits, one without has weights")
+        if self.all_thresholds < (self.thresholds or 0) and self.table_bits:
+            raise ValueError("thresholds: more were revealed than there are")
+
+    def for_each_row(self, bits: int) -> float:
+        return bits / (self.common or 1)
 
 
 @dataclass(frozen=True)

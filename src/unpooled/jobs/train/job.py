@@ -30,6 +30,7 @@ from unpooled.jobs.learning import (
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.row_weights import WeightRules, as_secret, weights_of
+from unpooled.jobs.train.filled_target import target_notes
 from unpooled.jobs.work import Work
 from unpooled.secure.product import finish
 from unpooled.session import Session
@@ -140,6 +141,7 @@ def _keep_model(team: Team, work: Work[Parameters], table: Table, counts: Floats
     sets = np.select([~labels.known, labels.weights == 0, test], _SETS[:-1], _SETS[-1])
     more = {"set": pl.Series(sets), align.LABEL: labels.cells}
     scores.write_predictions(work.folder, table.ids, found[0], labels.names, more)
+    warned = target_notes(work.private, table)
     return {
         "learner": parameters.learner,
         "title": learner.title(parameters),
@@ -150,7 +152,8 @@ def _keep_model(team: Team, work: Work[Parameters], table: Table, counts: Floats
         **fitted.summary,
         **{f"{name.replace(' ', '_')}_rows": int((sets == name).sum()) for name in _SETS},
         **_judged(labels, found[0], sets == "test", sets == "train"),
-        "notes": notes_of(work.parameters),
+        "notes": [*warned, *notes_of(work.parameters)],
+        "flattered": bool(warned),
         "file": scores.PREDICTIONS,
     }
 

@@ -1,4 +1,4 @@
-"""Learning from bags where all columns are in one place, with our own trees.
+"""Learning from bags where all columns are in one place, with our own trees or another of our learners.
 
 >>> import numpy as np
 >>> from unpooled.pu.methods import rank
@@ -21,7 +21,7 @@ from unpooled.arrays import Floats
 from unpooled.errors import InputError
 from unpooled.pu.bags import CLASSES, Bag
 from unpooled.vertical.inputs import Columns
-from unpooled.vertical.learner import Model
+from unpooled.vertical.learner import LearnerParameters, Model
 from unpooled.vertical.numbers import mean_of_models
 from unpooled.vertical.resume import Fits
 from unpooled.vertical.team import alone
@@ -36,18 +36,17 @@ class Learner(Protocol):
     def score(self, matrix: Floats) -> Floats: ...
 
 
-class PooledTrees:
-    """Trees on rows × columns, a model for each bag, all of them in step.
+class PooledModels:
+    """Any of our learners, a model for each bag, all of them in step.
 
-    The federated run gives the same scores, to the last bit, if its columns come in the same order.
+    The federated run gives the same scores if its columns come in the same order; those of trees to the last bit.
     """
 
-    def __init__(self, matrix: Floats, parameters: AnyTrees | None = None) -> None:
-        self._parameters = parameters or GbdtParameters()
-        if self._parameters.classes != 2:
+    def __init__(self, columns: Columns, parameters: LearnerParameters) -> None:
+        if parameters.classes != 2:
             raise InputError("look-alikes: the learner must be one of two classes")
-        self._columns = Columns(matrix, tuple(f"column {place + 1}" for place in range(matrix.shape[1])))
-        self._fits = Fits(alone(), self._parameters, self._columns)
+        self._columns = columns
+        self._fits = Fits(alone(), parameters, columns)
         self._model: Model | None = None
 
     def __call__(self, bags: Sequence[Bag]) -> list[Floats]:
@@ -61,3 +60,11 @@ class PooledTrees:
             raise InputError("look-alikes: nothing has been learned yet")
         found = self._fits.learner.score(alone(), self._model, Columns(matrix, self._columns.names))
         return mean_of_models(found)[:, 0]
+
+
+class PooledTrees(PooledModels):
+    """Trees on rows × columns."""
+
+    def __init__(self, matrix: Floats, parameters: AnyTrees | None = None) -> None:
+        names = tuple(f"column {place + 1}" for place in range(matrix.shape[1]))
+        super().__init__(Columns(matrix, names), parameters or GbdtParameters())

@@ -13,16 +13,15 @@ import numpy as np
 
 from unpooled.checkpoint import Page
 from unpooled.errors import InputError
-from unpooled.vertical.linear.parameters import LinearParameters
 from unpooled.vertical.linear.state import FitState, Iterate
 
 _PAGES = 10
 _STATE = ("weights", "velocity", "squares", "steps")
 
 
-def is_page_due(parameters: LinearParameters, epochs: int) -> bool:
+def is_page_due(epochs: int, most: int) -> bool:
     """Whether a page is written after so many epochs: at each tenth of all, but not at the end."""
-    return epochs % -(-parameters.epochs // _PAGES) == 0 and epochs < parameters.epochs
+    return epochs % -(-most // _PAGES) == 0 and epochs < most
 
 
 def page_of(states: Sequence[FitState], going: Sequence[FitState], epochs: int) -> Page:

@@ -15,7 +15,7 @@ least 20 rows to a column, so that gradients do not determine labels. A party re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from math import ldexp
@@ -36,12 +36,22 @@ from unpooled.vertical.linear.parameters import SAFE_ROWS, SAFE_ROWS_PER_COLUMN,
 from unpooled.vertical.linear.residuals import RESIDUALS, Diverged
 from unpooled.vertical.linear.row_weights import stacked_bounds, stacked_columns, stacked_residuals, stacked_unit
 from unpooled.vertical.linear.shared_columns import scales_of, share_columns, shared_bound, shared_unit
-from unpooled.vertical.linear.state import FitState, Iterate, about, in_one_go, own_residuals
+from unpooled.vertical.linear.state import FitState, Iterate, about, epochs_for, in_one_go, own_residuals
 
 MOMENTUM, _ADAM_SQUARES, _ADAM_LEAST = 0.9, 0.999, 1e-8
 _DIVERGED = 100.0
 GRADIENT = "gradient"
 _SETTLING = 30  # steps: with momentum the loss may rise for some, and fall again
+
+
+@dataclass(frozen=True, eq=False)
+class ShownGradient:
+    """What a party is shown in a step: of which model and batch, and its weights before it; for observers alone."""
+
+    model: str
+    batch: slice
+    weights: Floats
+    gradient: Floats
 
 
 def order_of(rows: int) -> Ints:
@@ -118,27 +128,27 @@ def _questions(states: Sequence[FitState]) -> int:
     by_epoch = (sum(state.widths.values()) + 1) * outputs + owners
     if any(state.shares_columns for state in states):  # both shares of columns are asked about
         by_epoch = 2 * by_epoch + owners**2 * outputs
-    return max(before.values(), default=0) + len(states) * state.parameters.epochs * by_epoch
+    return max(before.values(), default=0) + len(states) * epochs_for(states) * by_epoch
 
 
 def _epochs(states: Sequence[FitState], notebook: Notebook | None) -> None:
     team, parameters = states[0].team, states[0].parameters
     done, going = go_on_from(notebook.read(len(notebook) - 1), states) if notebook else (0, list(states))
-    most = max(len(state.cut) for state in states)
-    for epoch in range(done, parameters.epochs):
-        team.tell_waiting(epoch, parameters.epochs)
+    most, epochs = max(len(state.cut) for state in states), epochs_for(states)
+    for epoch in range(done, epochs):
+        team.tell_waiting(epoch, epochs)
         for number in range(max(len(state.cut) for state in going)):
             moving = [state for state in going if number < len(state.cut)]
             for state, slope in zip(moving, gradients(moving, number), strict=True):
                 state.iterate = step(parameters, state.iterate, slope, state.penalised)
             if team.passive:
-                team.session.progress(epoch * most + number + 1, parameters.epochs * most)
+                team.session.progress(epoch * most + number + 1, epochs * most)
         if parameters.reveal == "final":  # where gradients are not shown no loss is, and here it is as there
             continue
         going = _judged(going, losses(going))
         if not going:
             break
-        if notebook is not None and is_page_due(parameters, epoch + 1):
+        if notebook is not None and is_page_due(epoch + 1, epochs):
             notebook.write(**page_of(states, going, epoch + 1))
     for state in states:
         state.iterate = state.best or state.iterate
@@ -171,7 +181,7 @@ def _verdict(state: FitState, found: float) -> tuple[bool, bool]:
     if found < lowest * (1 - parameters.tolerance):
         state.fell = steps
     waited = steps - state.fell
-    goes_on = waited < max(parameters.patience * len(state.cut), _SETTLING) and len(state.losses) < parameters.epochs
+    goes_on = waited < max(parameters.patience * len(state.cut), _SETTLING) and len(state.losses) < epochs_for([state])
     return goes_on, found < lowest
 
 
@@ -192,10 +202,13 @@ def gradients(states: Sequence[FitState], number: int) -> list[Floats]:
     asked = [about(state, GRADIENT, number, products_of(state, number, own)) for state, own in each]
     shown = in_one_go(partial(product, team.products), asked)
     forget(team.products, [_step_name(state) for state in states])
-    return [
-        _in_units(state, number, [result for result in results if result is not None])
-        for state, results in zip(states, shown, strict=True)
-    ]
+    found = []
+    for state, results in zip(states, shown, strict=True):
+        gradient = _in_units(state, number, [result for result in results if result is not None])
+        seen = ShownGradient(state.name, state.cut[number], state.iterate.weights, gradient)
+        team.session.observe(team.active, seen)
+        found.append(gradient)
+    return found
 
 
 def _own_product(columns: Ints, residuals: Ints) -> Ints:

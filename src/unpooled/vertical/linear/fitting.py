@@ -16,6 +16,7 @@ another party's scores while a model is fitted. A party alone (`team.alone()`) f
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,22 +28,23 @@ from unpooled.vertical.inputs import COLUMNS as COLUMNS_KEPT
 from unpooled.vertical.inputs import TARGETS, Columns
 from unpooled.vertical.linear.agreement import exchange_commitments, exchange_widths, receive_inputs, tell_inputs
 from unpooled.vertical.linear.descent import descend
-from unpooled.vertical.linear.fit_input import input_of, start_of, states_of
+from unpooled.vertical.linear.fit_input import FitInput, input_of, start_of, states_of
 from unpooled.vertical.linear.hidden_weights import descend_unseen
 from unpooled.vertical.linear.model import LinearModel, LinearPart, OptimiserState
 from unpooled.vertical.linear.parameters import LinearParameters, check_engine, outputs_of
 from unpooled.vertical.linear.residuals import COLUMNS, encoded_columns
-from unpooled.vertical.linear.state import FitState
+from unpooled.vertical.linear.state import FitState, epochs_for
 from unpooled.vertical.targets import Target, inputs_of
 from unpooled.vertical.team import Team
 
 
 @dataclass(frozen=True, eq=False)
 class FittedLinear:
-    """A model, and the loss after each epoch; where weights were revealed at the end alone, no loss is known."""
+    """A model, the loss after each epoch, and how many there were; where weights stay secret no loss is known."""
 
     model: LinearModel
     losses: tuple[float, ...]
+    epochs: int
 
 
 def fit(
@@ -91,7 +93,7 @@ def fit_many(
     states = states_of(team, party, parameters, np.concatenate([encoded, one], axis=1), inputs, widths)
     tell_inputs(team, parameters, inputs)
     exchange_commitments(team, {COLUMNS_KEPT: {"columns": encoded}, TARGETS: inputs_of(targets)})
-    _descend(states, notebook)
+    _descend(states, inputs, notebook)
     fitted = []
     for state, given in zip(states, inputs, strict=True):
         model = LinearModel(
@@ -103,7 +105,7 @@ def fit_many(
             centre=given.centre,
             scale=given.scale,
         )
-        fitted.append(FittedLinear(model, tuple(state.losses)))
+        fitted.append(FittedLinear(model, tuple(state.losses), len(state.losses) or epochs_for(states)))
     return fitted
 
 
@@ -138,15 +140,30 @@ def help_fit_many(
     inputs = receive_inputs(team, parameters, len(encoded), iterates)
     states = states_of(team, party, parameters, encoded, inputs, widths)
     exchange_commitments(team, {COLUMNS_KEPT: {"columns": encoded}})
-    _descend(states, notebook)
+    _descend(states, inputs, notebook)
     return [_part(state, columns.names) for state in states]
 
 
-def _descend(states: Sequence[FitState], notebook: Notebook | None) -> None:
+def _descend(states: Sequence[FitState], inputs: Sequence[FitInput], notebook: Notebook | None) -> None:
     if states[0].parameters.reveal == "final" and states[0].team.passive:
         descend_unseen(states)
     else:
+        _count_fits(states, inputs)
         descend(states, notebook)
+
+
+def _count_fits(states: Sequence[FitState], inputs: Sequence[FitInput]) -> None:
+    """Count the fits of which others are shown gradients; models of the same rows, cut in the same way, are one."""
+    team = states[0].team
+    if not team.engine or not (spending := team.engine.spending):
+        return
+    others = [owner for owner in team.owners if owner != team.session.party]
+    cuts = [
+        hashlib.sha256(f"{state.cut} {state.judged}".encode() + np.packbits(given.taking_part).tobytes()).hexdigest()
+        for state, given in zip(states, inputs, strict=True)
+    ]
+    for cut in dict.fromkeys(cuts):
+        spending.show_gradients(others, team.digest, cut)
 
 
 def _part(state: FitState, names: tuple[str, ...]) -> LinearPart:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unpooled.arrays import Floats, Ints, Ring
-from unpooled.errors import InputError, ProtocolError
+from unpooled.errors import InputError, ProtocolError, RefusedError
 from unpooled.secure import mod64
 from unpooled.secure.calls import RING, Call, Dense, Inputs, RowByRow
 from unpooled.secure.fixedpoint import FixedPoint
@@ -33,10 +33,10 @@ from unpooled.secure.product import forget
 from unpooled.session import ITEM_BYTES
 from unpooled.vertical.linear.descent import MOMENTUM
 from unpooled.vertical.linear.messages import GradientShares, LastShare
-from unpooled.vertical.linear.parameters import LinearParameters, outputs_of, rate_of
+from unpooled.vertical.linear.parameters import SAFE_ROWS_PER_COLUMN, LinearParameters, outputs_of, rate_of
 from unpooled.vertical.linear.residuals import COLUMNS, MOST_COLUMNS, WEIGHTS, Diverged
 from unpooled.vertical.linear.shared_columns import share_columns
-from unpooled.vertical.linear.state import FitState, begin_at, shares_of
+from unpooled.vertical.linear.state import FitState, begin_at, epochs_for, shares_of
 from unpooled.vertical.team import Team
 
 _COLUMNS = FixedPoint(fraction_bits=10, largest=COLUMNS.largest)
@@ -64,20 +64,32 @@ class Descent:
 
 def descend_unseen(states: Sequence[FitState]) -> None:
     """Go through all epochs, all models in step; at the end the states have their weights."""
-    parameters, team = states[0].parameters, states[0].team
+    team = states[0].team
+    check_rows(states)
     descents = [_begun(state) for state in states]
-    steps = max(len(state.cut) for state in states)
+    steps, epochs = max(len(state.cut) for state in states), epochs_for(states)
     share_columns(states, _column_scales, lambda found: _shortened(team, found, _FACTOR_BITS))
-    for epoch in range(parameters.epochs):
-        team.tell_waiting(epoch, parameters.epochs)
+    for epoch in range(epochs):
+        team.tell_waiting(epoch, epochs)
         for number in range(steps):
             moving = [each for each in descents if number < len(each.state.cut)]
             _step(moving, _gradients(moving, number, _residuals(moving, number)))
-            team.session.progress(epoch * steps + number + 1, parameters.epochs * steps)
+            team.session.progress(epoch * steps + number + 1, epochs * steps)
     own = [name for state in states for name in state.own_names()]
     forget(team.products, [f"{name}{form}" for name in own for form in (_TURNED, _UPRIGHT)])
     for state, weights in zip(states, _opened(descents), strict=True):
         state.iterate = begin_at(weights)
+
+
+def check_rows(states: Sequence[FitState]) -> None:
+    """Refuse so few rows that a party's own weights say who has which label; batches may be of any size."""
+    for state in states:
+        rows, least = len(state.columns), SAFE_ROWS_PER_COLUMN * state.widths[state.party]
+        if rows < least and not state.parameters.insecure_batch:
+            raise RefusedError(
+                f"{state.party} takes part with at least {least} rows ({SAFE_ROWS_PER_COLUMN} for each column), and "
+                f"there are {rows}: weights that are fitted to fewer give labels away (insecure_batch allows it)"
+            )
 
 
 def _column_scales(state: FitState) -> tuple[FixedPoint, FixedPoint]:

@@ -23,7 +23,7 @@ from unpooled.vertical.linear import fitting, messages, predictor
 from unpooled.vertical.linear.audit import LinearCheck, pages_needed
 from unpooled.vertical.linear.descent import batch_size, order_of
 from unpooled.vertical.linear.model import LinearModel, LinearModels, LinearParts
-from unpooled.vertical.linear.parameters import LinearParameters, check_plan
+from unpooled.vertical.linear.parameters import LinearParameters, check_plan, epochs_of
 from unpooled.vertical.linear.residuals import MOST_COLUMNS
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team
@@ -98,6 +98,10 @@ def notes(parameters: LinearParameters, test_fraction: float) -> list[str]:
         )
         if parameters.insecure_batch:
             found.append("With insecure_batch batches may be so small that labels can be worked out from gradients.")
+    else:
+        found.append(
+            "Each party has seen its own weights, at the end, and no gradient and no loss: all epochs were run."
+        )
     if not parameters.hide_bags:
         found.append(
             "With hide_bags = false the passive parties have seen which rows take part, and so which have no label."
@@ -136,9 +140,8 @@ def fit(
     notebook: Notebook | None,
 ) -> Fitted:
     fitted = fitting.fit_many(team, parameters, columns, targets, classes, notebook=notebook)
-    losses = fitted[0].losses
     model = LinearModels(models=tuple(one.model for one in fitted))
-    return Fitted(model, None, {"epochs": len(losses) or parameters.epochs, "losses": list(losses)})
+    return Fitted(model, None, {"epochs": fitted[0].epochs, "losses": list(fitted[0].losses)})
 
 
 def lend(
@@ -174,6 +177,13 @@ def importance(part: LinearParts) -> dict[str, Any]:
     return {"columns": len(part.columns), "importance": [{"name": name, "weight": sizes[name]} for name in ranked]}
 
 
+def gradient_fits(parameters: LinearParameters, models: int) -> int:
+    """Hidden bags are all cut into the same batches; those that are shown into batches of their own."""
+    if parameters.reveal == "final":
+        return 0
+    return min(models, 1) if parameters.hide_bags else models
+
+
 LINEAR = Learner(
     name="linear",
     models="linear models",
@@ -194,7 +204,9 @@ LINEAR = Learner(
     shown_test=shown_test,
     notes=notes,
     rounds=lambda _parameters, models, engine: ("epochs", 5 if models == 1 and engine == "shares" else 1),
+    gradient_fits=gradient_fits,
     batch_rows=batch_size,
+    rounds_of=epochs_of,
     ends_early=lambda parameters: messages.NextEpoch if parameters.reveal == "gradients" else None,
     audit=Audit(pages_needed, LinearCheck),
 )

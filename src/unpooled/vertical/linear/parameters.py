@@ -6,6 +6,7 @@ LogisticRegression adds ½ |w|² to C times the *sum* of the losses, so its C is
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -15,6 +16,13 @@ from unpooled.vertical.learner import LearnerParameters
 
 SAFE_ROWS = 1_000
 SAFE_ROWS_PER_COLUMN = 20
+MOST_EPOCHS, LEAST_EPOCHS, ENOUGH_STEPS = 100, 5, 300
+"""Where a plan names no epochs: the most, and for `reveal = "final"`, where no loss says when it is enough, as many as
+make so many steps. `make bench-linear` shows that these are enough."""
+_WITH_GRADIENTS = (
+    "With reveal = 'gradients' it works, but each party is shown the gradients of its own columns in every step, from "
+    "which labels can be guessed (docs/linear.md)"
+)
 
 
 class LinearParameters(LearnerParameters):
@@ -24,9 +32,18 @@ class LinearParameters(LearnerParameters):
     several: Literal["softmax", "one-versus-rest"] = Field(
         "softmax", description="with more than two classes: softmax, or one model for each class, normalised"
     )
-    epochs: int = Field(100, description="the most passes over all rows", ge=1)
-    tolerance: float = Field(0.0001, description="the loss falls if it falls by this share at least", ge=0)
-    patience: int = Field(3, description="stop when the loss has not fallen for so many epochs, and 30 steps", ge=1)
+    epochs: int | None = Field(
+        None,
+        description="passes over all rows; without it as many as make 300 steps, 5 at least and 100 at most. With "
+        "gradients the most passes, 100 without it",
+        ge=1,
+    )
+    tolerance: float = Field(
+        0.0001, description="with gradients: the loss falls if it falls by this fraction at least", ge=0
+    )
+    patience: int = Field(
+        3, description="with gradients: stop when the loss has not fallen for so many epochs, and 30 steps", ge=1
+    )
     learning_rate: float = Field(0.1, description="the step along the gradient; for a number a quarter of it", gt=0)
     optimiser: Literal["momentum", "adam", "plain"] = Field("momentum", description="how steps follow from gradients")
     l2: float = Field(0.0001, description="½ l2 |w|² is added to the mean loss", ge=0)
@@ -49,8 +66,11 @@ class LinearParameters(LearnerParameters):
         description="tell the passive parties the rows' weights; with paillier, weights and several passive parties "
         "it is needed",
     )
-    reveal: Literal["gradients", "final"] = Field(
-        "gradients", description="show each party its gradients, or nothing but its weights, at the end"
+    reveal: Literal["final", "gradients"] = Field(
+        "final",
+        description="show each party nothing but its own weights, at the end; or the gradients of its own columns in "
+        "every step, from which labels can be guessed, and the active party the loss: paillier, adam and a "
+        "validation_fraction need that",
     )
 
     @model_validator(mode="after")
@@ -59,18 +79,24 @@ class LinearParameters(LearnerParameters):
             raise ValueError("classes: must be 2 or more, or 0 for a number")
         if self.reveal == "final" and (self.optimiser == "adam" or self.validation_fraction):
             raise ValueError(
-                "reveal: 'final' works with neither 'adam' nor a validation_fraction, since no loss is shown"
+                "reveal: 'final', the default, works with neither 'adam' nor a validation_fraction, since no gradient "
+                f"and no loss is shown. {_WITH_GRADIENTS}"
             )
         return self
 
 
 PAPER_PRESETS = {
-    "experiments 1 and 2": LinearParameters(
-        l2=0.8, learning_rate=0.001, batch_rows=64, insecure_batch=True, optimiser="plain", epochs=100, tolerance=0
-    ),
-    "experiment 3": LinearParameters(
-        l2=0.4, learning_rate=0.0002, batch_rows=32, insecure_batch=True, optimiser="plain", epochs=100, tolerance=0
-    ),
+    name: LinearParameters(
+        l2=l2,
+        learning_rate=rate,
+        batch_rows=batch_rows,
+        insecure_batch=True,
+        optimiser="plain",
+        epochs=100,
+        tolerance=0,
+        reveal="gradients",
+    )
+    for name, l2, rate, batch_rows in (("experiments 1 and 2", 0.8, 0.001, 64), ("experiment 3", 0.4, 0.0002, 32))
 }
 """The VFPU paper's settings. Their batches are so small that gradients give labels away: hence `insecure_batch`."""
 
@@ -107,7 +133,8 @@ def check_engine(parameters: LinearParameters, engine: str, passive: int, *, wei
         return
     if parameters.reveal == "final":
         raise PlanError(
-            "parameters.model.reveal: 'final' needs engine = 'shares', since paillier has no shares to keep"
+            "parameters.model.reveal: 'final', the default, needs engine = 'shares', since it keeps weights as secret "
+            f"shares; paillier has none. {_WITH_GRADIENTS}"
         )
     if weighted and passive > 1 and not parameters.show_weights:
         raise PlanError(
@@ -124,3 +151,12 @@ def outputs_of(parameters: LinearParameters) -> int:
 def rate_of(parameters: LinearParameters) -> float:
     """The step along the gradient: a number's loss is four times as curved as that of two classes."""
     return parameters.learning_rate if parameters.classes else parameters.learning_rate / 4
+
+
+def epochs_of(parameters: LinearParameters, steps: int) -> int:
+    """How many passes over all rows a fit makes, each of so many steps; with gradients at the most."""
+    if parameters.epochs is not None:
+        return parameters.epochs
+    if parameters.reveal == "gradients":
+        return MOST_EPOCHS
+    return min(max(ceil(ENOUGH_STEPS / steps), LEAST_EPOCHS), MOST_EPOCHS)

@@ -18,7 +18,7 @@ from unpooled.secure.calls import Call, Inputs
 from unpooled.secure.evidence import OWN
 from unpooled.secure.fixedpoint import FixedPoint
 from unpooled.secure.product import product_shares
-from unpooled.vertical.linear.parameters import LinearParameters
+from unpooled.vertical.linear.parameters import LinearParameters, epochs_of
 from unpooled.vertical.linear.residuals import COLUMNS, partial_residuals, scores
 from unpooled.vertical.linear.row_weights import RowWeighting
 from unpooled.vertical.team import Team
@@ -130,6 +130,11 @@ class FitState:
         """Of the columns that an owner multiplies, among them the active party's column of ones."""
         scale = self.weighting.columns if self.knows_weights(owner) else COLUMNS
         return FixedPoint(scale.fraction_bits, scale.largest / COLUMNS.largest * max(self.parameters.limit, 1.0))
+
+
+def epochs_for(states: Sequence[FitState]) -> int:
+    """How many passes over all rows are made with models in step; with gradients at the most."""
+    return epochs_of(states[0].parameters, max(len(state.cut) for state in states))
 
 
 def about(state: FitState, what: str, batch: int, batch_of: Sequence[tuple[Call, Inputs]]) -> list[tuple[Call, Inputs]]:

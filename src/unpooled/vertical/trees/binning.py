@@ -5,7 +5,10 @@ equal values are never separated, and a value that fills two bins or more has on
 the rest. Edges lie half-way between neighbouring values. All of it is sorting, counting and halving, so the same rows
 give the same edges everywhere. Missing values (not-a-number) have a bin of their own if there were any in training.
 
-Features of which no two are away from their usual, most frequent bin in the same training row, such as the levels of a
+With `min_rows` = k no bin has fewer than k rows: edges that would leave fewer are left out, and missing values, or all
+others, that are fewer join the feature's usual, most frequent bin. That suits those who show bins without seeing nodes.
+
+Features of which no two are away from their usual bin in the same training row, such as the levels of a
 category written as columns of 0 and 1, are bundled: they cost as much as one column, and nothing is lost.
 
 >>> ages = np.array([[30.0], [50.0], [40.0], [np.nan]])
@@ -14,6 +17,8 @@ category written as columns of 0 and 1, are bundled: they cost as much as one co
 (35.0, 45.0)
 >>> apply_bins(binning, np.array([[35.0], [99.0], [np.nan]]), "clinic").tolist()
 [[0], [2], [3]]
+>>> fit_bins(ages, ["age"], bins=8, min_rows=2, party="clinic").features[0]
+FeatureBins(name='age', column=0, edges=(), missing='usual', usual=0)
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
@@ -38,12 +43,15 @@ MISSING = 2**16 - 1
 
 
 class FeatureBins(Saved, strict=True, hide_input_in_errors=True):
-    """One feature: bin b holds values up to edges[b], the last one the rest; `column` is its place in the matrix."""
+    """One feature: bin b holds values up to edges[b], the last one the rest; `column` is its place in the matrix.
+
+    `missing`: whether missing values have a bin of their own, after the others; or they are in the `usual` one.
+    """
 
     name: str
     column: Annotated[int, Field(ge=0)]
     edges: Annotated[tuple[FiniteFloat, ...], Field(max_length=MOST_BINS - 1)]
-    missing: bool
+    missing: bool | Literal["usual"]
     usual: int
 
     @model_validator(mode="after")
@@ -57,7 +65,18 @@ class FeatureBins(Saved, strict=True, hide_input_in_errors=True):
     @property
     def feature(self) -> Feature:
         """What of it is public."""
-        return Feature(len(self.edges) + 1, self.missing, self.usual)
+        return Feature(len(self.edges) + 1, self.missing is True, self.usual)
+
+    def bins_of(self, values: Floats) -> Bins:
+        """The bins of any values, `MISSING` where one is missing and none was in training."""
+        last = len(self.edges) + 1
+        bins = np.searchsorted(np.array(self.edges, np.float64), values).astype(np.uint16)
+        bins[np.isnan(values)] = last if self.missing is True else self.usual if self.missing else MISSING
+        return bins
+
+    def in_one_bin(self) -> FeatureBins:
+        """The same with everything in one bin."""
+        return self.model_copy(update={"edges": (), "missing": "usual" if self.missing else False, "usual": 0})
 
 
 class Binning(Saved, strict=True, hide_input_in_errors=True):
@@ -101,52 +120,80 @@ def fit_bins(
     matrix: Floats,
     names: Sequence[str],
     *,
-    bins: int,
+    bins: int | Sequence[int],
     order: Ints | None = None,
     bundle: bool = True,
     blocks: Sequence[int] = (),
     most_thresholds: int | None = None,
+    min_rows: int = 1,
     party: str,
 ) -> Binning:
-    """Learn bins from training rows.
+    """Learn bins from training rows, at most so many of each column of the matrix.
 
     Feature i is the matrix's column `order[i]`, if an order is given: others see features in that order alone. All
     features together get no more edges than `most_thresholds`, shared out evenly. Only features of the same block are
-    bundled; `blocks` are the lengths of runs of features.
+    bundled; `blocks` are the lengths of runs of features. Every bin has at least `min_rows` rows, also the one that the
+    features of a bundle leave over.
     """
-    columns = _checked_order(matrix, names, bins, order, most_thresholds, party)
-    edges = [_edges(matrix[:, column], bins) for column in columns]
+    most_bins = [bins] * len(names) if isinstance(bins, int) else bins
+    columns = _checked_order(matrix, names, most_bins, order, most_thresholds, party)
+    edges = [_edges(matrix[:, column], most_bins[column], min_rows) for column in columns]
     if most_thresholds is not None:
         shares = _shared_out([len(each) for each in edges], most_thresholds)
         edges = [
-            each if share >= len(each) else _edges(matrix[:, column], share + 1)
+            each if share >= len(each) else _edges(matrix[:, column], share + 1, min_rows)
             for each, share, column in zip(edges, shares, columns, strict=True)
         ]
-    missing = [bool(np.isnan(matrix[:, column]).any()) for column in columns]
-    found = _bins(matrix, columns, edges, missing)
-    features = tuple(
-        FeatureBins(
-            name=names[column],
-            column=column,
-            edges=tuple(edges[place].tolist()),
-            missing=missing[place],
-            usual=int(np.bincount(found[:, place]).argmax()),
-        )
-        for place, column in enumerate(columns)
-    )
+    pairs = zip(columns, edges, strict=True)
+    features = [_feature(names[column], column, matrix[:, column], each, min_rows) for column, each in pairs]
     lengths = list(blocks) or [len(features)]
     if sum(lengths) != len(features):
         raise InputError(f"{party}: the blocks have other columns than there are")
-    return Binning(features=features, bundles=_bundles_in(found, features, lengths if bundle else [1] * len(features)))
+    found = _bins(matrix, features)
+    bundles = _bundles_in(found, features, lengths if bundle else [1] * len(features))
+    return Binning(features=_covered(found, features, bundles, min_rows), bundles=bundles)
+
+
+def _feature(name: str, column: int, values: Floats, edges: Floats, min_rows: int) -> FeatureBins:
+    """A feature with these edges; where too few values are missing, or too few are not, all share the usual bin."""
+    missing = np.isnan(values)
+    gone = int(missing.sum())
+    few = any(0 < rows < min_rows for rows in (gone, len(values) - gone))
+    bins = np.searchsorted(edges, values[~missing])
+    if gone and not few:
+        bins = np.append(bins, np.full(gone, len(edges) + 1))
+    usual = int(np.bincount(bins, minlength=1).argmax())
+    kept: bool | Literal["usual"] = "usual" if gone and few else bool(gone)
+    return FeatureBins(name=name, column=column, edges=tuple(edges.tolist()), missing=kept, usual=usual)
+
+
+def _covered(
+    found: Bins, features: Sequence[FeatureBins], bundles: Sequence[Sequence[int]], min_rows: int
+) -> tuple[FeatureBins, ...]:
+    """Where a bundle's features leave too few rows over, show less of them, the smallest first, until it has more."""
+    kept = list(features)
+    for bundle in bundles:
+        away = {place: int((found[:, place] != features[place].usual).sum()) for place in bundle}
+        rest = len(found) - sum(away.values())  # since no row is away in two of them
+        for place in sorted(bundle, key=lambda place: away[place]) if len(bundle) > 1 else ():
+            if 0 < rest < min_rows and away[place]:
+                kept[place] = features[place].in_one_bin()
+                rest += away[place]
+    return tuple(kept)
 
 
 def _checked_order(
-    matrix: Floats, names: Sequence[str], bins: int, order: Ints | None, most_thresholds: int | None, party: str
+    matrix: Floats,
+    names: Sequence[str],
+    bins: Sequence[int],
+    order: Ints | None,
+    most_thresholds: int | None,
+    party: str,
 ) -> list[int]:
     """The columns in the order of features, if bins can be learned from them."""
-    if not LEAST_BINS <= bins <= MOST_BINS:
+    if not all(LEAST_BINS <= most <= MOST_BINS for most in bins):
         raise InputError(f"{party}: a column has {LEAST_BINS} to {MOST_BINS} bins")
-    if matrix.shape[1] != len(names):
+    if not matrix.shape[1] == len(names) == len(bins):
         raise InputError(f"{party}: {len(names)} names for {matrix.shape[1]} columns")
     if not len(matrix):
         raise InputError(f"{party}: there are no rows to learn bins from")
@@ -179,9 +226,7 @@ def apply_bins(binning: Binning, matrix: Floats, party: str) -> Bins:
         raise InputError(f"{party}: {matrix.shape[1]} columns, where there were {len(features)} in training")
     by_column = sorted(features, key=lambda feature: feature.column)
     _check_finite(matrix, [feature.name for feature in by_column], party)
-    columns = [feature.column for feature in features]
-    edges = [np.array(feature.edges, np.float64) for feature in features]
-    return _bins(matrix, columns, edges, [feature.missing for feature in features])
+    return _bins(matrix, features)
 
 
 def binned(binning: Binning, matrix: Floats, party: str) -> Binned:
@@ -200,24 +245,33 @@ def _check_finite(matrix: Floats, names: Sequence[str], party: str) -> None:
         raise InputError(f"{party}: column '{names[column]}': row {row + 1}: an infinite value")
 
 
-def _bins(matrix: Floats, columns: Sequence[int], edges: Sequence[Floats], missing: Sequence[bool]) -> Bins:
-    found = np.empty((len(matrix), len(columns)), np.uint16)
-    for place, (column, each, has_missing) in enumerate(zip(columns, edges, missing, strict=True)):
-        values = np.ascontiguousarray(matrix[:, column])
-        found[:, place] = np.searchsorted(each, values)
-        found[np.isnan(values), place] = len(each) + 1 if has_missing else MISSING
+def _bins(matrix: Floats, features: Sequence[FeatureBins]) -> Bins:
+    found = np.empty((len(matrix), len(features)), np.uint16)
+    for place, feature in enumerate(features):
+        found[:, place] = feature.bins_of(np.ascontiguousarray(matrix[:, feature.column]))
     return found
 
 
-def _edges(values: Floats, bins: int) -> Floats:
-    """Where one bin ends and the next begins, for at most so many bins."""
+def _edges(values: Floats, bins: int, min_rows: int) -> Floats:
+    """Where one bin ends and the next begins, for at most so many bins of at least so many rows."""
     ordered = np.sort(values[~np.isnan(values)])
     ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)) if len(ordered) else np.empty(0, np.int64)
     cuts = np.arange(len(ends) - 1) if len(ends) <= bins else _cuts(np.diff(ends, prepend=-1), bins)
+    cuts = _far_enough(cuts, ends, min_rows)
     below, above = ordered[ends[cuts]], ordered[ends[cuts] + 1]
     middle = below / 2 + above / 2
     edges: Floats = np.where(middle < above, middle, below)  # neighbours that have no number between them
     return edges
+
+
+def _far_enough(cuts: Ints, ends: Ints, min_rows: int) -> Ints:
+    """The cuts without those that would leave too few rows between them, given the last row of each distinct value."""
+    kept, before = list[int](), 0
+    for cut, rows in zip(cuts.tolist(), (ends[cuts] + 1).tolist(), strict=True):
+        if min(rows - before, int(ends[-1]) + 1 - rows) >= min_rows:
+            kept.append(cut)
+            before = rows
+    return np.array(kept, np.int64)
 
 
 def _cuts(counts: Ints, bins: int) -> Ints:

@@ -6,7 +6,7 @@ answers is counted in bits, since made-up gradients can pack many rows into one 
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, log2
 
 from unpooled.secure.calls import Call, OneHot
 from unpooled.secure.engine import Rules
@@ -22,14 +22,14 @@ def groups_of(parameters: AnyTrees, models: int) -> int:
     return ceil(models * outputs_of(parameters) / parameters.lockstep) * parameters.trees
 
 
-def least_rows(parameters: AnyTrees) -> int:
-    """How few rows a leaf has; where nodes are hidden nobody can keep to more than one."""
+def rows_shown(parameters: AnyTrees) -> int:
+    """How few rows of a node are in bins that are shown as one; where nodes are hidden nobody can count these."""
     return 1 if parameters.hide_nodes else parameters.min_rows
 
 
 def leaves_of(parameters: AnyTrees, rows: int) -> int:
     """The most leaves of a tree; it has one split less."""
-    leaves = min(1 << parameters.depth, max(rows // least_rows(parameters), 1))
+    leaves = min(1 << parameters.depth, max(rows // parameters.min_rows, 1))
     return min(leaves, parameters.leaves) if isinstance(parameters, LgbParameters) else leaves
 
 
@@ -40,13 +40,18 @@ def nodes_asked(parameters: AnyTrees, rows: int) -> list[int]:
     """
     if isinstance(parameters, LgbParameters):
         return [1] * max(min(2 ** (parameters.depth - 1), leaves_of(parameters, rows) - 1), 1)
-    most = max(rows // (3 * least_rows(parameters)), 1)
+    most = max(rows // (3 * parameters.min_rows), 1)
     return [1, *(min(2**level, most) for level in range(parameters.depth - 1))]
 
 
 def merged_bits(layout: Layout) -> int:
     """How many bits say for one node which of its bins are shown as one."""
     return layout.logical + len(layout.features)
+
+
+def table_bits(layout: Layout, rows: int) -> int:
+    """How many bits so many rows have in bins."""
+    return round(rows * sum(log2(feature.size) for feature in layout.features))
 
 
 def bits_needed(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int, models: int) -> int:
@@ -95,7 +100,7 @@ def sums_bits(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int) -> 
             bound=2**parameters.precision - 1,
         )
         total += answer_bits(rules, call)
-    return total + (sum(asked) * merged_bits(layout) if least_rows(parameters) > 1 else 0)
+    return total + (sum(asked) * merged_bits(layout) if rows_shown(parameters) > 1 else 0)
 
 
 def asks_anew(rules: Rules, parameters: AnyTrees) -> bool:

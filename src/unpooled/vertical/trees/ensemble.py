@@ -40,7 +40,7 @@ from unpooled.vertical.trees.grower.passive import lend
 from unpooled.vertical.trees.grower.products import NAME_BYTES, layout_of
 from unpooled.vertical.trees.grower.splitting import Space
 from unpooled.vertical.trees.model import Ensemble, Model, Part, part_of, tree_of
-from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters
+from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters, lent_bins_of
 
 _EXACT = 2**53
 
@@ -76,9 +76,8 @@ def fit(
     weighted = weighted_targets(parameters, targets, rows)
     binning = binning or binning_of(team, parameters, columns)
     own = binned(binning, columns.matrix, party)
-    space = Space(
-        tuple(own.layout if owner == party else _layout_at(team, owner, rows, parameters.bins) for owner in team.owners)
-    )
+    lent = lent_bins_of(parameters)
+    space = Space(tuple(own.layout if owner == party else _layout_at(team, owner, rows, lent) for owner in team.owners))
     if not space.every.features:
         raise InputError("columns: no party has any, so there is nothing to learn from")
     name, groups, known = secrets.token_bytes(NAME_BYTES), groups_of(parameters, len(targets)), len(notebook or ())
@@ -139,18 +138,30 @@ def help_fit(
 
 
 def binning_of(team: Team, parameters: AnyTrees, columns: Columns, most_thresholds: int | None = None) -> Binning:
-    """How a party's values become bins; a passive party puts its columns in an order that only it knows."""
+    """How a party's values become bins; a passive party puts its columns in an order that only it knows.
+
+    Where nodes are hidden nobody can merge their bins, so every bin has `min_rows` of all rows from the start.
+    """
     lends = bool(team.passive) and team.session.party != team.active
     return fit_bins(
         columns.matrix,
         columns.names,
-        bins=parameters.bins,
+        bins=_most_bins(parameters, columns, lends=lends),
         order=team.session.rng.permutation(len(columns.names)) if lends else None,
         bundle=parameters.bundle,
         blocks=columns.blocks,
         most_thresholds=most_thresholds,
+        min_rows=parameters.min_rows if parameters.hide_nodes else 1,
         party=team.session.party if lends else team.active,
     )
+
+
+def _most_bins(parameters: AnyTrees, columns: Columns, *, lends: bool) -> list[int]:
+    """The most bins of each column: those that are lent, also in a pooled run, may have fewer."""
+    lent, own = lent_bins_of(parameters), parameters.bins
+    if lends or columns.active is None:
+        return [lent if lends else own] * len(columns.names)
+    return [own if block == columns.active else lent for block, size in enumerate(columns.blocks) for _ in range(size)]
 
 
 def _layout_at(team: Team, owner: str, rows: int, bins: int) -> Layout:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, log2
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from unpooled.vertical.team import Team
 from unpooled.vertical.trees import ensemble, messages, predictor
 from unpooled.vertical.trees.audit.check import ColumnsCheck, GradientsCheck, pages_needed
 from unpooled.vertical.trees.binning import Binning
-from unpooled.vertical.trees.budget import bits_needed, groups_of, least_rows, leaves_of, sorting_bits, tree_bits
+from unpooled.vertical.trees.budget import bits_needed, groups_of, leaves_of, sorting_bits, table_bits, tree_bits
 from unpooled.vertical.trees.bundles import Feature, Layout
 from unpooled.vertical.trees.model import Model, Part
 from unpooled.vertical.trees.node_choice import said_before
@@ -29,6 +29,7 @@ from unpooled.vertical.trees.parameters import (
     GbdtParameters,
     LgbParameters,
     XgbParameters,
+    lent_bins_of,
     questions_of,
 )
 
@@ -81,26 +82,26 @@ def score_outline(setup: Setup) -> list[Exchange]:
 
 
 def notes(parameters: AnyTrees, _test_fraction: float) -> list[str]:
-    """Where min_rows does not protect as one might think, and who has seen which rows take part."""
+    """How min_rows protects, and where not as one might think, and who has seen which rows take part."""
     found = []
-    if parameters.hide_nodes:
+    if parameters.min_rows == 1:
+        found.append("min_rows is 1, so sums may be over a single row, and a bin may have a single row.")
+    elif parameters.hide_nodes:
         found.append(
-            "min_rows has no force, since with hide_nodes a passive party does not see which rows a node has: "
-            "sums may be over a single row."
+            f"With hide_nodes a passive party does not see which rows a node has, so min_rows is about whole columns: "
+            f"every bin has at least {parameters.min_rows} of all rows. A sum may be over a single row of a node, and "
+            f"tell in which bin that row is, but nothing finer."
         )
-    elif parameters.min_rows == 1:
-        found.append("min_rows is 1, so sums may be over a single row.")
-    else:
-        if parameters.hide_bags:
-            found.append(
-                "min_rows counts all rows of a node, also those of weight zero: test rows, rows without a label, and "
-                "rows not drawn for a tree. Fewer rows may count in a sum that is shown."
-            )
-        if not parameters.bundle:
-            found.append(
-                "min_rows has less force without bundle: a party that guesses that columns are the levels of one "
-                "category can subtract those that are shown from the node, and may be left with few rows."
-            )
+    elif parameters.hide_bags:
+        found.append(
+            "min_rows counts all rows of a node, also those of weight zero: test rows, rows without a label, and rows "
+            "not drawn for a tree. Fewer rows may count in a sum that is shown."
+        )
+    if parameters.min_rows > 1 and not parameters.bundle:
+        found.append(
+            "min_rows has less force without bundle: a party that guesses that columns are the levels of one category "
+            "can subtract those that are shown from all, and may be left with few rows."
+        )
     if not parameters.hide_bags:
         found.append(
             "With hide_bags = false the passive parties have seen which rows take part in each tree, and so which were "
@@ -143,7 +144,17 @@ def importance(part: Part) -> dict[str, Any]:
     return {
         "columns": len(part.binning.features),
         "importance": sorted(found, key=lambda column: (-column["rows"], column["name"])),
-        "thresholds": len({(feature, place) for feature, place, _ in part.splits}),
+        "thresholds": len(_thresholds([part])),
+    }
+
+
+def revealed(prepared: Prepared, parts: Sequence[Part]) -> dict[str, int]:
+    """How many thresholds were opened; whether a value is missing is none."""
+    layout = prepared.binning.layout
+    return {
+        "thresholds": len(_thresholds(parts)),
+        "all_thresholds": int((layout.values - 1).sum()),
+        "table_bits": table_bits(layout, len(prepared.columns.matrix)),
     }
 
 
@@ -165,10 +176,9 @@ def table_limits(rules: Rules, parameters: AnyTrees, columns: Columns, groups: S
     for column in columns.matrix.T:
         missing = np.isnan(column)
         values = len(np.unique(column[~missing]))
-        features.append(Feature(max(min(values, parameters.bins), 1), bool(missing.any()), 0))
+        features.append(Feature(max(min(values, lent_bins_of(parameters)), 1), bool(missing.any()), 0))
     layout = Layout(tuple(features), tuple((number,) for number in range(len(features))))
-    table_bits = round(rows * sum(log2(feature.size) for feature in features))
-    return _bits(rules, parameters, layout, rows, groups), table_bits
+    return _bits(rules, parameters, layout, rows, groups), table_bits(layout, rows)
 
 
 def rounds(parameters: AnyTrees, models: int, engine: str) -> tuple[str, int]:
@@ -178,11 +188,21 @@ def rounds(parameters: AnyTrees, models: int, engine: str) -> tuple[str, int]:
 
 
 def full_rows(parameters: AnyTrees) -> int:
-    """Three times what the leaves need at least, since they are not all alike."""
+    """Three times what the leaves need at least, since they are not all alike; or enough for bins of hidden nodes."""
     leaves = 1 << parameters.depth
     if isinstance(parameters, LgbParameters):
         leaves = min(leaves, parameters.leaves)
-    return 3 * least_rows(parameters) * leaves
+    return parameters.min_rows * max(3 * leaves, 2 * parameters.bins if parameters.hide_nodes else 0)
+
+
+def _thresholds(parts: Sequence[Part]) -> set[tuple[int, int]]:
+    """The different thresholds of parts with the same bins."""
+    return {
+        (feature, place)
+        for part in parts
+        for feature, place, _ in part.splits
+        if place < len(part.binning.features[feature].edges)
+    }
 
 
 def _bits(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int, groups: Sequence[int]) -> int:
@@ -244,11 +264,12 @@ TREES = Learner(
     prepare=prepare,
     limits=limits,
     table_limits=table_limits,
+    revealed=revealed,
     notes=notes,
     said_before=said_before,
     rounds=rounds,
     full_rows=full_rows,
     for_bags=GbdtParameters(depth=3),  # deep trees would learn small bags by heart
-    for_secret_labels={"hide_nodes": True},
+    for_secret_labels={"hide_nodes": True, "lent_bins": 9},  # few, since every split is opened for all rows
     audit=Audit(pages_needed, _check),
 )

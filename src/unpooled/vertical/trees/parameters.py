@@ -22,6 +22,13 @@ class TreeParameters(LearnerParameters):
     trees: int = Field(50, description="how many trees (for several classes and boosting: for each class)", ge=1)
     depth: int = Field(6, description="the most splits between a root and a leaf", ge=1, le=30)
     bins: int = Field(32, description="the most bins that a column's values are sorted into", ge=2, le=256)
+    lent_bins: int | None = Field(
+        None,
+        description="the same for columns of passive parties, where it is fewer: a column with n bins can reveal n - 1 "
+        "thresholds",
+        ge=2,
+        le=256,
+    )
     minimum_gain: float = Field(0.0, description="a split must save more loss than this", ge=0)
     minimum_child_weight: float = Field(
         1.0, description="the smallest sum of weights (gbdt, rf) or second derivatives (xgb, lgb) on each side", ge=0
@@ -30,10 +37,15 @@ class TreeParameters(LearnerParameters):
     l2: float = Field(0.0, description="added to the sum of second derivatives or weights", ge=0)
     balanced: bool = Field(False, description="weigh rows so that all classes weigh the same")
     min_rows: int = Field(
-        10, description="neighbouring bins are merged until each node has this many rows in a bin, or none", ge=1
+        10,
+        description="neighbouring bins are merged until each node has this many rows in a bin, or none; with "
+        "hide_nodes, until all rows together have. No leaf has fewer",
+        ge=1,
     )
     hide_nodes: bool = Field(
-        False, description="do not show the passive parties the rows of a node; slower, and min_rows has no force"
+        False,
+        description="do not show the passive parties the rows of a node; min_rows is then about all rows, not about "
+        "those of a node",
     )
     hide_bags: bool = Field(
         True, description="let rows that take no part in a tree come along with weight zero, so that nobody sees which"
@@ -98,6 +110,11 @@ class ForestParameters(TreeParameters):
 
 AnyBoosting = GbdtParameters | XgbParameters | LgbParameters
 AnyTrees = AnyBoosting | ForestParameters
+
+
+def lent_bins_of(parameters: AnyTrees) -> int:
+    """The most bins of a passive party's column."""
+    return min(parameters.bins, parameters.lent_bins or parameters.bins)
 
 
 def outputs_of(parameters: AnyTrees) -> int:

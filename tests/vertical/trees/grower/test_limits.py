@@ -46,7 +46,7 @@ def ints(*values: int) -> np.ndarray:
         (GbdtParameters(depth=3), 10_000, 8, [1, 1, 2]),
         (GbdtParameters(depth=6), 10_000, 64, [1, 1, 2, 4, 8, 16]),
         (GbdtParameters(depth=6, min_rows=10), 90, 9, [1, 1, 2, 3, 3, 3]),
-        (GbdtParameters(depth=6, min_rows=10, hide_nodes=True), 90, 64, [1, 1, 2, 4, 8, 16]),
+        (GbdtParameters(depth=6, min_rows=10, hide_nodes=True), 90, 9, [1, 1, 2, 3, 3, 3]),
         (GbdtParameters(depth=3, min_rows=10), 5, 1, [1, 1, 1]),
         (LgbParameters(depth=6, leaves=5), 10_000, 5, [1] * 4),
         (LgbParameters(depth=2, leaves=31), 10_000, 4, [1] * 2),

@@ -6,6 +6,9 @@ A step is about some nodes of every tree:
    parent's sums
 3. the active party finds each node's best split, and chooses: all of a level, or of each tree the leaf that gains most
 4. the owner of the column says on which side the rows of the node fall
+
+No leaf has fewer than `min_rows` rows. Where nodes are hidden nobody can tell beforehand how many rows a split leaves
+on a side: one that turns out to leave too few is dropped, and its node stays a leaf.
 """
 
 from __future__ import annotations
@@ -86,7 +89,7 @@ def _grow(context: GrowerContext, specs: Sequence[TreeSpec]) -> list[GrownTree]:
 
 def _at_root(context: GrowerContext, spec: TreeSpec) -> GrowingTree:
     """A tree before its first split."""
-    rows = rows_in_bag(context.own, spec.taking_part, context.min_rows, cut=spec.cut)
+    rows = rows_in_bag(context.own, spec.taking_part, context.rows_shown, cut=spec.cut)
     inside = rows.node_of_row != OUTSIDE
     return GrowingTree(spec, rows, [Node(0, int(inside.sum()), spec.y[inside].sum(axis=0))])
 
@@ -119,11 +122,15 @@ def _split(
     sides: dict[int, Bools] = {}
     for number, nodes in chosen.items():
         tree, of_tree = growing[number], opened[number]
-        _make_children(tree, nodes, of_tree, context.team.owners)
+        _make_children(context, tree, nodes, of_tree)
         following: list[tuple[int, int, int]] = []
         parts: list[Bools] = []
         for node, right in zip(nodes, cut(of_tree.sides, of_tree.counts), strict=True):
             first = tree.nodes[node].first
+            if first == LEAF:
+                continue
+            if tree.nodes[node].owner == context.me:
+                context.table.used(tree.nodes[node].split, len(right))
             if can_split(context, tree, first) or can_split(context, tree, first + 1):
                 following.append((node, first, int(tree.nodes[first + 1].rows < tree.nodes[first].rows)))
                 parts.append(right)
@@ -133,20 +140,23 @@ def _split(
     return families, sides
 
 
-def _make_children(tree: GrowingTree, nodes: Sequence[int], opened: TreeSides, owners: Sequence[str]) -> None:
-    """Two children of each node, the rows moved into them, and their totals."""
+def _make_children(context: GrowerContext, tree: GrowingTree, nodes: Sequence[int], opened: TreeSides) -> None:
+    """Two children of each node that has rows enough for both, the rows moved into them, and their totals."""
     begins = np.cumsum([0, *opened.counts[:-1]])
     to_the_right = np.add.reduceat(tree.spec.y[opened.rows] * opened.sides[:, np.newaxis], begins)
-    rows_right = np.add.reduceat(opened.sides, begins, dtype=np.int64).tolist()
-    firsts = len(tree.nodes) + 2 * np.arange(len(nodes))
-    tree.rows.node_of_row[opened.rows] = np.repeat(firsts, opened.counts) + opened.sides
-    for node, right, count in zip(nodes, to_the_right, rows_right, strict=True):
-        parent = tree.nodes[node]
+    each = zip(nodes, to_the_right, cut(opened.rows, opened.counts), cut(opened.sides, opened.counts), strict=True)
+    for node, right, rows, sides in each:
+        parent, count = tree.nodes[node], int(sides.sum())
         if parent.left is None or (parent.totals - right != parent.left).any():
             raise ProtocolError(
-                f"invalid SplitSides from {owners[parent.owner]}: sides that do not fit the sums that it showed"
+                f"invalid SplitSides from {context.team.owners[parent.owner]}: sides that do not fit the sums that it "
+                f"showed"
             )
+        if min(count, parent.rows - count) < context.parameters.min_rows:
+            parent.best = parent.owner = parent.split = -1
+            continue
         parent.first = len(tree.nodes)
+        tree.rows.node_of_row[rows] = parent.first + sides
         tree.nodes.append(Node(parent.depth + 1, parent.rows - count, parent.totals - right))
         tree.nodes.append(Node(parent.depth + 1, count, right))
-    tree.leaves += len(nodes)
+    tree.leaves += len(nodes)  # splits that were dropped count too: no more are opened than a tree has

@@ -11,7 +11,7 @@ from unpooled.arrays import Bools, Floats, Ints
 from unpooled.checkpoint import Notebook
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees.binning import Binned
-from unpooled.vertical.trees.budget import least_rows
+from unpooled.vertical.trees.budget import rows_shown
 from unpooled.vertical.trees.grower.min_rows import NodeGroups
 from unpooled.vertical.trees.grower.node_rows import TreeRows
 from unpooled.vertical.trees.grower.splitting import Space
@@ -127,8 +127,8 @@ class GrowerContext:
         return self.team.owners.index(self.team.active)
 
     @property
-    def min_rows(self) -> int:
-        return least_rows(self.parameters)
+    def rows_shown(self) -> int:
+        return rows_shown(self.parameters)
 
     @property
     def helpers(self) -> list[tuple[int, str]]:
@@ -146,7 +146,7 @@ def can_split(context: GrowerContext, tree: GrowingTree, number: int) -> bool:
     node, parameters = tree.nodes[number], context.parameters
     return (
         node.depth < parameters.depth
-        and node.rows >= 2 * context.min_rows
+        and node.rows >= 2 * parameters.min_rows
         and node.totals[-1] > 0
         and tree.weight(number) >= 2 * parameters.minimum_child_weight
         and (not isinstance(parameters, LgbParameters) or tree.leaves < parameters.leaves)

@@ -54,7 +54,7 @@ def build_histograms(
         shown = [of for of in product(team.products, batch) if of is not None]
         for order, (place, _) in enumerate(context.helpers):
             by_owner[place] = np.concatenate(shown[order * len(families) : (order + 1) * len(families)])
-    if context.min_rows > 1:
+    if context.rows_shown > 1:
         _keep_groups(context, growing, families)
     nodes = [(growing[number].nodes, of_tree.asked_nodes.tolist()) for number, of_tree in families.items()]
     totals = np.array([of_tree[node].totals for of_tree, asked_nodes in nodes for node in asked_nodes])

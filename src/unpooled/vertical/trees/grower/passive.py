@@ -21,7 +21,7 @@ from unpooled.vertical.team import Team
 from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.audit.trail import about_hidden_nodes, about_nodes, columns_kept
 from unpooled.vertical.trees.binning import Binned
-from unpooled.vertical.trees.budget import groups_of, least_rows, merged_bits
+from unpooled.vertical.trees.budget import groups_of, merged_bits, rows_shown
 from unpooled.vertical.trees.checkpoint import page_of_splits, splits_from
 from unpooled.vertical.trees.grower.limits import (
     HiddenGrowth,
@@ -139,7 +139,7 @@ def _grow(team: Team, parameters: AnyTrees, own: Binned, table: SplitTable, told
 
 
 def _rows_of_trees(team: Team, parameters: AnyTrees, own: Binned, trees: int) -> list[TreeRows]:
-    rows, min_rows = len(own.columns), least_rows(parameters)
+    rows, min_rows = len(own.columns), rows_shown(parameters)
     if parameters.hide_bags:
         return [rows_in_bag(own, None, min_rows, cut=False) for _ in range(trees)]
     bags = team.session.recv(team.active, messages.Bags, at_most=trees * (rows // 8 + ITEM_BYTES))
@@ -172,7 +172,7 @@ def _show(group: _Group, level: messages.Level) -> None:
         about = about_nodes(team, told.tree, of_tree, asked, part=part)
         batch.append((call, Inputs(x=x, nodes=nodes, about=about)))
     product(team.products, batch)
-    if least_rows(parameters) > 1:
+    if rows_shown(parameters) > 1:
         group.count_bits(len(group.trees[0].node_of_row), sum(map(len, families)) * merged_bits(group.own.layout))
         groups = family_groups(trees, families)
         team.session.send(active, messages.Merged(np.packbits(groups.ends), np.packbits(groups.missing_joined)))

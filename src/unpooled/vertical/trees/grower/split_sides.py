@@ -68,7 +68,6 @@ def open_splits(
         if split.owner == context.me:
             number, own = context.table.number(*split.key[1:]), growing[split.tree].rows.own
             split.sides[:] = right_of(context.table, own.layout, own.feature_bins, split.rows, number)
-            context.table.used(number, len(split.rows))
             growing[split.tree].nodes[split.node].split = number
     if not context.parameters.hide_nodes:
         for helper, theirs in asked:

@@ -1,0 +1,46 @@
+"""How a book stands: what there has been so far, beside the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from unpooled.budget.accounts import Account, WithPeer
+from unpooled.budget.limits import AMOUNTS, Amount, OverRuns
+
+
+@dataclass(frozen=True)
+class Used:
+    """How much there has been, and the limit if there is one."""
+
+    used: float
+    most: float | None
+
+    def __str__(self) -> str:
+        used = f"{self.used:,.1f}".removesuffix(".0")
+        return used if self.most is None else f"{used} of {self.most:,g}"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The runs in a book; by peer alignments, ids that it has brought to them, and fits; and what was answered."""
+
+    book: str
+    runs: int
+    alignments: dict[str, Used]
+    ids: dict[str, int]
+    fits: dict[str, Used]
+    amounts: dict[Amount, Used]
+
+
+def standing_of(book: str, account: Account, limits: OverRuns, peers: Collection[str]) -> Standing:
+    """How a book stands with these peers."""
+    with_peers = {peer: account.peers.get(peer, WithPeer()) for peer in sorted(peers)}
+    return Standing(
+        book=book,
+        runs=len(account.runs),
+        alignments={peer: Used(one.alignments, limits.maximum_alignments) for peer, one in with_peers.items()},
+        ids={peer: one.ids for peer, one in with_peers.items()},
+        fits={peer: Used(one.fits, limits.maximum_linear_fits) for peer, one in with_peers.items()},
+        amounts={what: Used(account.amount(what), limits.total(what)) for what in AMOUNTS},
+    )

@@ -1,0 +1,1 @@
+"""The experiments of the VFPU paper: look-alike searches on public data, pooled and federated."""
