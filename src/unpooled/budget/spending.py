@@ -106,7 +106,8 @@ class Spending:
 
         The run's folder gets a summary, with how the book stands now.
         """
-        spent: dict[str, float] = {**self._spent, **(results or {})}
+        spent = dict(self._spent)
+        spent.update((what, amount) for what, amount in (results or {}).items())
         with self.book.writing() as writer:
             writer.add(run=self.run, ends=state, spent={what: amount for what, amount in spent.items() if amount})
         own = [entry for entry in writer.entries if entry.get("run") == self.run]
