@@ -126,7 +126,7 @@ def books(attempt: Attempt, told: Counter[str]) -> Iterator[str]:
             yield f"{party}: {problem}"
             continue
         account = account_of(book.read())
-        if len(account.runs) > 1 and any(told[f"{party} {name}"] for name in COUNTED):
+        if len(account.runs) > 1:
             yield f"{party} counts {len(account.runs)} runs"
         for name, what in (("answered", "questions"), ("opened", "splits")):
             if account.amount(what) < told[f"{party} {name}"]:

@@ -2,8 +2,7 @@
 
 For each job CPU seconds and bytes of all parties, each party's peak memory, and the ratio of CPU seconds, hidden to
 shown. CPU seconds and memory are from `status.json`, bytes from the ledgers. The parties compute without worker
-processes, whose seconds would not all be counted. All of
-it includes the alignment.
+processes, whose seconds would not all be counted. All of it includes the alignment.
 
 - `credit`: the default search on all rows of Credit, in two iterations, and how many of its first 1,000 are positive
 - `wide`: a search with two bags of five trees in a made-up table of 120,000 rows, where each owner has 12 numbers and 8
@@ -11,7 +10,7 @@ it includes the alignment.
 - `train`: five trees of the default depth, Credit's label from its columns, divided between two parties
 - `products`: nothing but the products of five trees in lockstep, 120,000 rows, 12 columns of 32 bins and 8 of 21 to 35,
   at depths 3 and 6, with all three parties in one process, and their peak memory together
-- `paillier`: two bags of two trees on the example's tables, 1,000 rows
+- `encrypted products`: the same with `paillier`, one tree of depth 3 on 400 rows, with nodes hidden and shown
 """
 
 from __future__ import annotations
@@ -34,9 +33,6 @@ from rich.console import Console
 from unpooled.data import datasets
 from unpooled.data.example import SEED
 from unpooled.data.sources import TableSettings
-from unpooled.jobs.examples.example_job import write_job_files
-from unpooled.jobs.files import load_job
-from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.ledger import read_ledger
@@ -44,13 +40,21 @@ from unpooled.run.folder import LEDGER, STATUS, read_json
 from unpooled.run.simulate import simulate_roles
 from unpooled.run.spawn import spawn
 from unpooled.secure.calls import Call, Inputs, OneHot
-from unpooled.secure.engine import Engine, Rules, open_engine
+from unpooled.secure.engine import Engine, Name, Rules, open_engine
 from unpooled.secure.product import finish, product, serve
 from unpooled.session import Session
 
 ROLES = {"a": "seeker", "b": "passive", "c": "active", "coordinator": "coordinator"}
 WIDE_ROWS, WIDE_KNOWN, TOP, LOCKSTEP = 120_000, 2_000, 1_000, 5
-PRODUCTS = ("products, depth 3", "products, depth 6")
+ENCRYPTED_ROWS = 400
+PRODUCTS: dict[str, tuple[int, Name, bool]] = {
+    "products, depth 3": (3, "shares", True),
+    "products, depth 3, shown": (3, "shares", False),
+    "products, depth 6": (6, "shares", True),
+    "products, depth 6, shown": (6, "shares", False),
+    "encrypted products, hidden": (3, "paillier", True),
+    "encrypted products, shown": (3, "paillier", False),
+}
 COST_AT_MOST, MEMORY_AT_MOST = 1.5, 1_000.0
 FEW = {"method": {"name": "bagging", "bags": 2}, "estimate": False, "top": TOP}
 
@@ -93,47 +97,53 @@ def train(folder: Path) -> Prepared:
     return plan, {party: privates[party] for party in parties}
 
 
-def paillier(folder: Path) -> Prepared:
-    """The example's tables, few rows of them."""
-    kind_named("lookalike").example.tables.write(folder, 1000, SEED)
-    write_job_files(folder, "lookalike", engine="paillier")
-    job = load_job(folder / "job.toml")
-    parameters = FEW | {"top": 10, "model": {"trees": 2}}
-    return job.plan.model_copy(update={"parameters": parameters}), dict(job.privates)
-
-
 JOBS: dict[str, Callable[[Path], Prepared]] = {
     "credit": credit,
     "wide, depth 3": lambda folder: wide(folder, 3),
     "wide, depth 6": lambda folder: wide(folder, 6),
     "train": train,
-    "paillier": paillier,
 }
 
 
-def products(depth: int) -> dict[str, float]:
-    """What the products of trees with hidden nodes take; a process of its own, since it tells its peak memory."""
+def products(depth: int, engine: Name, *, hidden: bool) -> dict[str, float]:
+    """What the products of trees in lockstep take; a process of its own, since it tells its peak memory."""
+    rows, trees = (WIDE_ROWS, LOCKSTEP) if engine == "shares" else (ENCRYPTED_ROWS, 1)
     sizes, rng = tuple([32] * 12 + [21 + 2 * place for place in range(8)]), np.random.default_rng(SEED)
-    x = np.stack([rng.integers(size, size=WIDE_ROWS).astype(np.uint16) for size in sizes], axis=1)
-    ys = [rng.integers(-60_000, 60_000, size=(WIDE_ROWS, 2)) for _ in range(LOCKSTEP)]
+    x = np.stack([rng.integers(size, size=rows).astype(np.uint16) for size in sizes], axis=1)
+    ys, used = [rng.integers(-60_000, 60_000, size=(rows, 2)) for _ in range(trees)], dict[str, float]()
 
     def opened(session: Session) -> Engine:
-        return open_engine(session, Rules("shares", questions=10**6), ("b", "c"), "c", "coordinator")
+        return open_engine(session, Rules(engine, questions=10**6), ("b", "c"), "c", "coordinator")
 
     def owner(session: Session) -> None:
-        engine = opened(session)
-        for nodes in (1, *(2**level for level in range(depth - 1))):
-            call = Call((("b", "c"),), "c", WIDE_ROWS, OneHot(sizes, nodes, hidden=True), 2, 2**16 - 1, x="bins")
-            of_rows = (np.arange(WIDE_ROWS) % nodes).astype(np.int32)
-            own = [Inputs(x=x) if session.party == "b" else Inputs(y=y, nodes=of_rows) for y in ys]
-            product(engine, [(call, inputs) for inputs in own])
-        finish(engine)
+        own_engine = opened(session)
+        for level, nodes in enumerate((1, *(2**level for level in range(depth - 1)))):
+            part = rows // 2 if level and engine == "shares" and not hidden else rows  # the smaller of two siblings
+            of_rows = (np.arange(part) % nodes).astype(np.int32)
+            form, batch = OneHot(sizes, nodes, hidden=hidden), []
+            for tree, y in enumerate(ys):
+                names = {"x": "bins"} if hidden else {"y": f"{tree}"} if engine == "paillier" else {}
+                call = Call((("b", "c"),), "c", part, form, 2, 2**16 - 1, **names)
+                knows = of_rows if session.party == "c" or not hidden else None
+                held = Inputs(x=x[:part], nodes=knows) if session.party == "b" else Inputs(y=y[:part], nodes=knows)
+                batch.append((call, held))
+            product(own_engine, batch)
+        finish(own_engine)
+        used[session.party] = time.thread_time()
 
-    began = time.process_time()
-    simulate_roles({"b": owner, "c": owner, "coordinator": lambda session: serve(opened(session))}, timeout=3600)
+    def coordinator(session: Session) -> None:
+        serve(opened(session))
+        used[session.party] = time.thread_time()
+
+    outcome = simulate_roles({"b": owner, "c": owner, "coordinator": coordinator}, timeout=3600)
     lines = Path("/proc/self/status").read_text().splitlines()
     peak = int(next(line for line in lines if line.startswith("VmHWM:")).split()[1])
-    return {"cpu_seconds": round(time.process_time() - began, 1), "peak_memory_mb": round(peak * 1.024e-3, 1)}
+    entries = [entry for record in outcome.ledgers.values() for entry in record.entries]
+    return {
+        "cpu_seconds": round(sum(used.values()), 2),
+        "sent_mb": round(sum(entry.bytes for entry in entries if entry.way == "sent") / 1e6, 2),
+        "peak_memory_mb": round(peak * 1.024e-3, 1),
+    }
 
 
 def main() -> None:
@@ -141,16 +151,17 @@ def main() -> None:
     parser.add_argument("--jobs", nargs="+", default=[*JOBS, *PRODUCTS], choices=[*JOBS, *PRODUCTS])
     parser.add_argument("--ways", nargs="+", default=["hidden", "shown"], choices=["hidden", "shown"])
     parser.add_argument("--trees", type=int, help="fewer trees than the job has, for a shorter run")
-    parser.add_argument("--depth", type=int, help="the products of trees of this depth, in this process, and no more")
+    parser.add_argument("--only", choices=PRODUCTS, help="these products, in this process, and no more")
     options = parser.parse_args()
     os.environ["LOKY_MAX_CPU_COUNT"] = "1"
-    if options.depth:
-        print(json.dumps(products(options.depth)))
+    if options.only:
+        depth, engine, hidden = PRODUCTS[options.only]
+        print(json.dumps(products(depth, engine, hidden=hidden)))
         return
     figures: dict[str, Any] = {}
     for name in options.jobs:
-        if name.startswith("products"):
-            command = [sys.executable, __file__, "--depth", name[-1]]
+        if name in PRODUCTS:
+            command = [sys.executable, __file__, "--only", name]
             figures[name] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             console.print(f"{name}: {figures[name]}")
             continue
@@ -178,7 +189,9 @@ def _bars(figures: dict[str, Any]) -> list[dict[str, Any]]:
         if "hidden" in figures.get(name, {}):
             bars.append((f"{name}: memory_mb", max(figures[name]["hidden"]["peak_memory_mb"].values()), MEMORY_AT_MOST))
     bars += [
-        (f"{name}: memory_mb", figures[name]["peak_memory_mb"], MEMORY_AT_MOST) for name in PRODUCTS if name in figures
+        (f"{name}: memory_mb", figures[name]["peak_memory_mb"], MEMORY_AT_MOST)
+        for name, (_, engine, hidden) in PRODUCTS.items()
+        if name in figures and engine == "shares" and hidden
     ]
     return [{"name": name, "value": value, "bar": bar, "holds": value <= bar} for name, value, bar in bars]
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from attacked import training
 
 from unpooled.attacks.audit import linear_scores
 from unpooled.attacks.findings import GRADIENTS
 from unpooled.attacks.gradients import by_gradients
 from unpooled.attacks.simulation import views_of
+from unpooled.errors import InputError
 from unpooled.evaluate.metrics import auc
 from unpooled.vertical.linear.descent import ShownGradient, order_of
 
@@ -49,3 +52,11 @@ def test_enough_equations_have_one_solution() -> None:
     step = ShownGradient("model", slice(0, 40), np.zeros((60, 1)), gradient[:, np.newaxis])
     found = by_gradients(columns, [step], {}, logistic=True)
     assert auc(labels, found) == 1.0
+
+
+def test_rows_that_the_active_party_lacks_are_no_case_for_it() -> None:
+    stage = training(4, reveal="gradients")
+    view = views_of(stage)["telco"]
+    fewer = replace(view, people=view.people[:-1], columns=view.columns[:-1], learned=view.learned[:-1])
+    with pytest.raises(InputError, match="no attack on linear models in a job of the kind train"):
+        linear_scores(stage, fewer)

@@ -191,6 +191,22 @@ def test_a_run_that_was_killed_and_resumed_has_not_answered_less(book: Book, tmp
     assert account_of(book.read()).amount("splits") >= 41
 
 
+def test_a_run_that_is_killed_before_its_first_line_is_one_run_all_the_same(
+    book: Book, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Book, "append", killed)
+        with pytest.raises(KeyboardInterrupt):
+            begin(book, tmp_path / "1")
+    assert book.read() == []
+    for _ in range(2):
+        begin(book, tmp_path / "1", resume=True).count("splits", 1, None)
+    assert list(account_of(book.read()).runs) == [run_in_book(tmp_path / "1")]
+
+
 def test_a_resumed_run_notices_a_book_that_was_put_back_with_its_anchor(
     book: Book, places: Places, tmp_path: Path
 ) -> None:

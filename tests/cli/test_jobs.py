@@ -19,6 +19,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from unpooled.align.ecdh import RaisedIds
+from unpooled.budget.places import Places
 from unpooled.cli import app, exit_code, jobs, running
 from unpooled.errors import CertificateError, InputError, JobFailed, UnpooledError
 from unpooled.evaluate.lookalike import Evaluation, Part
@@ -369,7 +370,9 @@ def test_quiet_says_nothing_and_words_name_the_folder(
 
 
 def test_the_demo_runs_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watch) -> dict[str, Any]:
+    def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watch, books: Places) -> dict[str, Any]:
+        assert folder in books.books.parents, "books of made-up tables are not in the user's folders"
+        assert folder in books.anchors.parents
         assert all(p.table.path.is_file() for p in privates.values() if p.table and p.table.path)
         return {party: {"role": plan.parties[party].role} for party in privates}
 

@@ -24,7 +24,7 @@ BLIND_RSA: dict[str, Any] = {"psi": "blind-rsa", "key_bits": 1024, "insecure": T
 TWO = ("telco", "bank", "coordinator")
 LINEAR = {"learner": "linear", "epochs": 2, "insecure_batch": True}
 SHOWN = LINEAR | {"reveal": "gradients"}
-ONE_TREE = {"trees": 1, "depth": 2}
+ONE_TREE = {"trees": 1, "depth": 2, "hide_nodes": False}
 ONE_BAG: dict[str, Any] = {"method": {"name": "bagging", "bags": 2}, "estimate": False, "top": 5}
 
 Make = Callable[..., Any]

@@ -24,7 +24,7 @@ from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.work import CheckedJob
 from unpooled.run.progress import Watcher
 from unpooled.vertical.linear.descent import ShownGradient
-from unpooled.vertical.linear.messages import BeginLinear
+from unpooled.vertical.linear.messages import BeginLinear, Width
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,12 @@ def linear_scores(stage: Stage, view: View) -> Scored:
     """What a passive party makes of linear models."""
     model = parameters_of(stage.plan).model  # type: ignore[attr-defined]
     columns, truth = np.clip(view.columns, -model.limit, model.limit)[view.learned], stage.secret[view.people]
-    truth, bags, gradients = truth[view.learned], bags_shown(view.record, len(columns)), list(_gradients(view))
-    if gradients:
+    if any(told.rows != len(columns) for told in view.record.of(Width)):
+        raise InputError(
+            f"there is no attack on linear models in a job of the kind {stage.plan.kind}; see docs/linear.md"
+        )
+    truth, bags = truth[view.learned], bags_shown(view.record, len(columns))
+    if gradients := list(view.record.of(ShownGradient)):
         logistic = model.classes > 0
         scores = by_gradients(columns, gradients, bags, logistic=logistic, output=stage.output)
     elif view.weights is not None:
@@ -115,10 +119,6 @@ def known_to_attacker(truth: Bools, seed: int) -> Ints:
     if len(sought) <= FRIENDS:
         raise InputError(f"only {len(sought)} people are sought, too few to tell how well an attack finds them")
     return np.random.default_rng([seed, FRIENDS]).choice(sought, FRIENDS, replace=False)
-
-
-def _gradients(view: View) -> list[ShownGradient]:
-    return list(view.record.of(ShownGradient))
 
 
 def _reconstructed(stage: Stage, view: View) -> Finding:

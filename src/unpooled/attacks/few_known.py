@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from unpooled.arrays import Floats, Ints
+from unpooled.evaluate.distribution import mean_ranks
 
 FRIENDS = 10
 """How many of the people that it looks for an attacker happens to know."""
@@ -27,7 +28,7 @@ def by_known(groupings: Sequence[Ints], friends: Ints, rows: int) -> Floats:
 
 def by_own_columns(columns: Floats, friends: Ints) -> Floats:
     """The same without any message: how near each row is to the nearest known one, by the ranks of its columns."""
-    ranks = np.nan_to_num(columns, nan=0.0).argsort(axis=0).argsort(axis=0) / max(len(columns), 1)
+    ranks = np.stack([mean_ranks(column) for column in np.nan_to_num(columns).T], axis=1)
     nearest = np.full(len(columns), np.inf)
     for friend in friends:
         nearest = np.minimum(nearest, np.abs(ranks - ranks[friend]).sum(axis=1))

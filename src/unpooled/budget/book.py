@@ -161,7 +161,7 @@ class Book:
     def check_extends(self, mark: Mark) -> None:
         """Refuse a book that does not continue the one that a run has seen."""
         digests = self._checked(self._read_anchor()).digests
-        if len(digests) < mark.lines or digests[mark.lines - 1] != mark.chain:
+        if len(digests) < mark.lines or (mark.lines and digests[mark.lines - 1] != mark.chain):
             raise self.refused(f"it is not the book that this run has written to, which had {mark.lines} lines")
 
     def _key_fault(self, entries: Sequence[Entry]) -> str:

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from unpooled import atomic
 from unpooled.budget import row_sets
 from unpooled.budget.accounts import OneRun, account_of, fits_in, found_before
-from unpooled.budget.book import Book, Mark
+from unpooled.budget.book import Book, Mark, Writer
 from unpooled.budget.checks import check_alignments, check_change, check_fits
 from unpooled.budget.limits import AMOUNTS, WORDS, Amount, OverRuns
 from unpooled.budget.standing import Standing, standing_of
@@ -57,7 +57,7 @@ class Spending:
         name = self._rows[digest] = row_sets.keep(self.book.folder, key, digests)
         with self.book.writing() as writer:
             earlier = found_before(writer.entries, peers)
-            new = name not in earlier or earlier[name]
+            new = fewest > 1 and (name not in earlier or earlier[name])
             close = new and any(0 < self._difference(digests, other) < fewest for other in earlier)
             entry: dict[str, Any] = {"common": len(digests), "rows": name, "with": sorted(peers)}
             writer.add(run=self.run, **entry, **({"refused": True} if close else {}))
@@ -158,12 +158,18 @@ def begin_spending(folder: Path, book: Book, limits: OverRuns, about: About, *, 
 
 
 def _begun(folder: Path, book: Book, limits: OverRuns, about: About) -> Spending:
+    """The run's name is in its folder before it is in the book, so that it has one name however early it is killed."""
     run = secrets.token_hex(_RUN_BYTES)
     with book.writing() as writer:
-        named = {"begins": about.kind, "party": about.party, "plan": about.plan, "peers": dict(about.peers)}
-        writer.add(run=run, **named)
+        _keep(folder, Summary(book.name, run, writer.mark.lines, writer.mark.chain))
+        _begin_in(writer, run, about)
     _keep(folder, Summary(book.name, run, writer.mark.lines, writer.mark.chain))
     return Spending(book, limits, about.party, run, OneRun())
+
+
+def _begin_in(writer: Writer, run: str, about: About) -> None:
+    named = {"begins": about.kind, "party": about.party, "plan": about.plan, "peers": dict(about.peers)}
+    writer.add(run=run, **named)
 
 
 def _resumed(folder: Path, book: Book, limits: OverRuns, about: About) -> Spending:
@@ -172,9 +178,12 @@ def _resumed(folder: Path, book: Book, limits: OverRuns, about: About) -> Spendi
         raise ResumeError(f"{folder}: the run was counted in the book of {kept.book}, and its table's is {book.name}")
     book.check_extends(Mark(kept.lines, kept.chain))
     with book.writing() as writer:
-        earlier = account_of(writer.entries).runs.get(kept.run, OneRun())
-        writer.add(run=kept.run, resumes=True)
-    return Spending(book, limits, about.party, kept.run, earlier)
+        earlier = account_of(writer.entries).runs.get(kept.run)
+        if earlier is None:
+            _begin_in(writer, kept.run, about)
+        else:
+            writer.add(run=kept.run, resumes=True)
+    return Spending(book, limits, about.party, kept.run, earlier or OneRun())
 
 
 def run_in_book(folder: Path) -> str:

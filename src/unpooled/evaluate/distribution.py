@@ -55,7 +55,7 @@ def moments(values: Floats) -> dict[str, float]:
 
 def spearman(one: Floats, two: Floats) -> float:
     """The correlation of ranks, between -1 and 1; 0 if one column is constant."""
-    first, second = _ranks(one), _ranks(two)
+    first, second = mean_ranks(one), mean_ranks(two)
     spread = float(np.sqrt(np.sum(first**2) * np.sum(second**2)))
     return float(np.sum(first * second) / spread) if spread else 0.0
 
@@ -72,7 +72,7 @@ def cramers_v(one: Values, two: Values) -> float:
 
 def correlation_ratio(classes: Values, numbers: Floats) -> float:
     """√ of the fraction of the variance of ranks that lies between classes; 0 if a column is constant."""
-    ranks = _ranks(numbers)
+    ranks = mean_ranks(numbers)
     _, which, sizes = np.unique(classes, return_inverse=True, return_counts=True)
     total = float(np.sum(ranks**2))
     between = float(np.sum(np.bincount(which, ranks) ** 2 / sizes))
@@ -94,7 +94,7 @@ def _below(sample: Floats, points: Floats) -> Floats:
     return np.searchsorted(np.sort(sample), points, "right") / len(sample)
 
 
-def _ranks(values: Floats) -> Floats:
+def mean_ranks(values: Floats) -> Floats:
     """Ranks with mean 0; equal values share theirs."""
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2.0)[which] - (len(values) + 1) / 2.0

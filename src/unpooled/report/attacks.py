@@ -8,6 +8,7 @@ from pathlib import Path
 from unpooled import atomic
 from unpooled.attacks.audit import Audit
 from unpooled.attacks.findings import ATTACKS, Finding
+from unpooled.drawing.blocks import shortened
 from unpooled.drawing.html import render
 from unpooled.drawing.words import percent
 from unpooled.version import __version__
@@ -37,7 +38,6 @@ class Bars:
     left: float = _LEFT
     right: float = _RIGHT
     width: float = _WIDTH
-    top: float = _TOP
 
 
 def write_attacks(audit: Audit, page: Path) -> Path:
@@ -87,7 +87,9 @@ def bars_of(audit: Audit) -> Bars:
         for finding in found:
             reached = min(abs(finding.score - finding.guess) / (1 - finding.guess), 1.0)
             width = round((_RIGHT - _LEFT) * reached, 1)
-            lines.append(Line(finding.party, at + _STEP / 2, False, width, finding.level, figure_of(finding)))
+            lines.append(
+                Line(shortened(finding.party), at + _STEP / 2, False, width, finding.level, figure_of(finding))
+            )
             at += _STEP
     return Bars(at + 10, tuple(lines))
 

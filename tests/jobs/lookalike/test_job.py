@@ -17,6 +17,7 @@ from unpooled.jobs.kinds import outline_of, parameters_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.run.simulate import Member, simulate
+from unpooled.secure.shares import blocks, state
 
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
 PLAIN = {"engine": "plain"}
@@ -106,6 +107,20 @@ def test_what_is_hidden_does_not_change_who_is_found(seeking: Any, settings: dic
     seeking.run(seeking.plan(model=settings | {"min_rows": 1}, **PLAIN))
     seeking.run(seeking.plan(model={"min_rows": 1}, **PLAIN), "default")
     assert check_list(seeking).equals(seeking.reliable("default"))
+
+
+def test_neither_do_blocks_and_files_of_large_matrices(seeking: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = {"method": {"name": "bagging", "bags": 2}, "estimate": False, "top": 20}
+    seeking.run(seeking.plan(**small), "at once")
+    monkeypatch.setattr(blocks, "block_bytes", 4096)
+    monkeypatch.setattr(state, "MEMORY_BYTES", 0)
+    ledgers = seeking.run(seeking.plan(**small)).ledgers
+    assert check_list(seeking).equals(seeking.reliable("at once"))
+    hidden = [entry.bytes for entry in ledgers["bank"].entries if entry.kind == "Hidden" and entry.way == "received"]
+    assert len(hidden) > 10
+    assert max(hidden) < 4096 + 500
+    kept = {path.name for path in (seeking.root / "run" / "bank" / ".working").iterdir()}
+    assert kept == {path.name for path in (seeking.root / "at once" / "bank" / ".working").iterdir()}
 
 
 def test_several_owners_may_lend_columns(seeking: Any) -> None:

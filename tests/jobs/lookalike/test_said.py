@@ -226,6 +226,14 @@ def test_a_party_reveals_as_few_thresholds_as_it_likes(seeking: Any) -> None:
     assert results["telco"]["thresholds"] <= results["telco"]["all_thresholds"] <= 2
 
 
+def test_passive_parties_reveal_few_thresholds_by_default(seeking: Any) -> None:
+    plan = seeking.plan(engine="plain", model={"trees": 3, "depth": 3})
+    results = seeking.run(plan).results
+    assert results["telco"]["all_thresholds"] <= 8 * results["telco"]["columns"]
+    finer = seeking.run(seeking.plan(engine="plain", model={"trees": 3, "lent_bins": 32}), "finer").results["telco"]
+    assert finer["all_thresholds"] > results["telco"]["all_thresholds"]
+
+
 def test_all_thresholds_of_a_search_are_counted(seeking: Any) -> None:
     """Not just those of the models that are kept in the end."""
     method = {"name": "vfpu", "iterations": 3, "bags": 2}

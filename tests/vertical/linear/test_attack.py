@@ -214,7 +214,7 @@ def test_many_fits_in_other_orders_are_refused_in_time(
         folder.mkdir()
         try:
             with spending_in(folder, book, OverRuns(), about, resume=False) as spending:
-                seen.append(watched(together, monkeypatch, some, LinearParameters(epochs=1), [order], spending))
+                seen.append(watched(together, monkeypatch, some, with_gradients(epochs=1), [order], spending))
         except RefusedError as error:
             refused = str(error)
             break

@@ -187,6 +187,15 @@ def test_features_come_in_the_order_asked_for_and_the_matrix_stays_as_it_is() ->
     assert (apply_bins(shuffled, matrix, "clinic") == apply_bins(plain, matrix, "clinic")[:, order]).all()
 
 
+def test_columns_may_have_limits_of_their_own() -> None:
+    matrix = np.random.default_rng(3).normal(size=(200, 3))
+    order = np.array([2, 0, 1])
+    binning = fit_bins(matrix, ["a", "b", "c"], bins=[4, 9, 32], order=order, party="clinic")
+    assert [(feature.name, len(feature.edges)) for feature in binning.features] == [("c", 31), ("a", 3), ("b", 8)]
+    with pytest.raises(InputError, match="2 to 256 bins"):
+        fit_bins(matrix, ["a", "b", "c"], bins=[4, 1, 32], party="clinic")
+
+
 @pytest.mark.parametrize(
     ("most", "expected"),
     [

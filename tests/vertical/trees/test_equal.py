@@ -109,6 +109,9 @@ def test_every_option_of_every_learner(
     as_pooled(run)
     bundled = any(len(bundle) > 1 for bundle in run.parts["telco"].binning.bundles)
     assert bundled == (option != "bundle = false")
+    most = {owner: max(len(feature.edges) for feature in part.binning.features) for owner, part in run.parts.items()}
+    assert most["telco"] == 3 or parameters.lent_bins is None
+    assert max(len(feature.edges) for feature in run.model.part.binning.features) > 3 or parameters.bins == 4
     used = [part for part in (run.model.part, *run.parts.values()) if part.splits]
     assert option not in TALKING or len(used) == 2, "both parties' columns should count, or the test shows little"
 

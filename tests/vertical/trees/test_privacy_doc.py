@@ -21,8 +21,8 @@ KINDS = [ModelLearner, Commitment, LentWeights] + [
 
 
 def rows() -> dict[str, str]:
-    """The rows of the tables on training and prediction by message; those on look-alikes have a test of their own."""
-    page = PAGE.read_text(encoding="utf-8").split("\n## Look-alikes\n")[0]
+    """The rows of the tables on training and prediction by message; those on other things have tests of their own."""
+    page = PAGE.read_text(encoding="utf-8").split("\n## Linear models\n")[0]
     cells = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| `")]
     return {first.split("`")[1]: last.strip() for first, _, last in cells}
 

@@ -31,13 +31,13 @@ from unpooled.jobs.kind import Rehearsed
 from unpooled.jobs.labels import features_of
 from unpooled.jobs.private import Private
 from unpooled.vertical.inputs import Columns
+from unpooled.vertical.learners import default_parameters
 from unpooled.vertical.team import alone
-from unpooled.vertical.trees.parameters import GbdtParameters
 
 _MOST_OWN_ROWS = 1_000
 """Of the active party in a rehearsal with counts, which need more rows than rank correlations."""
 _SCREENED_ROWS = 2_000
-_SMALL = GbdtParameters(trees=4, depth=3, learning_rate=0.5)
+_SMALL = default_parameters(bags=True).model_copy(update={"trees": 4, "learning_rate": 0.5})
 """Few trees that learn fast, and find about the strengths that many do which learn slowly."""
 
 

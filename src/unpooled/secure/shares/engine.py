@@ -143,7 +143,7 @@ def _by_x(tasks: Sequence[Task]) -> list[list[Task]]:
 
 
 def _left_shares(engine: Engine, tasks: Sequence[Task], alive: Callable[[], None]) -> list[Ring]:
-    task, opened = tasks[0], [engine.shares.opened[task.peer, task.theirs] for task in tasks]
+    task, opened = tasks[0], [engine.shares.opened[each.peer, each.theirs] for each in tasks]
     left, item, x = task.call.left, task.need.item, given(task.inputs.x)
     if isinstance(left, OneHot) and task.permutes:
         dealt = shaped(task.part.values, (item.width, item.rows, item.words), engine.coordinator)

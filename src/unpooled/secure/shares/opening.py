@@ -92,6 +92,7 @@ def open_matrices(engine: Engine, tasks: Mapping[str, Sequence[Task]]) -> None:
     sending = {peer: _hidden_for(engine, peer, of_peer) for peer, of_peer in tasks.items()}
     taking = {peer: iter(portions(task.shape_of(task.theirs) for task in of_peer)) for peer, of_peer in awaited.items()}
     while sending or taking:
+        engine.session.progress(0, len(tasks))  # a sign of life
         for peer, messages in list(sending.items()):
             if hidden := next(messages, None):
                 engine.session.send(peer, hidden)
