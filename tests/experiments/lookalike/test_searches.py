@@ -13,7 +13,7 @@ from unpooled.experiments.lookalike import together
 from unpooled.experiments.lookalike.dealing import deal
 from unpooled.experiments.lookalike.judging import FIGURES, METRICS
 from unpooled.experiments.lookalike.presets import LEARNERS, model_of
-from unpooled.experiments.lookalike.searches import KEYS, OTHERS, compute, search_cell
+from unpooled.experiments.lookalike.searches import KEYS, OTHERS, compute, model_in, search_cell
 
 SMALL: dict[str, Any] = {"iterations": 2, "bags": 2, "known": 0.2}
 pytestmark = pytest.mark.usefixtures("small")
@@ -105,4 +105,9 @@ def test_what_a_cell_says_of_hiding_reaches_the_learner() -> None:
     assert set(search_cell("bank", 1, 1.0)) == set(KEYS)
     with pytest.raises(ValueError, match="a cell has no depth"):
         search_cell("bank", 1, 1.0, depth=3)
-    assert model_of("gbdt", "paper", hide_nodes=True).hide_nodes  # type: ignore[attr-defined]
+    default = model_of("gbdt", "default").model_dump()
+    for name in ("hide_bags", "hide_nodes"):
+        assert search_cell("bank", 1, 1.0)[name] == ("yes" if default[name] else "no")
+        assert not model_in(search_cell("bank", 1, 1.0, **{name: "no"})).model_dump()[name]
+    assert model_in(search_cell("bank", 1, 1.0, lent_bins=5)).model_dump()["lent_bins"] == 5
+    assert search_cell("bank", 1, 1.0, learner="linear")["hide_nodes"] == ""

@@ -25,14 +25,15 @@ PARTS: dict[str, tuple[str, str, Sequence[Value]]] = {
     "Fraction promoted in an iteration (θ)": ("theta", "θ = ", (0.005, 0.01, 0.02, 0.05)),
     "Fraction of the positives that is known": ("known", "", (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)),
     "Where negatives are drawn from": ("negatives", "", ("unlabelled", "reliable")),
-    "Bags": ("hide_bags", "", ("", "no")),
+    "Bags": ("hide_bags", "", ("yes", "no")),
     "Nodes": ("hide_nodes", "", ("yes", "no")),
+    "Bins of columns that are lent": ("lent_bins", "", (5, 9, 32)),
     "Who is known": ("labelling", "", ("random", "biased")),
 }
 """By title: the key that changes, how its values are introduced, and the values."""
 
 CALLED = {
-    ("hide_bags", ""): "as in the job",
+    ("hide_bags", "yes"): "hidden",
     ("hide_bags", "no"): "shown",
     ("hide_nodes", "yes"): "hidden",
     ("hide_nodes", "no"): "shown",
@@ -118,7 +119,11 @@ def _columns(frame: pl.DataFrame) -> dict[str, dict[str, object]]:
 
 
 def _part(frame: pl.DataFrame, key: str, lead: str, values: Sequence[Value]) -> str:
-    rows = {f"{lead}{CALLED.get((key, str(value)), value)}": {"value": value} for value in values}
+    usual = search_cell("bank", 0, 0.0)[key]
+    rows = {
+        f"{lead}{CALLED.get((key, str(value)), value)}{', as in the job' if value == usual else ''}": {"value": value}
+        for value in values
+    }
 
     def cell(value: Value, name: str, what: str) -> str:
         return _row(_lines(frame, key, value), name, what)

@@ -49,7 +49,7 @@ JUDGED_AT = 1_000
 LARGEST = "credit"
 """The set on which the paper reports its runtimes."""
 
-_PAPER = {
+_PAPER: dict[str, dict[str, Value]] = {
     "VFPU_GBDT": {"search": "vfpu"},
     "naive_GBDT": {"search": "naive"},
     "VF_GBDT": {"search": "naive"},
@@ -122,11 +122,13 @@ def pictures(frame: pl.DataFrame) -> Mapping[str, Picture]:
 
 
 def _of(frame: pl.DataFrame, name: str, who: str) -> pl.DataFrame:
-    changes = METHODS[who]
-    usual: dict[str, object] = {"search": "vfpu", "calibrated": "", "hide_bags": ""}
-    if changes.get("search") != "random":
-        usual["learner"] = "gbdt"
-    return chosen(frame, set=name, method="pooled", **usual | changes)
+    return chosen(frame, method="pooled", **_alike(name, METHODS[who]))
+
+
+def _alike(name: str, changes: Mapping[str, Value]) -> dict[str, object]:
+    """What searches have in common that change the same things on a set, whatever their draws, size and settings."""
+    cell = search_cell(name, 0, 0.0, **changes)
+    return {key: cell[key] for key in ("set", "search", "learner", "hide_bags", "hide_nodes", "calibrated")}
 
 
 def _lengths(frame: pl.DataFrame, name: str) -> str:
@@ -165,8 +167,8 @@ def _times(frame: pl.DataFrame) -> str:
 
 def _federated(frame: pl.DataFrame) -> str:
     rows = {
-        f"{who}{told_of}": {"search": search, **hiding}
-        for told_of, hiding in {"": {"hide_bags": ""}, ", bags and nodes shown": {"hide_bags": "no"}}.items()
+        f"{who}{told_of}": _alike(LARGEST, {"search": search, **hiding})
+        for told_of, hiding in {"": {}, ", bags and nodes shown": _CHEAPER}.items()
         for who, search in _FEDERATED.items()
     }
     columns: dict[str, dict[str, object]] = {
@@ -189,8 +191,7 @@ def _ours(pooled: pl.DataFrame, together: pl.DataFrame, one: Told) -> Summary | 
     """Our figure for one of the paper's; federated precision is that of the pooled searches, which is the same."""
     if one.method not in _PAPER:
         return None
-    where: dict[str, object] = {"set": one.set, "learner": "gbdt", "hide_bags": "", "calibrated": ""}
-    where |= _PAPER[one.method]
+    where = _alike(one.set, _PAPER[one.method])
     if one.metric == "runtime_s":
         return summarised(chosen(of_paper_size(together), method="federated"), "wall_seconds", **where)
     return at_length(chosen(of_paper_size(pooled), method="pooled", **where), one.num, "precision")

@@ -26,6 +26,12 @@ LIBRARY = 0.3
 TOGETHER = {"shares": 4.0, "plain": 2.0, "paillier 2048": 60.0, "paillier 512, insecure": 12.0}
 """How many times as long parties take with an engine, the pooled search beside it included."""
 
+HIDDEN_NODES = 2.5
+"""How many times as long that is if trees hide their nodes."""
+
+STARTED = 15.0
+"""Starting the processes of two jobs."""
+
 _EPOCHS = 40
 
 
@@ -51,7 +57,9 @@ def seconds(cell: Cell) -> float:
     if cell["run"] == "library":
         taken *= LIBRARY
     elif cell["run"] != "pooled":
-        taken *= TOGETHER[str(cell["run"]).split(", ", 1)[1]]
+        where, engine = str(cell["run"]).split(", ", 1)
+        taken *= TOGETHER[engine] * (HIDDEN_NODES if cell["hide_nodes"] == "yes" else 1)
+        taken += STARTED if where == "processes" else 0
     return LEAST + taken
 
 

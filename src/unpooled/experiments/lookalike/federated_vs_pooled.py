@@ -14,7 +14,7 @@ from unpooled.experiments.figures import Picture
 from unpooled.experiments.lookalike import searches
 from unpooled.experiments.lookalike.dealing import SETS
 from unpooled.experiments.lookalike.libraries import PACKAGES
-from unpooled.experiments.lookalike.paper import Told, all_told, impossible, mean_gap, told, verdict
+from unpooled.experiments.lookalike.paper import Told, impossible, mean_gap, told, verdict
 from unpooled.experiments.lookalike.searches import BY_PROMOTION, search_cell
 from unpooled.experiments.lookalike.sharing import experiment_on_searches
 from unpooled.experiments.lookalike.showing import (
@@ -235,7 +235,8 @@ def _table_3_1(frame: pl.DataFrame) -> str:
     own = chosen(of_paper_size(frame), method=f"pooled, {BY_PROMOTION}").filter(pl.col("settings") != "default")
     searches_told = dict.fromkeys((one.set, one.method, one.mode) for one in told("table-3-1"))
     for name, method, mode in searches_told:
-        figures = {one.metric: one for one in all_told() if (one.set, one.method, one.mode) == (name, method, mode)}
+        same = [one for one in told("table-3-1") if (one.set, one.method, one.mode) == (name, method, mode)]
+        figures = {one.metric: one for one in same}
         ours = {metric: summarised(own, figure, set=name, learner=SHOWN[method]) for metric, figure in _OURS.items()}
         three = [figures[metric] for metric in ("acc", "recall", "precision")]
         values = ", ".join(f"{one.value:g}" for one in three)

@@ -2,7 +2,8 @@
 
 A cell says which rows are searched (set, fraction trained on, fraction and labelling of known positives, a column left
 out), by which method with which learner, and how: `run` is `pooled`, `library`, or parties as `threads` or `processes`
-with an engine. A federated cell has the pooled search beside it. "" stands for what the job has by default.
+with an engine. A federated cell has the pooled search beside it. What the job hides by default is written into the
+cell, so that cells computed with other defaults are other cells.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ KEYS: dict[str, type[Value]] = {
     "settings": str,
     "hide_bags": str,
     "hide_nodes": str,
+    "lent_bins": int,
     "calibrated": str,
     "run": str,
     "seed": int,
@@ -66,6 +68,7 @@ OTHERS: dict[str, AnyMethod] = {
 BY_PROMOTION = "by promotion"
 """The line of a cell whose rows are in the paper's order; elsewhere the order is the job's."""
 
+_YES = {True: "yes", False: "no"}
 _VFPU = VfpuSettings()
 _FOLDS = NaiveSettings().folds
 
@@ -87,6 +90,7 @@ def search_cell(name: str, seed: int, train: float, **changes: Value) -> Cell:
         "settings": "default",
         "hide_bags": "",
         "hide_nodes": "",
+        "lent_bins": 0,
         "calibrated": "",
         "run": "pooled",
         "seed": seed,
@@ -100,7 +104,16 @@ def search_cell(name: str, seed: int, train: float, **changes: Value) -> Cell:
         found["settings"] = "paper"  # one search stands for both
     if found.keys() != KEYS.keys():
         raise ValueError(f"a cell has no {', '.join(found.keys() - KEYS.keys())}")
-    return found
+    return found | _as_in_the_job(found)
+
+
+def _as_in_the_job(cell: Cell) -> dict[str, Value]:
+    """What a cell does not say of hiding, by the job's defaults; "" and 0 where its learner has no such setting."""
+    if not cell["learner"]:
+        return {}
+    model = model_in(cell).model_dump()
+    found: dict[str, Value] = {name: _YES[model[name]] for name in ("hide_bags", "hide_nodes") if name in model}
+    return found | ({"lent_bins": model["lent_bins"] or model["bins"]} if "lent_bins" in model else {})
 
 
 def compute(cell: Cell) -> Figures:
@@ -120,8 +133,9 @@ def compute(cell: Cell) -> Figures:
 
 def model_in(cell: Cell) -> LearnerParameters:
     """The learner of a cell."""
-    hidden = {name: cell[name] == "yes" for name in ("hide_bags", "hide_nodes") if cell[name]}
-    return model_of(str(cell["learner"]), cast(Settings, cell["settings"]), **hidden)
+    said: dict[str, bool | int] = {n: cell[n] == _YES[True] for n in ("hide_bags", "hide_nodes") if cell[n]}
+    said |= {"lent_bins": int(cell["lent_bins"])} if cell["lent_bins"] else {}
+    return model_of(str(cell["learner"]), cast(Settings, cell["settings"]), **said)
 
 
 def method_in(cell: Cell) -> AnyMethod:

@@ -17,7 +17,7 @@ ABLATIONS = {Tier.quick: (1, 0.1), Tier.standard: (2, 0.3), Tier.seed: (5, 0.6)}
 
 FEDERATED: dict[Tier, dict[str, Any]] = {
     Tier.quick: {"train": 0.1, "iterations": 2, "bags": 5},
-    Tier.standard: {"train": 0.1},
+    Tier.standard: {"train": 0.1, "iterations": 2, "bags": 5},
     Tier.seed: {"train": 0.6},
 }
 """Federated searches of every learner on every set."""
