@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
+
 from unpooled.errors import InputError
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import LearnerParameters
@@ -39,9 +41,7 @@ def classifier_of(parameters: LearnerParameters, columns: Columns) -> Any:
 def _classifier(parameters: LearnerParameters, columns: Columns) -> Any:
     settings = parameters.model_dump()
     if parameters.learner == "linear":
-        batch_rows = learner_of(parameters).batch_rows
-        batch = batch_rows(parameters, max(columns.blocks)) if batch_rows else len(columns.matrix)
-        return _regression(settings, batch, len(columns.matrix))
+        return _regression(parameters, columns)
     size = {"n_estimators": settings["trees"], "max_depth": settings["depth"]}
     if parameters.learner == "rf":
         from sklearn.ensemble import RandomForestClassifier
@@ -71,11 +71,19 @@ def _classifier(parameters: LearnerParameters, columns: Columns) -> Any:
     )
 
 
-def _regression(settings: dict[str, Any], batch: int, rows: int) -> Any:
+def _regression(parameters: LearnerParameters, columns: Columns) -> Any:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import SGDClassifier
 
+    learner, settings = learner_of(parameters), parameters.model_dump()
+    if learner.batch_rows is None or learner.rounds_of is None:
+        raise InputError(f"{parameters.learner}: it does not learn in batches")
+    batch, epochs = learner.batch_rows(parameters, max(columns.blocks)), learner.rounds_of
+    judges = settings["reveal"] == "gradients"  # else no loss says when it is enough
     rate = settings["learning_rate"] * (_MOMENTUM if settings["optimiser"] == "momentum" else 1)
+
+    def limited(matrix: Any) -> Any:
+        return np.clip(matrix, -settings["limit"], settings["limit"])
 
     class Regression(SGDClassifier):  # type: ignore[misc]
         """Logistic regression whose step for a row follows from how many rows a bag has."""
@@ -85,8 +93,7 @@ def _regression(settings: dict[str, Any], batch: int, rows: int) -> Any:
                 loss="log_loss",
                 alpha=settings["l2"],
                 learning_rate="constant",
-                max_iter=settings["epochs"],
-                tol=settings["tolerance"] or None,
+                tol=(judges and settings["tolerance"]) or None,
                 n_iter_no_change=settings["patience"],
                 random_state=random_state,
             )
@@ -94,9 +101,12 @@ def _regression(settings: dict[str, Any], batch: int, rows: int) -> Any:
 
         def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # noqa: N803
             batches = max((self.rows or len(y)) // batch, 1)
-            self.eta0 = batches * rate / len(y)
+            self.eta0, self.max_iter = batches * rate / len(y), epochs(parameters, batches)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # ours has as many epochs, and stops alike
-                return super().fit(X, y, sample_weight=sample_weight)
+                return super().fit(limited(X), y, sample_weight=sample_weight)
 
-    return Regression(rows if settings["hide_bags"] else None)
+        def decision_function(self, X: Any) -> Any:  # noqa: N803
+            return super().decision_function(limited(X))
+
+    return Regression(len(columns.matrix) if settings["hide_bags"] else None)
