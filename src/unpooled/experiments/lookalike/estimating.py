@@ -10,6 +10,7 @@ from unpooled.experiments.lookalike.calibrating import FOLDS
 from unpooled.experiments.lookalike.searches import method_in, model_in
 from unpooled.pu.federated.search import groups_of
 from unpooled.pu.settings import NaiveSettings, VfpuSettings
+from unpooled.vertical.learners import learner_of
 
 LEAST = 2.0
 """Reading a data set, preparing it and judging."""
@@ -32,8 +33,6 @@ HIDDEN_NODES = 2.5
 STARTED = 15.0
 """Starting the processes of two jobs."""
 
-_EPOCHS = 40
-
 
 def seconds(cell: Cell) -> float:
     """A guess."""
@@ -43,12 +42,14 @@ def seconds(cell: Cell) -> float:
     rows = float(cell["train"]) * facts.rows
     known = float(cell["train"]) * float(cell["known"]) * facts.positives
     models, bag = _models(cell), _bag(cell, rows, known)
-    settings = model_in(cell).model_dump()
+    model = model_in(cell)
+    settings = model.model_dump()
     taking_part = rows if settings["hide_bags"] else bag
     if cell["learner"] == "linear":
-        batch = settings["batch_rows"] or 1_000
-        epochs = settings["epochs"] if not settings["tolerance"] else _EPOCHS
-        taken = models * epochs * (STEP * (1 + taking_part / batch) + STEP_ROW * taking_part)
+        steps = 1 + round(taking_part / (settings["batch_rows"] or 1_000))
+        rounds_of = learner_of(model).rounds_of
+        epochs = rounds_of(model, steps) if rounds_of else 1
+        taken = models * epochs * (STEP * steps + STEP_ROW * taking_part)
     else:
         depth, leaves = settings["depth"], settings.get("leaves", inf)
         nodes = min(2.0**depth, bag / 4, leaves)

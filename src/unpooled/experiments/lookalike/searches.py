@@ -30,6 +30,7 @@ from unpooled.pu.pooled.classifiers import PooledClassifiers
 from unpooled.pu.pooled.trees import Learner, PooledModels
 from unpooled.pu.ranking import Ranking
 from unpooled.pu.settings import AnyMethod, BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
+from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import LearnerParameters
 
 FILE = "lookalike"
@@ -188,7 +189,7 @@ class Recorded:
 def _learner(dealt: Dealt, cell: Cell) -> Learner:
     model = model_in(cell)
     if cell["run"] == "library":
-        return PooledClassifiers(dealt.columns.matrix, classifier_of(model))
+        return PooledClassifiers(dealt.columns.matrix, classifier_of(model, dealt.columns))
     learner: Learner = PooledModels(dealt.columns, model)
     return Calibrated(learner) if cell["calibrated"] else learner
 
@@ -235,7 +236,7 @@ def check(wanted: Sequence[Cell]) -> None:
     for name in dict.fromkeys(str(cell["set"]) for cell in wanted):
         datasets.load(name)
     for learner in dict.fromkeys(str(cell["learner"]) for cell in wanted if cell["run"] == "library"):
-        classifier_of(model_of(learner, "paper"))
+        classifier_of(model_of(learner, "paper"), Columns(np.empty((0, 1)), ("",), (1,)))
 
 
 def one_core(cell: Cell) -> bool:
