@@ -44,6 +44,7 @@ from unpooled.secure.calls import Call
 from unpooled.secure.engine import Rules, open_engine
 from unpooled.secure.product import finish, serve
 from unpooled.secure.shares import engine as shares
+from unpooled.secure.shares import opening
 from unpooled.secure.shares.packing import Slots
 from unpooled.session import Session
 from unpooled.vertical.learners import learner_of
@@ -156,7 +157,7 @@ def made_up_classes(lent: Floats) -> float:
         if session.party != "coordinator":
             finish(engine)
 
-    with mock.patch.object(shares, "pack", powers), mock.patch.object(shares, "read", kept):
+    with mock.patch.object(opening, "pack", powers), mock.patch.object(shares, "read", kept):
         simulate_roles(dict.fromkeys((*OWNERS, "coordinator"), role), timeout=600)
     ((total,),) = totals
     bits = total[:, :, np.newaxis] >> np.arange(WORD, dtype=np.uint64) & np.uint64(1)

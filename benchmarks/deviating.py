@@ -23,6 +23,7 @@ from unpooled.secure.paillier import engine as paillier
 from unpooled.secure.paillier.layout import Layout as Slots
 from unpooled.secure.product import finish, product, serve
 from unpooled.secure.shares import engine as shares
+from unpooled.secure.shares import opening
 from unpooled.session import Session
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.team import Team
@@ -120,7 +121,7 @@ def _made_up(found: Attack) -> Iterator[None]:
         return np.zeros(call.shape, np.int64)
 
     with (
-        mock.patch.object(shares, "pack", made_up),
+        mock.patch.object(opening, "pack", made_up),
         mock.patch.object(shares, "read", keep),
         mock.patch.object(paillier, "row_words", made_up),
         mock.patch.object(paillier, "read", keep),

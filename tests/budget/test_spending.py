@@ -127,9 +127,10 @@ def test_totals_are_written_ahead_and_settled_at_the_end(book: Book, tmp_path: P
         spending.count("bits_per_row", 1.0, 120.0)
     assert account_of(book.read()).amount("bits_per_row") == 120, "what a run that was killed may have answered"
     assert len(book.read()) < 15, "not a line for each answer"
-    spending.end(tmp_path / "1", "finished", listed=7)
+    spending.end(tmp_path / "1", "finished", {"listed": 7, "thresholds": 40})
     assert account_of(book.read()).amount("bits_per_row") == 100
     assert account_of(book.read()).amount("listed") == 7
+    assert account_of(book.read()).amount("thresholds") == 40
     kept = summary_in(tmp_path / "1")
     assert kept.all_runs is not None
     assert kept.all_runs.amounts["bits_per_row"].used == 100

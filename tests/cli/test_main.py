@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from unpooled import cli
 from unpooled.errors import (
+    BookError,
     CertificateError,
     Deadlock,
     InputError,
@@ -46,6 +47,7 @@ CODES: dict[type[Exception], int] = {
             CertificateError,
             WireError,
             LedgerError,
+            BookError,
             WorkerLost,
             InternalError,
             JobFailed,
@@ -100,7 +102,8 @@ def test_every_command_has_help_that_mentions_its_options(call: tuple[str, ...])
 
 def test_every_command_is_there() -> None:
     jobs = {"check", "run", "join", "resume", "job", "demo", "report", "ledger", "purge"}
-    assert {call[0] for call in ALL if call} == jobs | {"example", "evaluate", "datasets", "certs", "experiment"}
+    others = {"audit", "budget", "example", "evaluate", "datasets", "certs", "experiment"}
+    assert {call[0] for call in ALL if call} == jobs | others
 
 
 def subclasses(error: type[UnpooledError]) -> Iterator[type[UnpooledError]]:

@@ -15,7 +15,7 @@ from unpooled.jobs.run_files import RESULT
 from unpooled.jobs.train import columns
 from unpooled.report.page import write_report
 from unpooled.secure.product import Contribution
-from unpooled.vertical.linear.messages import PartialScores
+from unpooled.vertical.linear.messages import LastShare, PartialScores
 from unpooled.wire import disclosure_of
 
 WriteJob = Callable[..., Path]
@@ -183,7 +183,8 @@ def test_a_real_run(trained_linear: Path) -> None:
     assert not any(heaviest in pages[name] for name in ("bank", "coordinator"))
     assert not any("AUC" in pages[name] for name in ("telco", "coordinator"))
     told = [what for what, _ in table(tree, "What bank learnt from telco")]
-    assert {disclosure_of(Contribution).what, disclosure_of(PartialScores).what} <= set(told)
+    assert {disclosure_of(LastShare).what, disclosure_of(PartialScores).what} <= set(told)
+    assert disclosure_of(Contribution).what not in told
 
 
 def test_a_real_prediction(trained_linear: Path) -> None:

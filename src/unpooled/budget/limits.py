@@ -14,6 +14,14 @@ Amount = Literal["questions", "bits_per_row", "splits"]
 AMOUNTS: tuple[Amount, ...] = get_args(Amount)
 WORDS: dict[Amount, str] = {"questions": "questions", "bits_per_row": "bits per row", "splits": "splits"}
 
+Result = Literal["thresholds", "listed"]
+"""What a run's result says at its end; it is added up and has no limit."""
+
+RESULTS: dict[Result, str] = {
+    "thresholds": "thresholds revealed, distinct in each run",
+    "listed": "people listed for seekers",
+}
+
 
 class OverRuns(Section):
     """Limits over all runs in a table's book; those about a peer hold for each peer."""

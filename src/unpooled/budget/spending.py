@@ -18,7 +18,7 @@ from unpooled.budget import row_sets
 from unpooled.budget.accounts import OneRun, account_of, fits_in, found_before
 from unpooled.budget.book import Book, Mark, Writer
 from unpooled.budget.checks import check_alignments, check_change, check_fits
-from unpooled.budget.limits import AMOUNTS, WORDS, Amount, OverRuns
+from unpooled.budget.limits import AMOUNTS, WORDS, Amount, OverRuns, Result
 from unpooled.budget.standing import Standing, standing_of
 from unpooled.errors import RefusedError, ResumeError, UnpooledError
 
@@ -101,12 +101,13 @@ class Spending:
             self._reserved[what] = ahead
         self._spent[what] = total
 
-    def end(self, folder: Path, state: str, listed: int = 0) -> None:
-        """At the end: what was really answered, which may be less than what was reserved.
+    def end(self, folder: Path, state: str, results: Mapping[Result, int] | None = None) -> None:
+        """At the end: what was really answered, which may be less than what was reserved, and what the result says.
 
         The run's folder gets a summary, with how the book stands now.
         """
-        spent: dict[str, float] = {what: self._spent[what] for what in AMOUNTS} | {"listed": listed}
+        spent = dict(self._spent)
+        spent.update((what, amount) for what, amount in (results or {}).items())
         with self.book.writing() as writer:
             writer.add(run=self.run, ends=state, spent={what: amount for what, amount in spent.items() if amount})
         own = [entry for entry in writer.entries if entry.get("run") == self.run]

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from unpooled.budget.accounts import Account, WithPeer
-from unpooled.budget.limits import AMOUNTS, Amount, OverRuns
+from unpooled.budget.limits import AMOUNTS, RESULTS, Amount, OverRuns, Result
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class Used:
 
 @dataclass(frozen=True)
 class Standing:
-    """The runs in a book; by peer alignments, ids that it has brought to them, and fits; and what was answered."""
+    """The runs in a book; by peer alignments, ids that it has brought to them, and fits; what was answered, and what
+    results say."""
 
     book: str
     runs: int
@@ -31,6 +32,7 @@ class Standing:
     ids: dict[str, int]
     fits: dict[str, Used]
     amounts: dict[Amount, Used]
+    results: dict[Result, Used]
 
 
 def standing_of(book: str, account: Account, limits: OverRuns, peers: Collection[str]) -> Standing:
@@ -43,4 +45,5 @@ def standing_of(book: str, account: Account, limits: OverRuns, peers: Collection
         ids={peer: one.ids for peer, one in with_peers.items()},
         fits={peer: Used(one.fits, limits.maximum_linear_fits) for peer, one in with_peers.items()},
         amounts={what: Used(account.amount(what), limits.total(what)) for what in AMOUNTS},
+        results={what: Used(account.amount(what), None) for what in RESULTS},
     )

@@ -14,7 +14,7 @@ from rich.table import Table as Grid
 
 from unpooled.budget.accounts import account_of
 from unpooled.budget.book import Book, books_in
-from unpooled.budget.limits import WORDS, OverRuns
+from unpooled.budget.limits import RESULTS, WORDS, OverRuns
 from unpooled.budget.places import Places, name_of, usual_places
 from unpooled.budget.standing import Standing, Used, standing_of
 from unpooled.cli.options import Json
@@ -126,6 +126,9 @@ def _show(shown: _Shown) -> None:
     for what, used in standing.amounts.items():
         if used.used or used.most is not None:
             typer.echo(f"  {WORDS[what]} answered: {_bar(used)}")
+    for result, used in standing.results.items():
+        if used.used:
+            typer.echo(f"  {RESULTS[result]}: {used}")
     for reason in shown.accepted:
         typer.echo(f"  accepted: {reason}")
     typer.echo("")

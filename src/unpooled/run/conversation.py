@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
+from unpooled.budget import limits
 from unpooled.budget.places import Places
 from unpooled.budget.spending import About, Spending, spending_in
 from unpooled.errors import RefusedError
@@ -61,7 +62,7 @@ def take_part(
             )
             result = converse(session, fields, role_of(job, folder, resume=resume, spending=spending))
             if spending:
-                spending.end(folder, "finished", int(result.get("listed", 0)) if party == plan.active else 0)
+                spending.end(folder, "finished", _results(result, active=party == plan.active))
         run_folder.write_result(folder, result)
     return result
 
@@ -75,6 +76,11 @@ def _counted(
     plan, party = job.plan, job.party
     about = About(party, plan.kind, digest, {name: peer.role for name, peer in plan.parties.items() if name != party})
     return spending_in(folder, book, job.private.policy, about, resume=resume)
+
+
+def _results(result: Result, *, active: bool) -> dict[limits.Result, int]:
+    """What a book keeps of a party's result."""
+    return {"thresholds": int(result.get("thresholds", 0)), "listed": int(result.get("listed", 0)) if active else 0}
 
 
 def converse(session: Session, fields: Mapping[str, str], role: Callable[[Session], T]) -> T:

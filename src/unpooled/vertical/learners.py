@@ -52,13 +52,15 @@ def begun_secret(settings: Any) -> Any:
     return {**hiding, **begun_small(settings)}
 
 
-_KINDS = {kind.model_fields["learner"].default: kind for learner in LEARNERS for kind in learner.parameters}
+def _kinds() -> dict[str, type[LearnerParameters]]:
+    return {kind.model_fields["learner"].default: kind for learner in LEARNERS for kind in learner.parameters}
 
 
 def _kind_of(settings: Any) -> type[LearnerParameters] | None:
     """The class of the parameters that a section of a plan is for: those of the learner it names, or of the first."""
-    name = settings.get("learner", next(iter(_KINDS))) if isinstance(settings, Mapping) else None
-    return _KINDS.get(name) if isinstance(name, str) else None
+    kinds = _kinds()
+    name = settings.get("learner", next(iter(kinds))) if isinstance(settings, Mapping) else None
+    return kinds.get(name) if isinstance(name, str) else None
 
 
 def _parameters_from(settings: Any) -> Any:
@@ -67,7 +69,7 @@ def _parameters_from(settings: Any) -> Any:
         return settings
     kind = _kind_of(settings)
     if kind is None:
-        *others, last = map(repr, _KINDS)
+        *others, last = map(repr, _kinds())
         raise ValueError(f"must be a table, its learner {', '.join(others)} or {last}")
     return kind.model_validate(settings)
 
