@@ -1,6 +1,8 @@
 """Imports go one way: a module may use what stands before it in this list, never what stands behind it."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -140,3 +142,15 @@ def test_no_job_branches_on_a_learner() -> None:
             compared += [node.value] if isinstance(node, ast.MatchValue) else []
             texts = {one.value for one in compared if isinstance(one, ast.Constant)}
             assert not texts & names, f"{path}:{getattr(node, 'lineno', 0)}"
+
+
+def test_the_command_loads_no_optional_package() -> None:
+    """Every party is a process of its own, and installations without extras have none of these."""
+    optional = {"lightgbm", "matplotlib", "psycopg", "scipy", "sklearn", "xgboost"}
+    found = subprocess.run(
+        [sys.executable, "-c", f"import sys, unpooled.cli; print(*{optional!r} & sys.modules.keys())"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert found.stdout.split() == []

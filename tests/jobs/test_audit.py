@@ -85,7 +85,7 @@ def test_so_does_a_search(seeking: Any, method: dict[str, Any]) -> None:
 def test_so_does_a_search_that_was_interrupted(seeking: Any, search: Any, party: str) -> None:
     plan = seeking.plan(model={"trees": 4})
     run = search(plan, seeking.tables(plan), seeking.root / "run")
-    run.stop(party, 40)
+    run.stop(party, 36)
     run.go()
     for home in (run.root / owner for owner in plan.owners):
         write_toml(home / PLAN, plan)

@@ -7,7 +7,7 @@ times its residuals are new in every step, and not bound. `pytest -s` shows the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Event
 from typing import Any
 
@@ -22,7 +22,7 @@ from unpooled.secure.engine import Engine
 from unpooled.secure.paillier import engine as paillier
 from unpooled.secure.paillier import keys
 from unpooled.secure.product import finish
-from unpooled.secure.shares import engine as shares
+from unpooled.secure.shares import opening
 from unpooled.secure.shares.opening import Hidden
 from unpooled.secure.shares.state import Mask
 from unpooled.vertical.inputs import Columns
@@ -88,7 +88,9 @@ def watched(
         patch.setattr(descent, "products_of", handed_in)
         patch.setattr(product, "check_inputs", lambda *_: None)
         patch.setattr(product, "_check_bound", lambda *_: None)
-        patch.setattr(Mask, "bind", lambda mask, m, whose, s=(): None if whose == "telco" else bind(mask, m, whose, s))
+        patch.setattr(
+            Mask, "bind", lambda mask, whose, *m, **s: None if whose == "telco" else bind(mask, whose, *m, **s)
+        )
 
         def active(team: Team, data: Any) -> None:
             for _ in range(fits):
@@ -173,14 +175,14 @@ def test_a_party_whose_software_is_as_it_was_made_refuses_other_columns(together
 
 def test_other_columns_cannot_be_opened_again(together: Make, monkeypatch: pytest.MonkeyPatch, labels: Floats) -> None:
     """The bank knows what it has, and takes nothing under a name it has had."""
-    send = shares._send_hidden
+    hidden_for = opening._hidden_for
 
-    def send_again(engine: Engine, peer: str, tasks: Any) -> None:
+    def hidden_again(engine: Engine, peer: str, tasks: Any) -> Iterator[Hidden]:
         if engine.party == "telco":
             engine.shares.sent.clear()
-        send(engine, peer, tasks)
+        return hidden_for(engine, peer, tasks)
 
-    monkeypatch.setattr(shares, "_send_hidden", send_again)
+    monkeypatch.setattr(opening, "_hidden_for", hidden_again)
     with pytest.raises(ProtocolError, match="Hidden from telco"):
         watched(together, monkeypatch, lambda columns, _: columns, [Target(labels)], ONE_BATCH)
 

@@ -26,7 +26,6 @@ from unpooled.experiments.lookalike.together import assert_same, search_together
 from unpooled.pu.bags import Bag, Learn, folded_bags, outside_means
 from unpooled.pu.estimates.elkan_noto import held_out
 from unpooled.pu.methods import rank
-from unpooled.pu.pooled.classifiers import PooledClassifiers
 from unpooled.pu.pooled.trees import Learner, PooledModels
 from unpooled.pu.ranking import Ranking
 from unpooled.pu.settings import AnyMethod, BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
@@ -189,6 +188,8 @@ class Recorded:
 def _learner(dealt: Dealt, cell: Cell) -> Learner:
     model = model_in(cell)
     if cell["run"] == "library":
+        from unpooled.pu.pooled.classifiers import PooledClassifiers
+
         return PooledClassifiers(dealt.columns.matrix, classifier_of(model, dealt.columns))
     learner: Learner = PooledModels(dealt.columns, model)
     return Calibrated(learner) if cell["calibrated"] else learner
