@@ -27,9 +27,6 @@ LIBRARY = 0.3
 TOGETHER = {"shares": 4.0, "plain": 2.0, "paillier 2048": 60.0, "paillier 512, insecure": 12.0}
 """How many times as long parties take with an engine, the pooled search beside it included."""
 
-HIDDEN_NODES = 2.5
-"""How many times as long that is if trees hide their nodes."""
-
 STARTED = 15.0
 """Starting the processes of two jobs."""
 
@@ -59,7 +56,7 @@ def seconds(cell: Cell) -> float:
         taken *= LIBRARY
     elif cell["run"] != "pooled":
         where, engine = str(cell["run"]).split(", ", 1)
-        taken *= TOGETHER[engine] * (HIDDEN_NODES if cell["hide_nodes"] == "yes" else 1)
+        taken *= TOGETHER[engine]
         taken += STARTED if where == "processes" else 0
     return LEAST + taken
 
