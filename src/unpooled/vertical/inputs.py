@@ -15,8 +15,8 @@ class Columns:
     """One party's columns of the aligned rows, rows × columns, missing values as not-a-number.
 
     In a pooled run `blocks` says how many columns each party has, in their order: only columns of the same party are
-    bundled, as they would be if they were apart. `active` is the block of the active party; the others' columns are
-    then treated as if they were lent.
+    bundled, and batches of linear models are as large, as if they were apart. `active` is the block of the active
+    party; the others' columns are then treated as if they were lent.
     """
 
     matrix: Floats

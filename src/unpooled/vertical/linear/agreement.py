@@ -10,6 +10,7 @@ from unpooled.arrays import Bools, Floats, unpacked
 from unpooled.errors import ProtocolError, RefusedError
 from unpooled.secure.evidence import Arrays
 from unpooled.session import ITEM_BYTES
+from unpooled.vertical.inputs import Columns
 from unpooled.vertical.linear.fit_input import NAME_BYTES, FitInput
 from unpooled.vertical.linear.messages import BeginLinear, RowWeights, TakingPart, Width
 from unpooled.vertical.linear.parameters import LinearParameters, check_engine
@@ -19,10 +20,15 @@ from unpooled.vertical.linear.state import Iterate
 from unpooled.vertical.team import Team
 
 
+def widths_apart(columns: Columns) -> dict[str, int]:
+    """Of pooled columns how many each block has, the intercept counted: batches are cut as if they were apart."""
+    widths = list(columns.blocks) or [len(columns.names)]
+    widths[-1 if columns.active is None else columns.active] += 1
+    return {f"block {place + 1}": width for place, width in enumerate(widths)}
+
+
 def exchange_widths(team: Team, rows: int, columns: int) -> dict[str, int]:
     """How many columns each owner has, the intercept counted; the number of rows must be the same."""
-    if not team.passive:
-        return {team.active: columns}
     session, me = team.session, team.session.party
     widths = {me: columns}
     others = [owner for owner in team.owners if owner != me]

@@ -26,7 +26,13 @@ from unpooled.checkpoint import Notebook
 from unpooled.errors import InputError
 from unpooled.vertical.inputs import COLUMNS as COLUMNS_KEPT
 from unpooled.vertical.inputs import TARGETS, Columns
-from unpooled.vertical.linear.agreement import exchange_commitments, exchange_widths, receive_inputs, tell_inputs
+from unpooled.vertical.linear.agreement import (
+    exchange_commitments,
+    exchange_widths,
+    receive_inputs,
+    tell_inputs,
+    widths_apart,
+)
 from unpooled.vertical.linear.descent import descend
 from unpooled.vertical.linear.fit_input import FitInput, input_of, start_of, states_of
 from unpooled.vertical.linear.hidden_weights import descend_unseen
@@ -88,7 +94,7 @@ def fit_many(
     if team.passive:
         weighted = any(given.weighting.weighted for given in inputs)
         check_engine(parameters, team.products.rules.engine, len(team.passive), weighted=weighted)
-    widths = exchange_widths(team, rows, len(columns.names) + 1)
+    widths = exchange_widths(team, rows, len(columns.names) + 1) if team.passive else widths_apart(columns)
     one = np.full((rows, 1), COLUMNS.encode(np.ones(1), "one")[0])
     states = states_of(team, party, parameters, np.concatenate([encoded, one], axis=1), inputs, widths)
     tell_inputs(team, parameters, inputs)
