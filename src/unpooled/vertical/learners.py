@@ -44,12 +44,13 @@ def begun_small(settings: Any) -> Any:
 
 
 def begun_secret(settings: Any) -> Any:
-    """The same where labels are secret: whichever learner is named hides them, unless the section says otherwise."""
+    """For small bags with secret labels: what suits and hides them, whichever learner is named; the section prevails."""
     kind = _kind_of(settings)
     if kind is None:
         return settings
-    hiding = next(learner.for_secret_labels for learner in LEARNERS if kind in learner.parameters)
-    return {**hiding, **begun_small(settings)}
+    learner = next(learner for learner in LEARNERS if kind in learner.parameters)
+    small = learner.for_bags.model_dump(exclude_defaults=True) if isinstance(learner.for_bags, kind) else {}
+    return {**learner.for_secret_labels, **small, **settings}
 
 
 def _kinds() -> dict[str, type[LearnerParameters]]:

@@ -27,10 +27,10 @@ PACKAGES = {
 def classifier_of(parameters: LearnerParameters, columns: Columns) -> Any:
     """A classifier for bags of rows with these columns, on one core.
 
-    Where a library lacks one of our settings its default stays. None has `min_rows`, which counts rows outside a bag
-    too if bags are hidden, and so hardly limits what trees learn from a bag; scikit-learn's gradient boosting has no
-    bins. Logistic regression is by stochastic gradient descent, which goes as far in each pass over a bag as our
-    batches do.
+    Where a library lacks one of our settings its default stays. `min_rows` counts rows outside a bag too if bags are
+    hidden, and so hardly limits what trees learn from a bag; only `lgb` has it of the drawn rows, as LightGBM has.
+    scikit-learn's gradient boosting has no bins. Logistic regression is by stochastic gradient descent, which goes as
+    far in each pass over a bag as our batches do.
     """
     try:
         return _classifier(parameters, columns)
@@ -66,7 +66,7 @@ def _classifier(parameters: LearnerParameters, columns: Columns) -> Any:
         data_sample_strategy="goss",
         top_rate=settings["top_fraction"],
         other_rate=settings["other_fraction"],
-        min_child_samples=1,
+        min_child_samples=settings["min_rows"],
         verbose=-1,
     )
 

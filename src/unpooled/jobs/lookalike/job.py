@@ -122,7 +122,7 @@ class Parameters(align.Parameters, RowRules, WeightRules):
     model: Annotated[AnyParameters, BeforeValidator(begun_secret)] = Field(
         default_parameters(bags=True, secret_labels=True),
         description="the learner and its settings: gbdt with small trees, since bags are small, and what is below; or "
-        "xgb, lgb, rf or linear, as for train; of all trees the nodes are hidden, and passive "
+        "xgb, lgb or rf as for train, or linear with l2 = 0.01; of all trees the nodes are hidden, and passive "
         "parties' columns have 9 bins, unless hide_nodes and lent_bins say otherwise",
     )
 
