@@ -44,7 +44,7 @@ def begun_small(settings: Any) -> Any:
 
 
 def begun_secret(settings: Any) -> Any:
-    """For small bags with secret labels: what suits and hides them, whichever learner is named; the section prevails."""
+    """The same where labels are secret, for every learner: what suits small bags, and what hides the labels."""
     kind = _kind_of(settings)
     if kind is None:
         return settings

@@ -18,6 +18,7 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.run.simulate import Member, simulate
 from unpooled.secure.shares import blocks, state
+from unpooled.vertical.linear.parameters import LinearParameters
 
 PAILLIER = {"engine": "paillier", "key_bits": 512, "insecure": True}
 PLAIN = {"engine": "plain"}
@@ -100,6 +101,16 @@ def test_linear_models_find_with_shares(seeking: Any) -> None:
     seeking.run(seeking.plan(model=LINEAR, method={"name": "naive", "folds": 2}), "default")
     scores = [seeking.ranking(name).sort("id")["score"].to_numpy() for name in ("run", "default")]
     np.testing.assert_allclose(*scores, atol=0.001)
+
+
+def test_small_bags_have_defaults_of_their_own(seeking: Any) -> None:
+    """Unless the plan says otherwise; jobs that learn from whole tables keep theirs."""
+    models = [{"learner": "linear"}, {"learner": "linear", "l2": 0.5}, {"learner": "gbdt"}, {"learner": "xgb"}]
+    linear, told, gbdt, xgb = (parameters_of(seeking.plan(model=model)).model for model in models)
+    assert (linear.l2, told.l2, gbdt.depth, xgb.depth) == (0.01, 0.5, 3, 6)
+    assert gbdt.hide_nodes
+    assert xgb.hide_nodes
+    assert LinearParameters().l2 == 0.0001
 
 
 @pytest.mark.parametrize("settings", [{"hide_bags": False}, {"hide_nodes": False}])

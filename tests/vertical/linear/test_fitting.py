@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from unpooled.arrays import Floats
 from unpooled.vertical.inputs import Columns
+from unpooled.vertical.linear.agreement import widths_apart
 from unpooled.vertical.linear.descent import batches, order_of
 from unpooled.vertical.linear.fitting import LinearParameters, Target, fit
 from unpooled.vertical.linear.parameters import PAPER_PRESETS, outputs_of
@@ -234,3 +235,17 @@ def test_the_same_bits_on_every_machine(optimiser: str) -> None:
     fitted = fit(alone(), parameters, Columns(matrix, ("a", "b", "c", "d")), Target(truth, weights))
     text = f"{fitted.model.part.weights} {fitted.model.intercept} {fitted.losses}"
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == GOLDEN[optimiser]
+
+
+def test_pooled_columns_are_cut_into_the_batches_of_parties_that_are_apart() -> None:
+    """Two parties of 40 columns have batches of 1,000 rows, one of 80 columns would have more."""
+    rng, names = np.random.default_rng(3), tuple(map(str, range(80)))
+    matrix = rng.normal(size=(3_300, 80))
+    target = Target((matrix[:, 0] + rng.normal(size=3_300) > 0).astype(float))
+
+    def weights(blocks: tuple[int, ...] = (), **settings: Any) -> Any:
+        columns = Columns(matrix, names, blocks, active=1 if blocks else None)
+        return fit(alone(), LinearParameters(epochs=1, **settings), columns, target).model.part.weights
+
+    assert weights((40, 40)) == weights(batch_rows=1_000) != weights()
+    assert widths_apart(Columns(matrix, names, (40, 40), active=1)) == {"block 1": 40, "block 2": 41}
