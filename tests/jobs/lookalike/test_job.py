@@ -103,10 +103,10 @@ def test_linear_models_find_with_shares(seeking: Any) -> None:
     np.testing.assert_allclose(*scores, atol=0.001)
 
 
-def test_small_bags_have_defaults_of_their_own(seeking: Any) -> None:
+def test_small_bags_have_defaults_of_their_own() -> None:
     """Unless the plan says otherwise; jobs that learn from whole tables keep theirs."""
     models = [{"learner": "linear"}, {"learner": "linear", "l2": 0.5}, {"learner": "gbdt"}, {"learner": "xgb"}]
-    linear, told, gbdt, xgb = (parameters_of(seeking.plan(model=model)).model for model in models)
+    linear, told, gbdt, xgb = (parameters_of(bare_plan(model=model)).model for model in models)  # type: ignore[attr-defined]
     assert (linear.l2, told.l2, gbdt.depth, xgb.depth) == (0.01, 0.5, 3, 6)
     assert gbdt.hide_nodes
     assert xgb.hide_nodes
