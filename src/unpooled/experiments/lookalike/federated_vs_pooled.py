@@ -88,8 +88,8 @@ def section(frame: pl.DataFrame) -> str:
         "Census has a test file of its own; of the other sets it is the rows that are not trained on. Threshold: 0.5.",
         *(_compared(pooled, name, "test_") for name in sets_in(pooled)),
         "### Time",
-        "CPU and wall seconds of a search and of scoring the test rows; federated: of the search, all parties "
-        "together. Pooled searches are computed two at a time, each on a core of its own.",
+        "CPU and wall seconds of a search and of scoring the test rows, each on a core of its own; federated: of the "
+        "smaller search above, all parties together.",
         _times(pooled, together),
         "### Engines",
         _engines(timed),
