@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import sqrt
 from typing import Any
 
 import polars as pl
 
+from unpooled.drawing.words import listed
 from unpooled.experiments.experiment import Cell, Tier, Value
 from unpooled.experiments.figures import Panel, Picture
 from unpooled.experiments.lookalike.dealing import SETS
@@ -42,6 +44,9 @@ METHODS: dict[str, dict[str, Value]] = {
     "full supervision (the ceiling)": {"search": "supervised"},
 }
 """What is compared on pooled columns: changes to VFPU with the job's settings."""
+
+RIVALS = ("Bagging_GBDT", "2Step_GBDT, negatives first", "2Step_GBDT, positives first", "naive_GBDT")
+"""What the paper says that VFPU is better than."""
 
 DRAWN = ("VFPU_GBDT", "VFPU_LR", "VFPU_RF", "Bagging_GBDT", "2Step_GBDT, negatives first", "naive_GBDT", "random")
 IN_TABLE = (100, 500, 1_000, 1_500, 2_000, 2_400)
@@ -95,6 +100,7 @@ def section(frame: pl.DataFrame) -> str:
         "### Is VFPU better?",
         f"Precision of the first {JUDGED_AT:,}: VFPU_GBDT minus another method on the same draw.",
         _gains(pooled),
+        _in_words(pooled),
         "### Time of pooled searches",
         "CPU and wall seconds of a search and of scoring the test rows, each on one core.",
         _times(pooled),
@@ -145,14 +151,39 @@ def _gains(frame: pl.DataFrame) -> str:
     """By how much VFPU is ahead of other methods with the same base, and in how many draws."""
 
     def cell(who: str, name: str) -> str:
-        ours, other = (_of(frame, name, each).select("seed", f"hits_{JUDGED_AT}") for each in ("VFPU_GBDT", who))
-        both = ours.join(other, on="seed", suffix="_other").drop_nulls()
-        gains = ((both[f"hits_{JUDGED_AT}"] - both[f"hits_{JUDGED_AT}_other"]) / JUDGED_AT).to_list()
+        gains = _gains_over(frame, who, name)
         found = summary_of(gains)
         return f"{found.text()}, ahead in {sum(gain > 0 for gain in gains)} of {len(gains)}" if found else ""
 
     others = [who for who in METHODS if who != "VFPU_GBDT"]
     return table("over", {who: {"who": who} for who in others}, {name: {"name": name} for name in sets_in(frame)}, cell)
+
+
+def _gains_over(frame: pl.DataFrame, who: str, name: str) -> list[float]:
+    """By how much VFPU's precision is above that of another method on each draw of a set."""
+    ours, other = (_of(frame, name, each).select("seed", f"hits_{JUDGED_AT}") for each in ("VFPU_GBDT", who))
+    both = ours.join(other, on="seed", suffix="_other").drop_nulls()
+    gains: list[float] = ((both[f"hits_{JUDGED_AT}"] - both[f"hits_{JUDGED_AT}_other"]) / JUDGED_AT).to_list()
+    return gains
+
+
+def _in_words(frame: pl.DataFrame) -> str:
+    """Which methods VFPU finds more than, and which less; nothing where there is one draw only."""
+    told = []
+    for who in RIVALS:
+        by_verdict: dict[str, list[str]] = {"ahead of": [], "behind": [], "as good as": []}
+        for name in sets_in(frame):
+            found = summary_of(_gains_over(frame, who, name))
+            if found and found.spread is not None:
+                clear = abs(found.mean) > 2 * found.spread / sqrt(found.count)
+                verdict = ("ahead of" if found.mean > 0 else "behind") if clear else "as good as"
+                by_verdict[verdict].append(f"{name} ({found.mean:+.3f})")
+        parts = [f"{verdict} {who} on {listed(names)}" for verdict, names in by_verdict.items() if names]
+        told += [", ".join(parts)] if parts else []
+    if not told:
+        return ""
+    sentences = "; ".join(told)
+    return f"VFPU_GBDT is {sentences}. A mean within two standard errors of zero counts as equally good."
 
 
 def _times(frame: pl.DataFrame) -> str:
