@@ -1,4 +1,4 @@
-"""The experiment `completion`: data as it is dealt, its cells, and the page that is made from committed cells."""
+"""The experiment `completion`: data as it is dealt, its cells, and the answers to the paper's claims."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from unpooled.data import datasets
 from unpooled.errors import InputError
 from unpooled.experiments import cells as kept
-from unpooled.experiments import completion, dealing, page
+from unpooled.experiments import completion, dealing
 from unpooled.experiments.completion import COMPLETION
 from unpooled.experiments.completion_claims import claims, compare
 from unpooled.experiments.experiment import Tier
@@ -138,18 +138,6 @@ def test_pairs_are_compared_by_set_and_seed() -> None:
 
 def committed(tier: Tier) -> kept.Cells:
     return kept.read(COMPLETION, kept.path_of(COMPLETION, tier, DOCS / "results"))
-
-
-def test_the_page_is_what_the_committed_cells_say() -> None:
-    path = DOCS / "results.md"
-    text, cells = path.read_text(encoding="utf-8"), committed(Tier.standard)
-    assert cells
-    made = page.with_section(text, "completion", page.section(COMPLETION, Tier.standard, cells, "results"), path)
-    hint = "unpooled experiment completion --tier standard --from-cells --out docs/results --page docs/results.md"
-    assert text == made, f"docs/results.md is out of date: {hint}"
-    for name in COMPLETION.pictures(kept.frame_of(COMPLETION, cells)):
-        assert f"(results/completion-{name}.svg)" in text
-        assert (DOCS / "results" / f"completion-{name}.svg").is_file()
 
 
 def test_an_answer_without_cells_is_not_given() -> None:

@@ -119,10 +119,11 @@ def paper_table(told: Sequence[Told], ours: Callable[[Told], Summary | None], *,
     lines = ["| set | method | mode | metric | the VFPU paper | ours | |", "|---|---|---|---|---|---|---|"]
     for one in told:
         found = ours(one)
-        metric = f"{one.metric} of the first {one.num:,}" if one.num else one.metric
+        runtime = one.metric == "runtime_s"
+        metric = "runtime, s" if runtime else f"{one.metric} of the first {one.num:,}" if one.num else one.metric
         lines.append(
-            f"| {one.set} | {one.method} | {one.mode} | {metric} | {one.value:g} | {text(found, digits)} | "
-            f"{paper.verdict(one, found)} |"
+            f"| {one.set} | {one.method} | {one.mode} | {metric} | {one.value:g} | "
+            f"{text(found, 1 if runtime else digits)} | {paper.verdict(one, found)} |"
         )
     short = in_short([paper.verdict(one, ours(one)) for one in told])
     return f"{short}\n\n" + "\n".join(lines)
