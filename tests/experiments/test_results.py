@@ -27,9 +27,7 @@ def test_the_page_is_what_the_committed_cells_say(experiment: Experiment) -> Non
     wanted = experiment.cells(Tier.standard, experiment.seed)
     assert all(experiment.key(cell) in cells for cell in wanted), "the tier is not complete"
     made = page.with_section(text, experiment.name, page.section(experiment, Tier.standard, cells, "results"), path)
-    hint = (
-        f"unpooled experiment {experiment.name} --tier standard --from-cells --out docs/results --page docs/results.md"
-    )
+    options = "--tier standard --from-cells --out docs/results --page docs/results.md"
     assert text == made, f"docs/results.md is out of date: unpooled experiment {experiment.name} {options}"
     for name in experiment.pictures(kept.frame_of(experiment, cells)):
         assert f"(results/{experiment.name}-{name}.svg)" in text
