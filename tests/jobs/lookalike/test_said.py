@@ -146,7 +146,7 @@ def test_nodes_are_hidden_unless_the_plan_says_otherwise(learner: dict[str, Any]
 def test_other_defaults_stay() -> None:
     small, linear = Parameters().model, Parameters.model_validate({"model": {"learner": "linear"}}).model
     assert (small.hide_nodes, small.depth) == (True, 3)  # type: ignore[attr-defined]
-    assert linear == type(linear).model_validate({})
+    assert linear == type(linear).model_validate({"l2": 0.01})
     assert not CompleteParameters().model.hide_nodes  # type: ignore[attr-defined]
     assert not TrainParameters().model.hide_nodes  # type: ignore[attr-defined]
 
