@@ -6,7 +6,6 @@ It is for its owner alone: most completers keep values of the table, some whole 
 from __future__ import annotations
 
 import zipfile
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,7 +33,7 @@ class _Header(Section):
 def save(fitted: Fitted, path: Path) -> None:
     """Write a fitted completer, for its owner alone; numbers come back exactly."""
     header = _Header(settings=fitted.settings, columns=fitted.columns, quality=dict(fitted.quality))
-    arrays = {field.name: getattr(fitted.state, field.name) for field in fields(fitted.state)} if fitted.state else {}
+    arrays = completer_of(fitted.settings).arrays(fitted.state) if fitted.state is not None else {}
     text = np.frombuffer(header.model_dump_json().encode(), np.uint8)
     with atomic.naming(path), atomic.replacing(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **{_HEADER: text, **arrays})
@@ -56,12 +55,10 @@ def load(path: Path) -> Fitted:
 
 
 def _state(header: _Header, arrays: dict[str, NDArray[Any]], path: Path) -> Any:
-    used = sum(not column.empty for column in header.columns)
+    used = [column for column in header.columns if not column.empty]
     if not used:
         return None
-    kind = completer_of(header.settings).state
-    expected = {field.name for field in fields(kind)}
-    fits = all(array.dtype == np.float64 and array.shape[-1:] == (used,) for array in arrays.values())
-    if set(arrays) != expected or not fits:
-        raise InputError(f"{path}: is no fitted completer: its arrays do not fit its columns")
-    return kind(**arrays)
+    try:
+        return completer_of(header.settings).restore(header.settings, used, arrays)
+    except ValueError:
+        raise InputError(f"{path}: is no fitted completer: its arrays do not fit its columns") from None
