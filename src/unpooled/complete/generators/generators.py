@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from unpooled.arrays import Bools, Floats
 from unpooled.complete.completers.completer import Completer
 from unpooled.complete.generators.encoding import Layout
-from unpooled.complete.generators.settings import GeneratorSettings, VaeSettings
+from unpooled.complete.generators.settings import GeneratorSettings, TvaeSettings, VaeSettings
 from unpooled.complete.generators.trained import Shapes, Trained, encoding_in, trained_from
 from unpooled.data.coding import Column
 from unpooled.errors import InputError
@@ -67,8 +67,15 @@ def _vae() -> Any:
     return vae
 
 
+def _tvae() -> Any:
+    from unpooled.complete.generators import tvae
+
+    return tvae
+
+
 _MODELS: Mapping[type[GeneratorSettings], Callable[[], Any]] = {
     VaeSettings: _vae,
+    TvaeSettings: _tvae,
 }
 
 
