@@ -8,7 +8,6 @@ drawn among the rows nearest by these, as a donor of the hot deck is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Whole tables of generated rows: a generator, or a plain sampler, learns from a table and draws as many rows as wanted.
+"""Whole tables of generated rows: a generator, or a plain sampler, learns from a table and draws rows like its own.
 
 Ids are not learned: columns that are ids, and texts that differ in every row, are left out. Rows held out from learning
 follow from the table's length alone, so that a model which was saved can later be judged by the same rows.

@@ -134,8 +134,9 @@ def train(
 ) -> Tree:
     """Train for as many epochs as the settings say, from a checkpoint if there is one; returns the state.
 
-    `about` says what the training is about, by digests: a checkpoint of something else is refused. The checkpoint of a
-    training that has ended stays, for the caller to remove once the result is kept.
+    `about` says what the training is about, by digests: a checkpoint of something else is refused. A KeyboardInterrupt
+    that `watch` raises ends the training after its checkpoint is written. The checkpoint of a training that has ended
+    stays, for the caller to remove once the result is kept.
     """
     seed, epochs = int(rng.integers(_SEEDS)), settings.schedule.epochs
     about = {**about, "random seed": _digest(str(seed).encode())}
@@ -155,11 +156,17 @@ def train(
         if early_stop and (held_out := float(early_stop.loss(state))) < best_loss:
             best, best_loss, best_epoch = _copied(state), held_out, epoch
         now = time.monotonic()
-        watch(Progress(epoch, epochs, loss, (now - begun) / (epoch - first) * (epochs - epoch)))
-        if checkpoint is not None and (now - written >= checkpoint_seconds or epoch == epochs):
+        interrupted: KeyboardInterrupt | None = None
+        try:
+            watch(Progress(epoch, epochs, loss, (now - begun) / (epoch - first) * (epochs - epoch)))
+        except KeyboardInterrupt as error:
+            interrupted = error
+        if checkpoint is not None and (interrupted or now - written >= checkpoint_seconds or epoch == epochs):
             kept = best if early_stop else state
             write_checkpoint(checkpoint, about, Checkpoint(epoch, best_loss, best_epoch, state, kept))
             written = time.monotonic()
+        if interrupted:
+            raise interrupted
     state = best if early_stop and best_epoch else state
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state)):
         raise _diverged(settings, epoch)
