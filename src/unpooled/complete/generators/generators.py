@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from unpooled.arrays import Bools, Floats
 from unpooled.complete.completers.completer import Completer
 from unpooled.complete.generators.encoding import Layout
-from unpooled.complete.generators.settings import GeneratorSettings, TvaeSettings, VaeSettings
+from unpooled.complete.generators.settings import CtganSettings, GeneratorSettings, TvaeSettings, VaeSettings
 from unpooled.complete.generators.trained import Shapes, Trained, encoding_in, trained_from
 from unpooled.data.coding import Column
 from unpooled.errors import InputError
@@ -73,9 +73,16 @@ def _tvae() -> Any:
     return tvae
 
 
+def _ctgan() -> Any:
+    from unpooled.complete.generators import ctgan
+
+    return ctgan
+
+
 _MODELS: Mapping[type[GeneratorSettings], Callable[[], Any]] = {
     VaeSettings: _vae,
     TvaeSettings: _tvae,
+    CtganSettings: _ctgan,
 }
 
 

@@ -87,7 +87,7 @@ class CtganSettings(GeneratorSettings):
     """A generative adversarial network with sampled conditions (Xu and others 2019)."""
 
     schedules: ClassVar[Mapping[Preset, Schedule]] = {
-        "fast": Schedule(epochs=150, batch_rows=500, learning_rate=2e-4),
+        "fast": Schedule(epochs=150, batch_rows=250, learning_rate=5e-4),
         "paper": Schedule(epochs=300, batch_rows=500, learning_rate=2e-4),
     }
     completer: Literal["ctgan"] = Field("ctgan", description="an adversarial network with sampled conditions (CTGAN)")
