@@ -1,7 +1,7 @@
 """Whole tables of generated rows: a generator, or a plain sampler, learns from a table and draws rows like its own.
 
-Ids are not learned: columns that are ids, and texts that differ in every row, are left out. Rows held out from learning
-follow from the table's length alone, so that a model which was saved can later be judged by the same rows.
+Ids are not learned: columns that are ids, and texts that differ in nearly all rows, are left out. Rows held out from
+learning follow from the table's length alone, so that a model which was saved can later be judged by the same rows.
 
 >>> from unpooled.data.table import table_from_frame
 >>> frame = pl.DataFrame({"age": [20, 30, 40, 50] * 5, "tariff": ["a", "b", "b", "b"] * 5})
@@ -30,6 +30,7 @@ from unpooled.complete.generators.plain import PLAIN, fit_plain, sample_plain
 from unpooled.complete.generators.settings import GeneratorSettings
 from unpooled.data.coding import decode, encode_all, learn_all
 from unpooled.data.columns import fault
+from unpooled.data.inference import Note
 from unpooled.data.restore import check_restorable, restored
 from unpooled.data.table import Table
 from unpooled.errors import InputError
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 LEAST_ROWS = 10
 _SPLIT_SEED = 20
+_MANY, _NEARLY_ALL, _FEW = 0.5, 0.9, 30
 _SAMPLERS = (*GENERATORS, *PLAIN)
 SAMPLERS: tuple[str, ...] = tuple(one.name for one in _SAMPLERS)
 """The names of all that draws whole rows."""
@@ -60,15 +62,34 @@ def sampler_settings(model: str, given: Mapping[str, Any] | None = None) -> Comp
 
 
 def without_ids(table: Table) -> tuple[Table, tuple[str, ...]]:
-    """The table without its ids and without texts that differ in every row; the names of these columns."""
-    unique = [name for name, kind in table.kinds.items() if kind == "category" and _all_differ(table.frame[name])]
-    kinds = {name: kind for name, kind in table.kinds.items() if name not in unique}
-    return replace(table, id=(), kinds=kinds, frame=table.frame.select(*kinds), handles=None), (*table.id, *unique)
+    """The table without its ids and without texts that differ in nearly every row; the names of these columns."""
+    texts = [name for name, kind in table.kinds.items() if kind == "category" and _like_ids(table.frame[name])]
+    kinds = {name: kind for name, kind in table.kinds.items() if name not in texts}
+    return replace(table, id=(), kinds=kinds, frame=table.frame.select(*kinds), handles=None), (*table.id, *texts)
 
 
-def _all_differ(cells: pl.Series) -> bool:
-    known = cells.drop_nulls()
-    return len(known) > 1 and known.n_unique() == len(known)
+def _like_ids(texts: pl.Series) -> bool:
+    known = texts.drop_nulls()
+    distinct = known.n_unique()
+    return len(known) > 1 and (distinct == len(known) or distinct > max(_NEARLY_ALL * len(known), _FEW))
+
+
+def doubtful_columns(table: Table) -> list[Note]:
+    """Columns that may be ids although they are learned, and texts that generated rows would repeat."""
+    found = []
+    for name, kind in table.kinds.items():
+        known = table.frame[name].drop_nulls()
+        distinct = known.n_unique()
+        if kind == "category" and distinct > max(_MANY * len(known), _FEW):
+            text = (
+                "nearly every row has a text of its own, and generated rows repeat these texts; leave it out as an id"
+            )
+            found.append(Note(name, text, "warning"))
+        elif kind == "number" and distinct == len(known) > _FEW and bool((known == known.round()).all()):
+            found.append(
+                Note(name, "every row has another whole number; if it is an id, leave it out as one", "warning")
+            )
+    return found
 
 
 def split(table: Table, fraction: float) -> tuple[Table, Table]:

@@ -161,6 +161,8 @@ def train(
             watch(Progress(epoch, epochs, loss, (now - begun) / (epoch - first) * (epochs - epoch)))
         except KeyboardInterrupt as error:
             interrupted = error
+        if epoch == first + 1:  # compilation, which the first epoch includes, does not come again
+            begun, first = now, epoch
         if checkpoint is not None and (interrupted or now - written >= checkpoint_seconds or epoch == epochs):
             kept = best if early_stop else state
             write_checkpoint(checkpoint, about, Checkpoint(epoch, best_loss, best_epoch, state, kept))
