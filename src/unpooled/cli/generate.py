@@ -77,8 +77,8 @@ def generate_command(
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="vae, tvae, ctgan, tablegan, ctab-gan or tabddpm; or a plain one: marginal, copula, hot-deck or smote. "
-            f"Default: {MODEL}.",
+            help="vae, tvae, ctgan, tablegan, ctab-gan or tabddpm; or a plain one: marginal, copula, hot-deck or "
+            f"smote. Default: {MODEL}.",
         ),
     ] = None,
     rows: Annotated[

@@ -24,8 +24,9 @@ class GenerateSettings(Section):
 
     completer: AnyCompleter = Field(
         settings_from({}),
-        description="what fills the columns that are not predicted: copula, hot-deck, marginal, median, iterative, "
-        "knn, or missing, which leaves them empty",
+        description="what fills the columns that are not predicted: copula, hot-deck, smote, marginal, median, "
+        "iterative, knn; a generator, vae, tvae, ctgan, tablegan, ctab-gan, tabddpm; or missing, which leaves them "
+        "empty",
     )
     groups: tuple[GroupSettings, ...] = Field(
         (),

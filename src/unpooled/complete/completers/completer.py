@@ -60,13 +60,17 @@ def _field_arrays(state: Any) -> Arrays:
     return {field.name: getattr(state, field.name) for field in fields(state)}
 
 
+def _nothing_needed(_: CompleterSettings) -> None:
+    """All that it needs comes with this package."""
+
+
 @dataclass(frozen=True)
 class Completer:
     """One completer: its settings, what it learns, how it learns that, and how it fills cells.
 
     The state is a frozen dataclass of arrays of floats, whose last axis is the columns: it is saved as such. A state of
     another form says how it becomes `arrays`, and how (settings, columns, arrays) become it again: `restored` raises
-    ValueError if they do not fit each other.
+    ValueError if they do not fit each other. `check` raises InputError if a package that it needs is not installed.
     """
 
     settings: type[CompleterSettings]
@@ -75,6 +79,7 @@ class Completer:
     draw: Draw
     arrays: Callable[[Any], Arrays] = _field_arrays
     restored: Callable[[Any, Sequence[Column], Arrays], Any] | None = None
+    check: Callable[[Any], object] = _nothing_needed
 
     @property
     def name(self) -> str:

@@ -52,7 +52,8 @@ class TableGenerator:
     ) -> TableGenerator:
         """Learn a polars or pandas data frame; `settings` are the model's own, such as `epochs` or `preset`.
 
-        Columns named in `id`, and texts that differ in nearly every row, are left out. `watch` is called after each epoch.
+        Columns named in `id`, and texts that differ in nearly every row, are left out. `watch` is called after each
+        epoch.
         """
         chosen = sampler_settings(model, settings)
         table, left_out = without_ids(table_from_frame(frame, id, _PARTY, types))

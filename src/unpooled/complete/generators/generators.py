@@ -125,5 +125,6 @@ def _restored(settings: GeneratorSettings, columns: Sequence[Column], arrays: Ma
 
 
 GENERATORS: tuple[Completer, ...] = tuple(
-    Completer(settings, Trained, _fit, _draw, arrays=Trained.arrays, restored=_restored) for settings in _MODELS
+    Completer(settings, Trained, _fit, _draw, arrays=Trained.arrays, restored=_restored, check=model_of)
+    for settings in _MODELS
 )

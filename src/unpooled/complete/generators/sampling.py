@@ -49,15 +49,14 @@ SAMPLERS: tuple[str, ...] = tuple(one.name for one in _SAMPLERS)
 
 def sampler_settings(model: str, given: Mapping[str, Any] | None = None) -> CompleterSettings:
     """The settings of a model by its name, with what is set otherwise; what it needs must be installed."""
-    kind = next((one.settings for one in _SAMPLERS if one.name == model), None)
-    if kind is None:
+    sampler = next((one for one in _SAMPLERS if one.name == model), None)
+    if sampler is None:
         raise InputError(f"there is no model '{model}' that draws whole rows; there are: {', '.join(SAMPLERS)}")
     try:
-        settings = kind.model_validate(given or {})
+        settings = sampler.settings.model_validate(given or {})
     except ValidationError as error:
         raise InputError(f"settings of the model '{model}': {'; '.join(faults(error))}") from None
-    if isinstance(settings, GeneratorSettings):
-        model_of(settings)
+    sampler.check(settings)
     return settings
 
 
