@@ -12,6 +12,7 @@ from unpooled.cli import app
 from unpooled.complete.generators import generators
 from unpooled.complete.table import GENERATED, PREDICTED
 from unpooled.errors import InputError
+from unpooled.session import Session
 
 JOB = """
 kind = "complete"
@@ -56,6 +57,29 @@ def test_a_generator_fills_what_is_not_predicted(completing: Any) -> None:
     confidence = frames["confidence"]["visits"]
     assert 0.0 <= confidence.min() <= confidence.max() <= 1.0  # type: ignore[operator]
     assert frames["completed"].drop("handle").equals(two.tables["clinic"]["completed"].drop("handle"))
+
+
+def test_the_others_are_told_that_a_training_goes_on(completing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a training that is longer than the plan's timeout would look like a lost party."""
+    seen: list[tuple[str, int, int]] = []
+    progress = Session.progress
+
+    def spy(session: Session, done: int, total: int) -> None:
+        seen.append((session.where, done, total))
+        progress(session, done, total)
+
+    monkeypatch.setattr(Session, "progress", spy)
+    model = {"completer": "tvae", "epochs": 3, "held_out": 0.0}
+    completing.run(completing.plan(columns=["lab"], engine="plain"), clinic={"generate": {"completer": model}})
+    own = [one for one in seen if one[0].startswith("generate")]
+    assert own == [
+        ("generate", 0, 1),
+        ("generate/training tvae", 1, 3),
+        ("generate/training tvae", 2, 3),
+        ("generate/training tvae", 3, 3),
+        ("generate/drawing cells by tvae", 0, 1),
+        ("generate", 1, 1),
+    ]
 
 
 @pytest.mark.usefixtures("without_jax")

@@ -14,10 +14,12 @@ from unpooled.complete.completers.completer import Completer
 from unpooled.complete.generators.encoding import Layout
 from unpooled.complete.generators.settings import CtganSettings, GeneratorSettings, TvaeSettings, VaeSettings
 from unpooled.complete.generators.trained import Shapes, Trained, encoding_in, trained_from
+from unpooled.complete.generators.watching import tell
 from unpooled.data.coding import Column
 from unpooled.errors import InputError
 
 _NEEDED = ("jax", "jaxlib", "optax")
+_ROWS = 10_000
 
 
 class Model(Protocol):
@@ -100,7 +102,10 @@ def model_of(settings: GeneratorSettings) -> Model:
 
 
 def _fit(settings: GeneratorSettings, columns: Sequence[Column], values: Floats, rng: np.random.Generator) -> Trained:
-    return model_of(settings).fit(settings, columns, values, rng)
+    def watch(progress: Any) -> None:
+        tell(f"training {settings.completer}", progress.epoch, progress.epochs)
+
+    return model_of(settings).fit(settings, columns, values, rng, watch)
 
 
 def _draw(
@@ -113,9 +118,12 @@ def _draw(
 ) -> Iterator[Floats]:
     fill = model_of(settings).fill
     rows = np.flatnonzero(wanted.any(axis=1))
+    blocks = np.split(rows, range(_ROWS, len(rows), _ROWS))
     while True:
         filled = values.copy()
-        filled[rows] = fill(settings, columns, state, values[rows], wanted[rows], rng)
+        for number, block in enumerate(blocks):
+            tell(f"drawing cells by {settings.completer}", number, len(blocks))
+            filled[block] = fill(settings, columns, state, values[block], wanted[block], rng)
         yield filled
 
 
