@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from unpooled.complete.generators.encoding import Layout
+from unpooled.complete.generators.coders import Modes
+from unpooled.complete.generators.encoding import Encoding, Layout
 
 _GROUPS = 8
 _LARGEST = 40.0
@@ -31,6 +32,10 @@ class Units(NamedTuple):
     """All units: the place in its group, -1 if none."""
     table: Array
     """Groups × places: the unit at this place; the last unit, which is padding, if there is none."""
+    column: Array
+    """All units: the column that a unit belongs to, 0 for padding."""
+    columns: Array
+    """One number for each column, rounded up."""
     missing: Array
     """Scalar units: the unit that is 1 if the cell is missing; the last unit, which is padding, if there is none."""
 
@@ -52,7 +57,9 @@ def units_of(layout: Layout) -> Units:
         table[number, : group.units] = where
         if group.missing and layout.scalars[group.column] >= 0:
             missing[layout.scalars[group.column]] = where[-1]
-    arrays = (scalar, member.sum(axis=1), member, owner, position, table, missing)
+    column = np.maximum(layout.column_of, 0).astype(np.int32)
+    columns = np.zeros(-(-len(layout.scalars) // _GROUPS) * _GROUPS, np.float32)
+    arrays = (scalar, member.sum(axis=1), member, owner, position, table, column, columns, missing)
     return Units(*map(jnp.asarray, arrays))
 
 
@@ -95,3 +102,23 @@ def draw_units(key: Array, logits: Array, units: Units) -> Array:
 def present(rows: Array, units: Units) -> Array:
     """Rows × scalar units: 1 for scalars in use whose cell is not missing."""
     return units.scalar * (1.0 - rows[..., units.missing])
+
+
+def silent_units(encoding: Encoding) -> Array:
+    """Units × scalar units: 1 where a unit leaves the scalar nothing to say: missing cells and modes of width 0."""
+    layout = encoding.layout
+    found = np.zeros((layout.width, layout.scalar_units), np.float32)
+    for group in layout.groups:
+        coder, scalar = encoding.coders[group.column], layout.scalars[group.column]
+        if isinstance(coder, Modes):
+            found[group.start + np.flatnonzero(coder.spreads == 0.0), scalar] = 1.0
+        if coder.scalar and coder.missing:
+            found[group.start + group.units - 1, scalar] = 1.0
+    return jnp.asarray(found)
+
+
+def as_units(raw: Array, groups: Array, units: Units, silent: Array) -> Array:
+    """Rows of units: scalars by tanh, 0 for silent ones, and groups as they are."""
+    scalars = len(units.scalar)
+    spoken = units.scalar * (1.0 - groups @ silent)
+    return jnp.concatenate([jnp.tanh(raw[..., :scalars]) * spoken, groups[..., scalars:]], axis=-1)

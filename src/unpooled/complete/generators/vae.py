@@ -22,11 +22,11 @@ from unpooled.complete.generators.trained import Shapes, Trained
 from unpooled.complete.generators.training import Watch, unwatched
 from unpooled.data.coding import Column
 
-_PLAIN = Form(
+_PAPER = Form(
     way="quantiles",
     discrete_values=20,
-    hidden=(128,),
-    latent=32,
+    hidden=(500,),
+    latent=20,
     factor=1.0,
     decay=0.0,
     bounded=False,
@@ -34,7 +34,8 @@ _PLAIN = Form(
     narrowest=0.02,
     widest=2.0,
 )
-_FORMS: Mapping[Preset, Form] = {"fast": _PLAIN, "paper": replace(_PLAIN, hidden=(500,), latent=20)}
+_FAST = replace(_PAPER, hidden=(128,), latent=32, warm_up=0.5, cooling=True, hiding=0.25)
+_FORMS: Mapping[Preset, Form] = {"fast": _FAST, "paper": _PAPER}
 
 
 def fit(
