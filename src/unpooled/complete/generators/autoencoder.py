@@ -35,6 +35,7 @@ from unpooled.complete.generators.training import (
     Watch,
     about_training,
     chunked,
+    fitting_batch,
     key_from,
     shuffled,
     shuffled_places,
@@ -171,13 +172,14 @@ def fit_autoencoder(
     encoding = learn_encoding(columns, values, form.way, levels=settings.levels, discrete_values=form.discrete_values)
     weights = _initial(form, encoding.layout, key_from(rng))
     schedule = settings.schedule
-    steps = schedule.epochs * max(len(values) // schedule.batch_rows, 1)
+    batch_rows = fitting_batch(schedule.batch_rows, len(values))
+    steps = schedule.epochs * max(len(values) // batch_rows, 1)
     state, *_ = train(
         settings,
         _steps,
         form,
         (weights, adam(form.decay).init(weights), jnp.float32(0.0)),
-        shuffled(encoding.encode(values, rng), schedule.batch_rows),
+        shuffled(encoding.encode(values, rng), batch_rows),
         _Fixed(
             units_of(encoding.layout),
             silent_units(encoding),

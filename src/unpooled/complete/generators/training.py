@@ -32,6 +32,7 @@ STEPS = 8
 """So many batches are handed to the compiled function at once."""
 _LARGEST_LOSS = 1e8
 _SEEDS = 2**62
+_FEW_BATCHES = 4
 
 Tree = Any
 """Arrays in nested tuples, lists and dictionaries, as JAX has them."""
@@ -89,6 +90,14 @@ def chunked(step: Step) -> Steps:
         return done
 
     return steps
+
+
+def fitting_batch(batch_rows: int, rows: int) -> int:
+    """How many rows a batch has: two fifths of what was asked for if the table would have few batches.
+
+    There are just two sizes, so that few are compiled. The smaller is a multiple of ten.
+    """
+    return batch_rows if rows >= _FEW_BATCHES * batch_rows else max(batch_rows // 25 * 10, 10)
 
 
 def shuffled(rows: Singles, batch_rows: int) -> Batches:
