@@ -1,5 +1,6 @@
 """The public interface; `docs/python.md` explains each name."""
 
+from .complete.generators.frames import TableGenerator, generate_table
 from .data.prepare import PrepareSettings
 from .data.sources import TableSettings
 from .errors import (
@@ -54,11 +55,13 @@ __all__ = [
     "Record",
     "RefusedError",
     "Session",
+    "TableGenerator",
     "TableSettings",
     "UnpooledError",
     "WireError",
     "WorkerLost",
     "__version__",
+    "generate_table",
     "load_job",
     "load_plan",
     "load_private",

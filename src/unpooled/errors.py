@@ -4,7 +4,8 @@
 
     UnpooledError
     ├── InputError           a table, file or value is wrong: names party, file, column and row
-    │   └── ResumeError      what an interrupted run has kept does not serve: a new run is needed
+    │   ├── ResumeError      what an interrupted run has kept does not serve: a new run is needed
+    │   └── GeneratorDiverged  the training of a generator did not converge: says what to change
     ├── PlanError            a plan or private file is wrong: names file and key
     │   └── PlanMismatch     the parties' plans differ: names the fields
     ├── RefusedError         this party's policy does not allow what is asked
@@ -53,6 +54,10 @@ class ResumeError(InputError):
     """What an interrupted run has kept is missing, damaged, or of another plan, table or version."""
 
     resumable = False
+
+
+class GeneratorDiverged(InputError):
+    """The training of a generator ended in numbers that are not finite or much too large."""
 
 
 class PlanError(UnpooledError):

@@ -8,7 +8,7 @@ import pytest
 from polars.testing import assert_frame_equal
 from pydantic import ValidationError
 
-from unpooled.data.sources import TableSettings, column_names, load, look, read
+from unpooled.data.sources import RowsSettings, TableSettings, column_names, load, look, read
 from unpooled.errors import InputError
 
 PEOPLE = """id,age,code,city,since,active
@@ -115,6 +115,17 @@ def test_other_formats_of_csv_files_are_inferred_and_said_or_set(
     assert table.frame["seit"].cast(pl.String).to_list() == ["2024-01-31", "2024-02-01", None]
     assert len(table.notes) == len(said)
     assert all(words in note.text for words, note in zip(said, table.notes, strict=True))
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_without_ids_the_separator_is_the_one_with_most_fields(tmp_path: Path, separator: str) -> None:
+    path = csv(tmp_path, "height in cm,age years\n1,2\n".replace(",", separator))
+    table = load(RowsSettings(path=path), "clinic")
+    assert (table.id, list(table.kinds)) == ((), ["height in cm", "age years"])
+    alone = load(RowsSettings(path=csv(tmp_path, "age\n1\n2\n")), "clinic")
+    assert alone.frame.rows() == [(1.0,), (2.0,)]
+    with pytest.raises(InputError, match=r"people\.csv: .*commas, semicolons.*separator"):
+        load(RowsSettings(path=csv(tmp_path, "a;b,c\n1;2,3\n")), "clinic")
 
 
 def test_a_point_beside_decimal_commas_is_not_guessed(tmp_path: Path) -> None:

@@ -11,11 +11,16 @@ from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 
+from unpooled.data.table import table_from_frame
+from unpooled.evaluate.generated import judge_generated
 from unpooled.jobs.lookalike.evaluation import EVALUATION
 from unpooled.jobs.lookalike.list_files import RELIABLE
 from unpooled.jobs.run_files import RESULT
+from unpooled.report.generated import Generation, write_generated
 from unpooled.report.page import write_report
 from unpooled.run.folder import REPORT
 
@@ -132,6 +137,17 @@ def test_no_page_of_a_completed_table_is_wider_than_its_window(write_job: Callab
     write_report(run)
     assert "What came out cannot be shown" not in (run / "clinic" / REPORT).read_text()
     check_widths(tmp_path, *(run / party / REPORT for party in ("", *roles)))
+
+
+def test_no_page_of_generated_rows_is_wider_than_its_window(tmp_path: Path) -> None:
+    word = "unbreakable" * 30
+    rng = np.random.default_rng(1)
+    columns = {f"{word}{place}": 1e20 * rng.normal(size=40) for place in range(30)}
+    frame = pl.DataFrame(columns | {word: [word, "b"] * 20})
+    table = table_from_frame(frame, (), "telco")
+    found = judge_generated(table, table, table, np.random.default_rng(1))
+    about = Generation(word, word, {word: word}, word, (word,), (word,))
+    check_widths(tmp_path, write_generated(found, about, tmp_path / "page.html"))
 
 
 @pytest.mark.parametrize("party", ["", "shop"])

@@ -19,6 +19,7 @@ from unpooled.cli.certs import certs_app
 from unpooled.cli.data import datasets_app, example_command
 from unpooled.cli.evaluate import evaluate_app
 from unpooled.cli.experiment import experiment_command
+from unpooled.cli.generate import generate_command
 from unpooled.cli.jobs import (
     demo_command,
     job_command,
@@ -55,6 +56,7 @@ app.command("report")(report_command)
 app.command("ledger")(ledger_command)
 app.command("budget")(budget_command)
 app.command("purge")(purge_command)
+app.command("generate")(generate_command)
 app.command("example")(example_command)
 app.command("experiment")(experiment_command)
 app.add_typer(evaluate_app, name="evaluate")

@@ -9,11 +9,25 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table as Grid
 
 from unpooled.cli.options import Json
+from unpooled.cli.tables import (
+    THIS_TABLE,
+    Columns,
+    Dates,
+    Decimal,
+    Encoding,
+    IdColumns,
+    Missing,
+    Separator,
+    Thousands,
+    Types,
+    Unfit,
+    given_settings,
+    validated,
+)
 from unpooled.data.inference import Note
 from unpooled.data.prepare import PrepareSettings
 from unpooled.data.quality import ColumnQuality, Quality, quality_of
@@ -24,9 +38,7 @@ from unpooled.jobs.files import load_private
 from unpooled.jobs.preflight import Preflight
 from unpooled.jobs.together import Together
 from unpooled.report.quality import write_quality
-from unpooled.settings import faults
 
-_PARTY = "this table"
 _LEVELS = {"note": "note", "warning": "warning", "error": "ERROR"}
 _WIDTH = 80
 
@@ -38,28 +50,16 @@ def check_command(
     private: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A party's private file, whose table and settings are used.")
     ] = None,
-    id_columns: Annotated[
-        list[str] | None, typer.Option("--id", metavar="COLUMN", help="The id column; several times if several.")
-    ] = None,
-    columns: Annotated[
-        list[str] | None, typer.Option("--column", metavar="COLUMN", help="A column to use. Default: all.")
-    ] = None,
-    types: Annotated[
-        list[str] | None,
-        typer.Option("--type", metavar="COLUMN=TYPE", help="A column's type: number, category, date or boolean."),
-    ] = None,
-    missing: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="A text that stands for a missing value, instead of NA etc."),
-    ] = None,
-    unfit: Annotated[
-        float, typer.Option(help="The fraction of a column's cells that may count as missing as they do not fit.")
-    ] = 0.0,
-    separator: Annotated[str | None, typer.Option(help="What separates the fields of a CSV file.")] = None,
-    encoding: Annotated[str | None, typer.Option(help="The encoding of a CSV file, such as cp1252.")] = None,
-    decimal: Annotated[str | None, typer.Option(help="The decimal mark: a point or a comma.")] = None,
-    thousands: Annotated[str | None, typer.Option(help="What separates groups of three digits.")] = None,
-    dates: Annotated[str | None, typer.Option(metavar="FORMAT", help="The date format, such as %d.%m.%Y.")] = None,
+    id_columns: IdColumns = None,
+    columns: Columns = None,
+    types: Types = None,
+    missing: Missing = None,
+    unfit: Unfit = 0.0,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    dates: Dates = None,
     page: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write the page. Default: TABLE-quality.html.")
     ] = None,
@@ -70,20 +70,20 @@ def check_command(
     Prints a summary and writes a page with a picture of each column. Nothing leaves this machine. The options are the
     settings of [table] in a private file, which docs/sources.md explains. Exit code 1: a job would refuse the table.
     """
-    given = {
-        "path": table,
-        "id": id_columns,
-        "columns": columns,
-        "types": _types(types or []),
-        "missing": missing,
-        "unfit": unfit,
-        "separator": separator,
-        "encoding": encoding,
-        "decimal": decimal,
-        "thousands": thousands,
-        "dates": dates,
-    }
-    party, settings, prepare = _settings({key: value for key, value in given.items() if value}, private)
+    given = given_settings(
+        table,
+        id_columns,
+        columns,
+        types,
+        missing,
+        unfit,
+        separator,
+        encoding,
+        decimal,
+        thousands,
+        dates,
+    )
+    party, settings, prepare = _settings(given, private)
     found = quality_of(look(settings, party), prepare)
     stem = settings.path.name.split(".")[0] if settings.path else party
     written = write_quality(found, page or Path(f"{stem}-quality.html"))
@@ -108,23 +108,9 @@ def _settings(given: dict[str, Any], private: Path | None) -> tuple[str, TableSe
     if "path" not in given:
         raise InputError("name a table, or a private file with --private")
     if "id" not in given:
-        names = column_names(_validated(given | {"id": ["?"]}), _PARTY)
+        names = column_names(validated(TableSettings, given | {"id": ["?"]}), THIS_TABLE)
         raise InputError(f"--id: name the id column of {given['path']}; its columns are: {', '.join(names)}")
-    return _PARTY, _validated(given), PrepareSettings()
-
-
-def _validated(given: dict[str, Any]) -> TableSettings:
-    try:
-        return TableSettings.model_validate(given)
-    except ValidationError as error:
-        raise InputError("; ".join(faults(error))) from None
-
-
-def _types(given: Sequence[str]) -> dict[str, str]:
-    pairs = [one.rpartition("=") for one in given]
-    if wrong := [one for one, (name, _, _) in zip(given, pairs, strict=True) if not name]:
-        raise InputError(f"--type: must be COLUMN=TYPE, not {wrong[0]}")
-    return {name: kind for name, _, kind in pairs}
+    return THIS_TABLE, validated(TableSettings, given), PrepareSettings()
 
 
 def say_warnings(preflights: Sequence[Preflight], together: Together | None) -> None:

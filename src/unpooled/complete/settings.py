@@ -8,7 +8,10 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from unpooled.complete.completers.completer import CompleterSettings
 from unpooled.complete.completers.completers import AnyCompleter, settings_from
+from unpooled.complete.completers.simple import MarginalSettings
+from unpooled.complete.generators.settings import GeneratorSettings
 from unpooled.settings import Section
 
 
@@ -24,8 +27,9 @@ class GenerateSettings(Section):
 
     completer: AnyCompleter = Field(
         settings_from({}),
-        description="what fills the columns that are not predicted: copula, hot-deck, marginal, median, iterative, "
-        "knn, or missing, which leaves them empty",
+        description="what fills the columns that are not predicted: copula, hot-deck, smote, marginal, median, "
+        "iterative, knn; a generator, vae, tvae, ctgan, tablegan, ctab-gan, tabddpm; or missing, which leaves them "
+        "empty",
     )
     groups: tuple[GroupSettings, ...] = Field(
         (),
@@ -47,6 +51,21 @@ class GenerateSettings(Section):
         description="a screening.json of an earlier run, if the plan says measure = 'list'",
         strict=False,
     )
+
+    @property
+    def generators(self) -> tuple[str, ...]:
+        """The names of completers whose training takes longer than all else at this party."""
+        chosen = (self.completer, *(group.completer for group in self.groups))
+        return tuple(dict.fromkeys(one.completer for one in chosen if isinstance(one, GeneratorSettings)))
+
+    def untrained(self) -> GenerateSettings:
+        """The same with draws from columns in the place of generators."""
+
+        def plain(settings: CompleterSettings) -> CompleterSettings:
+            return MarginalSettings() if isinstance(settings, GeneratorSettings) else settings
+
+        groups = tuple(group.model_copy(update={"completer": plain(group.completer)}) for group in self.groups)
+        return self.model_copy(update={"completer": plain(self.completer), "groups": groups})
 
     @model_validator(mode="after")
     def _once_each(self) -> Self:

@@ -45,7 +45,7 @@ class CsvFormat:
 def format_of(path: Path, ids: Sequence[str], separator: str | None, encoding: str | None) -> CsvFormat:
     """The format of a file: what the party says; otherwise UTF-8, or UTF-16 if its first bytes are a mark of that.
 
-    A separator is inferred if the header has all id columns with this one alone.
+    A separator is inferred if the header has all id columns with this one alone; without ids, if it has most fields.
     """
     encoding = encoding or _marked(path)
     try:
@@ -56,7 +56,8 @@ def format_of(path: Path, ids: Sequence[str], separator: str | None, encoding: s
     if "\0" in first:
         raise Unreadable('the header has null characters; if this is UTF-16, set encoding = "utf-16-le" in [table]')
     headers = {mark: _header(path, encoding, mark) for mark in ([separator] if separator else SEPARATORS)}
-    fitting = {mark: header for mark, header in headers.items() if set(ids) <= set(header)}
+    least = 0 if ids else max(map(len, headers.values()))
+    fitting = {mark: names for mark, names in headers.items() if set(ids) <= set(names) and len(names) >= least}
     if len(set(fitting.values())) > 1:
         names = ", ".join(SEPARATORS[mark] for mark in fitting)
         raise Unreadable(f"fields could be separated by {names}: set separator in [table]")

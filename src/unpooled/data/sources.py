@@ -179,6 +179,14 @@ class TableSettings(BaseModel):
         return self.path is not None and self.path.suffix.lower() != ".parquet"
 
 
+class RowsSettings(TableSettings):
+    """The same where rows need no id."""
+
+    id: Annotated[tuple[str, ...], BeforeValidator(_one_or_more)] = Field(
+        (), description="the column that identifies a row, or several, if there are any"
+    )
+
+
 def load(settings: TableSettings, party: str) -> Table:
     """Read the whole table, and the handles of its rows if it has any; cells that do not fit are refused."""
     table = accepted(look(settings, party))

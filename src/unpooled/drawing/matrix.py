@@ -1,4 +1,4 @@
-"""Pictures with a line for each column of a table: a heat map beside strengths, and figures with intervals."""
+"""Pictures with a line for each column of a table: heat maps, strengths, and figures with intervals."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ _CELL, _STRENGTHS, _BESIDE = 30, 130, 22
 _FIGURE, _ARROW = 116, 24
 _FOOT = 52
 _SHADES = 20
+_SQUARE, _SQUARE_LABELS, _LARGEST, _NUMBER = 460, 150, 28, 24
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,48 @@ def matrix_of(
         mark=None if beyond is None else round(LABELS + beyond * _SHADES * step, 1),
         left_out=others - len(order),
         bottom=bottom,
+    )
+
+
+@dataclass(frozen=True)
+class Square:
+    """A heat map of columns with each other; columns are numbered, and a number stands above some of them."""
+
+    size: float
+    labels: tuple[Label, ...]
+    numbers: tuple[tuple[int, float], ...]
+    cells: tuple[Cell, ...]
+    cell: float
+    letters: float
+    width: float = _SQUARE
+    labels_right: float = _SQUARE_LABELS
+    top: float = _NUMBER
+
+
+def square_of(names: Sequence[str], values: Sequence[Sequence[float]], strongest: float = 1.0) -> Square:
+    """Columns × the same columns, whose colour is full at a value of `strongest`; the diagonal is left out."""
+    size = round(min(_LARGEST, (_SQUARE - _SQUARE_LABELS) / max(len(names), 1)), 2)
+    cells = []
+    for line, one in enumerate(names):
+        for place, other in enumerate(names):
+            value = values[line][place]
+            left, top = round(_SQUARE_LABELS + place * size, 2), round(_NUMBER + line * size, 2)
+            shade = round(min(abs(value) / strongest, 1.0), 3)
+            if place != line:
+                cells.append(Cell(left, top, shade, value < 0, False, f"{one}, {other}: {value:.2f}"))
+    every = -(-_NUMBER // max(int(size), 1))
+    return Square(
+        size=round(_NUMBER + len(names) * size + 4, 1),
+        labels=tuple(
+            Label(name, f"{shortened(name)} {line + 1}", round(_NUMBER + (line + 0.5) * size, 1))
+            for line, name in enumerate(names)
+        ),
+        numbers=tuple(
+            (place + 1, round(_SQUARE_LABELS + (place + 0.5) * size, 1)) for place in range(0, len(names), every)
+        ),
+        cells=tuple(cells),
+        cell=size,
+        letters=round(min(15.0, 0.95 * size), 1),
     )
 
 

@@ -35,14 +35,19 @@ class ClosestRecord:
     median_to_held_out: float
 
 
-def closest_record(filled: Table, training: Table, held_out: Table) -> ClosestRecord:
-    """Compare filled rows with rows that were learned from and rows that were not; all have the same columns."""
+def closest_record(
+    filled: Table, training: Table, held_out: Table, columns: Sequence[Column] | None = None
+) -> ClosestRecord:
+    """Compare filled rows with rows that were learned from and rows that were not; all have the same columns.
+
+    Ranges and levels are those of the training rows, or of `columns` if others have more.
+    """
     for table in (filled, training, held_out):
         if table.frame.is_empty():
             raise fault(table.party, table.origin, "there are no rows to compare")
-    columns = learn_all(training)
+    columns = learn_all(training) if columns is None else columns
     rows, learned, others = (encode_all(columns, table) for table in (filled, training, held_out))
-    to_training, to_held_out = _nearest(columns, rows, learned), _nearest(columns, rows, others)
+    to_training, to_held_out = (nearest_distances(columns, rows, part) for part in (learned, others))
     nearer = (to_training < to_held_out) + 0.5 * (to_training == to_held_out)
     return ClosestRecord(
         nearer_to_training=float(nearer.mean()),
@@ -53,7 +58,7 @@ def closest_record(filled: Table, training: Table, held_out: Table) -> ClosestRe
     )
 
 
-def _nearest(columns: Sequence[Column], rows: Floats, others: Floats) -> Floats:
+def nearest_distances(columns: Sequence[Column], rows: Floats, others: Floats) -> Floats:
     """The distance of each row to the nearest of the others."""
     step = max(_CELLS_AT_ONCE // len(others), 1)
     parts = (rows[start : start + step] for start in range(0, len(rows), step))

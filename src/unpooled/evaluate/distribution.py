@@ -79,6 +79,15 @@ def correlation_ratio(classes: Values, numbers: Floats) -> float:
     return float(np.sqrt(between / total)) if total else 0.0
 
 
+def association(one: Floats, two: Floats, nominal: tuple[bool, bool]) -> float:
+    """Spearman's correlation, Cramér's V if both are `nominal`, if one is the correlation ratio."""
+    if all(nominal):
+        return cramers_v(one, two)
+    if not any(nominal):
+        return spearman(one, two)
+    return correlation_ratio(one, two) if nominal[0] else correlation_ratio(two, one)
+
+
 def macro_f1(truth: Values, predictions: Values) -> float:
     """The plain mean of F1 = 2 TP / (2 TP + FP + FN) over all classes that occur in either."""
     if not len(truth):

@@ -29,12 +29,10 @@ from unpooled.data.coding import check_kind, codes, is_number
 from unpooled.data.columns import Kind, fault, kind_name
 from unpooled.data.table import Table
 from unpooled.evaluate.distribution import (
-    correlation_ratio,
-    cramers_v,
+    association,
     kolmogorov_smirnov,
     macro_f1,
     moments,
-    spearman,
     total_variation,
     wasserstein,
 )
@@ -159,14 +157,6 @@ def _pair(names: tuple[str, str], kinds: Mapping[str, Kind], cells: list[Floats]
     if known.sum() < 2:
         return []
     first, first_truth, second, second_truth = (part[known] for part in cells)
-    nominal = [kinds[name] == "category" for name in names]
-    truth, completed = (_association(nominal, one, two) for one, two in ((first_truth, second_truth), (first, second)))
+    nominal = kinds[names[0]] == "category", kinds[names[1]] == "category"
+    truth, completed = (association(one, two, nominal) for one, two in ((first_truth, second_truth), (first, second)))
     return [Pair(names, truth, completed)]
-
-
-def _association(nominal: list[bool], one: Floats, two: Floats) -> float:
-    if all(nominal):
-        return cramers_v(one, two)
-    if not any(nominal):
-        return spearman(one, two)
-    return correlation_ratio(one, two) if nominal[0] else correlation_ratio(two, one)

@@ -15,8 +15,10 @@ from unpooled.errors import InputError
 MARKERS = ("o", "s", "^", "D", "v", "x", "P", "*")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)))
 GREYS = ("0.0", "0.3", "0.5")
-_WIDTH, _LEGEND_WIDTH = 3.1, 3.2
-"""Of a panel and of an entry of the legend, in inches."""
+_WIDTH, _LEGEND_WIDTH, _NAME_WIDTH = 3.1, 3.2, 0.3
+"""Of a panel, of an entry of the legend, and of a place that has a name, in inches."""
+_ASIDE = 0.18
+"""How far apart points of different lines stand at such a place, of which each is 1 wide."""
 
 _STYLE: Any = {
     "svg.hashsalt": "unpooled",
@@ -48,7 +50,10 @@ class Panel:
 
 @dataclass(frozen=True)
 class Picture:
-    """Panels side by side that share the names of their axes and of their lines; `x_ticks` stand equally far apart."""
+    """Panels side by side that share the names of their axes and of their lines; `x_ticks` stand equally far apart.
+
+    With `x_names` the ticks are called so, have no order, and the points of a line are not joined.
+    """
 
     title: str
     x: str
@@ -56,6 +61,7 @@ class Picture:
     x_ticks: Sequence[float]
     panels: Sequence[Panel]
     percent: bool = False
+    x_names: Sequence[str] = ()
 
 
 def style(place: int) -> dict[str, Any]:
@@ -83,7 +89,7 @@ def save(picture: Picture, path: Path) -> list[Path]:
     if len(names) > len(MARKERS):
         raise InputError(f"figure {path.name}: {len(names)} lines cannot be told apart; {len(MARKERS)} can")
     with rc_context(_STYLE):
-        width = _WIDTH * len(picture.panels) + 0.6
+        width = max(_WIDTH, _NAME_WIDTH * len(picture.x_names)) * len(picture.panels) + 0.6
         beside = max(int(width // _LEGEND_WIDTH), 1)
         figure = Figure(figsize=(width, 3.1 + 0.2 * ceil(len(names) / beside)), layout="constrained")
         figure.suptitle(picture.title)
@@ -107,9 +113,10 @@ def save(picture: Picture, path: Path) -> list[Path]:
 
 def _draw(axes: Any, panel: Panel, picture: Picture, names: Sequence[str]) -> None:
     places = {tick: place for place, tick in enumerate(picture.x_ticks)}
-    for line in panel.lines:
+    for number, line in enumerate(panel.lines):
+        aside = _ASIDE * (number - (len(panel.lines) - 1) / 2) if picture.x_names else 0.0
         axes.errorbar(
-            [places[x] for x in line.x],
+            [places[x] + aside for x in line.x],
             line.mean,
             yerr=[spread if spread > 0 else 0.0 for spread in line.spread],
             label=line.name,
@@ -117,11 +124,12 @@ def _draw(axes: Any, panel: Panel, picture: Picture, names: Sequence[str]) -> No
             linewidth=1.1,
             elinewidth=0.7,
             capsize=2,
-            **style(names.index(line.name)),
+            **style(names.index(line.name)) | ({"linestyle": "none"} if picture.x_names else {}),
         )
     axes.set_title(panel.title, fontsize=9)
-    axes.set_xticks(
-        range(len(places)), [f"{tick * 100:g} %" if picture.percent else f"{tick:g}" for tick in picture.x_ticks]
-    )
+    shown = [f"{tick * 100:g} %" if picture.percent else f"{tick:g}" for tick in picture.x_ticks]
+    axes.set_xticks(range(len(places)), picture.x_names or shown, rotation=60 if picture.x_names else 0)
+    if picture.x_names:
+        axes.set_xlim(-0.5, len(places) - 0.5)
     axes.set_xlabel(picture.x)
     axes.grid(axis="y", linewidth=0.4, color="0.85")

@@ -66,6 +66,7 @@ def forecast(jobs: Sequence[CheckedJob[Any]], common: int | None = None) -> Fore
     guessed.
     """
     cast, guesses = _cast(jobs, common)
+    guesses += _untold(jobs)
     scale = rehearsed(cast)
     sizes = {key: scale.bytes(key) for key in scale.high.bytes}
     frames = {key: scale.frames(key, sizes[key]) for key in scale.high.bytes}
@@ -79,6 +80,16 @@ def forecast(jobs: Sequence[CheckedJob[Any]], common: int | None = None) -> Fore
         costs[party] = Cost(round(count), round(out), round(back), round(seconds, 1), round(_memory(scale, party)))
     others = cast.common - cast.own
     return Forecast(cast.own, others, tuple(guess for guess in (*guesses, scale.said, scale.guess) if guess), costs)
+
+
+def _untold(jobs: Sequence[CheckedJob[Any]]) -> list[str]:
+    """What is not rehearsed at a party alone."""
+    trained = {job.party: job.private.generate.generators for job in jobs if job.party == job.plan.active}
+    return [
+        f"the training of {' and '.join(names)} at {party} is left out: it takes more CPU time and memory than the rest"
+        for party, names in trained.items()
+        if names
+    ]
 
 
 def _memory(scale: Scale, party: str) -> float:

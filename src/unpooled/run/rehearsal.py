@@ -221,14 +221,15 @@ def lenient(private: Private, table: Table | None, *, listed: bool) -> Private:
     """The same settings for a table in memory, without limits that few rows would run into, agreeing to everything.
 
     A party that names no columns to describe, as its private file is not here, describes all of them. A list of columns
-    is left out if the rehearsal takes none (`listed`).
+    is left out if the rehearsal takes none (`listed`). Generators, which send nothing, are not trained.
     """
     least = {name: 1 for name in Policy.model_fields if name.startswith("minimum_")}
     policy = Policy.model_validate(least | {"maximum_thresholds": private.policy.maximum_thresholds})
     columns = private.consent.describe or (tuple(table.kinds) if table else ())
     asked = {name: True for name, field in Consent.model_fields.items() if field.annotation is bool}
     agreed = Consent.model_validate(asked | {"describe": columns})
-    generate = private.generate if listed else private.generate.model_copy(update={"screening": None})
+    generate = private.generate.untrained()
+    generate = generate if listed else generate.model_copy(update={"screening": None})
     changed = {"table": None, "seed": 1, "policy": policy, "consent": agreed, "generate": generate}
     return private.model_copy(update=changed)
 

@@ -19,10 +19,11 @@ from unpooled.complete.completers.filling import Completed, complete, fit
 from unpooled.complete.completers.hot_deck import HotDeckSettings
 from unpooled.complete.completers.imputers import IterativeSettings
 from unpooled.complete.completers.simple import MarginalSettings, MedianSettings, MissingSettings
+from unpooled.complete.generators.generators import GENERATORS
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import InputError
 
-SHORTER = {"iterative": {"iterations": 2}}
+SHORTER = {"iterative": {"iterations": 2}} | {one.name: {"epochs": 3} for one in GENERATORS}
 ALL = [completer.settings.model_validate(SHORTER.get(completer.name, {})) for completer in COMPLETERS]
 ALL += [HotDeckSettings(donor="random"), IterativeSettings(sample=True, iterations=2)]
 FILLING = [settings for settings in ALL if not isinstance(settings, MissingSettings)]
@@ -281,6 +282,6 @@ def test_settings_are_chosen_by_the_name_of_a_completer() -> None:
     ]
     assert settings_from({}) == ALL[0]
     assert settings_from(ALL[1]) is ALL[1]
-    for wrong in ({"completer": "ctgan"}, {"completer": 3}, "copula"):
+    for wrong in ({"completer": "no such"}, {"completer": 3}, "copula"):
         with pytest.raises(ValueError, match="'copula', 'hot-deck'"):
             settings_from(wrong)

@@ -93,3 +93,11 @@ def test_columns_that_cannot_be_predicted_are_not_forecast_as_if_they_could(
             ("received", found.parties[party].received_bytes),
         ):
             assert 0.7 < foretold / sum(entry.bytes for entry in record.entries if entry.way == way) < 1.4
+
+
+def test_generators_are_not_trained_and_that_is_said(completing: Any) -> None:
+    groups = {"groups": [{"columns": ["lab 1"], "completer": {"completer": "tvae", "epochs": 10**9}}]}
+    plan = completing.plan(columns=["lab 0"], engine="plain", **LITTLE)
+    found = told(completing, plan, 2, *ALL, clinic={"generate": groups, "consent": {"rows": True}})
+    assert any(guess.startswith("the training of tvae at clinic is left out") for guess in found.guesses)
+    assert not any("training" in guess for guess in told(completing, plan, 2, *ALL).guesses)

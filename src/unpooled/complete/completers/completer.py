@@ -6,11 +6,12 @@ in that list. It sees a matrix of numbers (`data.coding`), NaN for what is unkno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from unpooled.arrays import Bools, Floats, Ints
@@ -50,23 +51,49 @@ Draw = Callable[[Any, Sequence[Column], Any, Floats, Bools, np.random.Generator]
 Cells that are not wanted may have any value. Numbers may be fractional or out of range: `decode` sees to that.
 """
 
+Arrays = Mapping[str, NDArray[Any]]
+"""A state as a file has it: arrays by name."""
+
+
+def _field_arrays(state: Any) -> Arrays:
+    """The fields of a dataclass."""
+    return {field.name: getattr(state, field.name) for field in fields(state)}
+
+
+def _nothing_needed(_: CompleterSettings) -> None:
+    """All that it needs comes with this package."""
+
 
 @dataclass(frozen=True)
 class Completer:
     """One completer: its settings, what it learns, how it learns that, and how it fills cells.
 
-    The state is a frozen dataclass of arrays of floats, whose last axis is the columns: it is saved as such.
+    The state is a frozen dataclass of arrays of floats, whose last axis is the columns: it is saved as such. A state of
+    another form says how it becomes `arrays`, and how (settings, columns, arrays) become it again: `restored` raises
+    ValueError if they do not fit each other. `check` raises InputError if a package that it needs is not installed.
     """
 
     settings: type[CompleterSettings]
     state: type[Any]
     fit: Fit
     draw: Draw
+    arrays: Callable[[Any], Arrays] = _field_arrays
+    restored: Callable[[Any, Sequence[Column], Arrays], Any] | None = None
+    check: Callable[[Any], object] = _nothing_needed
 
     @property
     def name(self) -> str:
         """What plans and files call it."""
         return str(self.settings.model_fields["completer"].default)
+
+    def restore(self, settings: CompleterSettings, columns: Sequence[Column], arrays: Arrays) -> Any:
+        """The state that these arrays are; ValueError if they are not one for these columns."""
+        if self.restored is not None:
+            return self.restored(settings, columns, arrays)
+        fits = all(array.dtype == np.float64 and array.shape[-1:] == (len(columns),) for array in arrays.values())
+        if set(arrays) != {field.name for field in fields(self.state)} or not fits:
+            raise ValueError("these arrays are not a state for these columns")
+        return self.state(**arrays)
 
 
 def row_patterns(cells: Bools) -> Iterator[tuple[Bools, Ints]]:

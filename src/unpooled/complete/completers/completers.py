@@ -12,8 +12,20 @@ from unpooled.complete.completers.copula import COPULA
 from unpooled.complete.completers.hot_deck import HOT_DECK
 from unpooled.complete.completers.imputers import ITERATIVE, KNN
 from unpooled.complete.completers.simple import LEFT_MISSING, MARGINAL, MEDIAN
+from unpooled.complete.completers.smote import SMOTE
+from unpooled.complete.generators.generators import GENERATORS
 
-COMPLETERS: tuple[Completer, ...] = (COPULA, HOT_DECK, MARGINAL, MEDIAN, ITERATIVE, KNN, LEFT_MISSING)
+COMPLETERS: tuple[Completer, ...] = (
+    COPULA,
+    HOT_DECK,
+    SMOTE,
+    MARGINAL,
+    MEDIAN,
+    ITERATIVE,
+    KNN,
+    LEFT_MISSING,
+    *GENERATORS,
+)
 
 
 def completer_of(settings: CompleterSettings) -> Completer:

@@ -59,7 +59,7 @@ class Fitted:
     """A completer that has learned; `quality` by column, for those of which enough cells were held out.
 
     `state` is the completer's own, or None if no column has a value. `held_out` is what quality was measured on, and is
-    not kept on disk.
+    not kept on disk. `dtypes` are the types of columns in the source, if it has types, for rows that are generated.
     """
 
     settings: CompleterSettings
@@ -67,6 +67,7 @@ class Fitted:
     state: Any
     quality: Mapping[str, float]
     held_out: Mapping[str, HeldOut] = field(default_factory=dict)
+    dtypes: Mapping[str, pl.DataType] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +95,12 @@ def fit(settings: CompleterSettings, table: Table, rng: np.random.Generator, mas
     fitted = _fit(settings, columns, values, for_fit)
     held_out = _held_out(settings, fitted.columns, values, mask, for_quality) if settings.held_out else {}
     quality = {name: _skill(found.column, found.truth, found.filled) for name, found in held_out.items()}
-    return Fitted(settings, fitted.columns, fitted.state, quality, held_out)
+    return Fitted(settings, fitted.columns, fitted.state, quality, held_out, dtypes_of(table))
+
+
+def dtypes_of(table: Table) -> dict[str, pl.DataType]:
+    """The types that the columns of a table have in its source, if it has types."""
+    return {name: table.dtypes[name] for name in table.kinds if name in table.dtypes}
 
 
 def complete(

@@ -40,7 +40,7 @@ class Deck:
 
 
 @dataclass(frozen=True, eq=False)
-class _Group:
+class Group:
     """Rows in which the same cells are wanted, donors that have these, and for each row the nearest; None: all."""
 
     rows: Ints
@@ -61,27 +61,33 @@ def _draw(
     wanted: Bools,
     rng: np.random.Generator,
 ) -> Iterator[Floats]:
-    groups = list(_groups(settings, columns, state.donors, values, wanted, rng))
+    count = settings.neighbours if settings.donor == "nearest" else None
+    groups = list(donor_groups(count, columns, state.donors, values, wanted, rng))
     while True:
         filled = values.copy()
         for group in groups:
-            if group.nearest is None:
-                chosen = rng.choice(group.donors, len(group.rows))
-            else:
-                which = rng.integers(group.nearest.shape[1], size=len(group.rows))
-                chosen = group.donors[group.nearest[np.arange(len(group.rows)), which]]
+            chosen = group.donors[chosen_donors(group, rng)]
             filled[np.ix_(group.rows, group.places)] = state.donors[np.ix_(chosen, group.places)]
         yield filled
 
 
-def _groups(
-    settings: HotDeckSettings,
+def chosen_donors(group: Group, rng: np.random.Generator) -> Ints:
+    """For each row of a group a donor, as a place among the group's."""
+    if group.nearest is None:
+        return rng.integers(len(group.donors), size=len(group.rows))
+    chosen: Ints = group.nearest[np.arange(len(group.rows)), rng.integers(group.nearest.shape[1], size=len(group.rows))]
+    return chosen
+
+
+def donor_groups(
+    neighbours: int | None,
     columns: Sequence[Column],
     donors: Floats,
     values: Floats,
     wanted: Bools,
     rng: np.random.Generator,
-) -> Iterator[_Group]:
+) -> Iterator[Group]:
+    """Rows by the cells that are wanted, with so many nearest donors for each, or without a number all donors."""
     has = ~np.isnan(donors)
     for pattern, rows in row_patterns(wanted):
         places = np.flatnonzero(pattern)
@@ -89,13 +95,14 @@ def _groups(
         for some in together if len(places) else []:
             able = np.flatnonzero(has[:, some].all(axis=1))
             nearest = None
-            known = settings.donor == "nearest" and not np.isnan(values[rows]).all()
-            if known and len(able) > settings.neighbours:
-                nearest = _nearest(settings.neighbours, columns, values[rows], donors[able], rng)
-            yield _Group(rows, some, able, nearest)
+            if neighbours is not None and not np.isnan(values[rows]).all() and len(able) > neighbours:
+                nearest = nearest_donors(neighbours, columns, values[rows], donors[able], rng)
+            yield Group(rows, some, able, nearest)
 
 
-def _nearest(count: int, columns: Sequence[Column], rows: Floats, donors: Floats, rng: np.random.Generator) -> Ints:
+def nearest_donors(
+    count: int, columns: Sequence[Column], rows: Floats, donors: Floats, rng: np.random.Generator
+) -> Ints:
     """For each row the places of the nearest donors; among equally near ones chance decides."""
     nearest = np.empty((len(rows), count), np.int64)
     step = max(_CELLS_AT_ONCE // len(donors), 1)

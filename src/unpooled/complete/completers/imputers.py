@@ -96,6 +96,10 @@ def _draw(
         yield np.where(wanted, found, values)
 
 
+def _check(settings: KnnSettings | IterativeSettings) -> None:
+    _imputer(settings, 0)
+
+
 def _imputer(settings: KnnSettings | IterativeSettings, seed: int) -> Any:
     try:
         from sklearn.experimental import enable_iterative_imputer  # noqa: F401
@@ -141,5 +145,5 @@ class _Block:
         return found
 
 
-KNN = Completer(KnnSettings, TrainingRows, _fit, _draw)
-ITERATIVE = Completer(IterativeSettings, TrainingRows, _fit, _draw)
+KNN = Completer(KnnSettings, TrainingRows, _fit, _draw, check=_check)
+ITERATIVE = Completer(IterativeSettings, TrainingRows, _fit, _draw, check=_check)

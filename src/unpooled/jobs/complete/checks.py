@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from unpooled.arrays import Bools
 from unpooled.complete.association import CLASSES, check_rows
+from unpooled.complete.completers.completer import CompleterSettings
+from unpooled.complete.completers.completers import completer_of
 from unpooled.complete.screening import can_be_learned, load
 from unpooled.complete.variables import coded, variables_of
 from unpooled.data.columns import fault
@@ -36,6 +38,16 @@ def check_files(job: CheckedJob[Parameters]) -> None:
         raise PlanError(f"{party}: generate.screening: {needs}")
     if private.generate.screening:
         load(private.generate.screening)
+    for settings in (private.generate.completer, *(group.completer for group in private.generate.groups)):
+        _check_installed(settings, party)
+
+
+def _check_installed(settings: CompleterSettings, party: str) -> None:
+    """Refuse a completer that needs a package which is not there."""
+    try:
+        completer_of(settings).check(settings)
+    except InputError as error:
+        raise InputError(f"{party}: generate: {error}") from None
 
 
 def check_table(job: CheckedJob[Parameters], table: Table) -> None:

@@ -20,15 +20,13 @@ from unpooled.complete.variables import Variable, variables_of
 from unpooled.data.coding import Column, encode, learn
 from unpooled.data.columns import kind_name
 from unpooled.data.table import Table
-from unpooled.evaluate.distribution import kolmogorov_smirnov, total_variation
+from unpooled.evaluate.side_by_side import side_by_side
 from unpooled.jobs.complete.choosing import Choice
 from unpooled.jobs.complete.parameters import Parameters
 from unpooled.jobs.work import Work, log
 
-_BINS, _LEVELS = 20, 12
 ENOUGH_CELLS = 30
 """With fewer real cells in the common rows, what fills a column goes by little; a report and the log name it."""
-OTHERS = "all others"
 ORIGINS = (REAL, PREDICTED, GENERATED, NOT_FILLED)
 
 Why = Literal["named", "not named", "too few", "too many", "above", "below", "significant", "chance"]
@@ -183,35 +181,6 @@ def _distribution(column: Column, cells: pl.Series, origin: pl.Series) -> dict[s
     real, filled = (values[(origin.is_in(which)).to_numpy()] for which in ([REAL], [PREDICTED, GENERATED]))
     if not len(real) or not len(filled):
         return None
-    if column.is_number:
-        edges = _edges(column)
-        apart, axis = kolmogorov_smirnov(real, filled), {"edges": edges.tolist()}
-        counts = [np.histogram(part, edges)[0] for part in (real, filled)]
-    else:
-        apart = total_variation(real, filled)
-        names, counts = _by_level(column, real, filled)
-        axis = {"levels": names}
-    fractions = [(np.array(each) / max(int(np.sum(each)), 1)).tolist() for each in counts]
-    return {**axis, "real": fractions[0], "filled": fractions[1], "apart": apart}
-
-
-def _edges(column: Column) -> Floats:
-    """Bins over the range of a column; few whole numbers have one each."""
-    low, high = column.low or 0.0, column.high or 0.0
-    if low == high or (column.whole and high - low < _BINS):
-        return np.arange(low, high + 2) - 0.5
-    return np.linspace(low, high, _BINS + 1)
-
-
-def _by_level(column: Column, real: Floats, filled: Floats) -> tuple[list[str], list[Any]]:
-    """The most frequent levels, and how many real and filled cells have each; the rest together."""
-    if column.kind == "boolean":
-        names = ["false", "true"]
-    else:
-        names = list(column.kind if isinstance(column.kind, tuple) else column.levels)
-    counts = [np.bincount(part.astype(np.int64), minlength=len(names)) for part in (real, filled)]
-    if len(names) <= _LEVELS:
-        return names, counts
-    order = np.argsort(-counts[0], kind="stable")
-    first, rest = order[: _LEVELS - 1], order[_LEVELS - 1 :]
-    return [*(names[place] for place in first), OTHERS], [np.append(each[first], each[rest].sum()) for each in counts]
+    found = side_by_side(column, real, filled)
+    axis = {"edges": list(found.edges)} if found.edges else {"levels": list(found.levels)}
+    return {**axis, "real": list(found.first), "filled": list(found.second), "apart": found.apart}

@@ -16,6 +16,7 @@ import numpy as np
 from unpooled.align.other_rows import ExtendedRows, help_keep_other_rows, keep_other_rows, learn_other_rows
 from unpooled.align.rows import Aligned, Places
 from unpooled.complete.federated import help_predict_columns, predict_columns
+from unpooled.complete.generators.watching import told
 from unpooled.complete.outline import association_outline, completing_outline
 from unpooled.complete.screening import Measure
 from unpooled.complete.table import complete_table
@@ -148,16 +149,22 @@ def _complete(session: Session, work: Work[Parameters], rows: _Rows) -> dict[str
     with session.scope("generate"):
         session.progress(0, 1)
         handles = extended.handles
-        done = complete_table(
-            table,
-            handles,
-            predicted.predictions,
-            settings.completer,
-            np.random.default_rng(generate_seed),
-            groups=[(group.columns, group.completer) for group in settings.groups],
-            draws=settings.draws,
-            least_confidence=settings.least_confidence,
-        )
+
+        def show(what: str, done: int, total: int) -> None:
+            with session.scope(what):
+                session.progress(done, total)
+
+        with told(show):
+            done = complete_table(
+                table,
+                handles,
+                predicted.predictions,
+                settings.completer,
+                np.random.default_rng(generate_seed),
+                groups=[(group.columns, group.completer) for group in settings.groups],
+                draws=settings.draws,
+                least_confidence=settings.least_confidence,
+            )
         files = table_files.write(work.folder, table, done, settings)
         table_files.write_handles(work.folder, table.ids, handles[: extended.common])
         session.progress(1, 1)

@@ -45,7 +45,7 @@ def write(folder: Path, real: Table, done: CompletedTable, settings: GenerateSet
         ]
         frames[DRAWS] = pl.concat(numbered)
     for name, frame in frames.items():
-        _write(folder / f"{name}.{settings.format}", frame, settings.format)
+        write_frame(folder / f"{name}.{settings.format}", frame, settings.format)
     return {"file": f"{COMPLETED}.{settings.format}", "files": [f"{name}.{settings.format}" for name in frames]}
 
 
@@ -54,7 +54,8 @@ def write_handles(folder: Path, ids: pl.DataFrame, handles: list[str]) -> None:
     write_rows(folder / HANDLES, ids, {HANDLE: pl.Series(handles)})
 
 
-def _write(path: Path, frame: pl.DataFrame, format: Format) -> None:
+def write_frame(path: Path, frame: pl.DataFrame, format: Format) -> None:
+    """Write a frame whole or not at all, for its owner alone."""
     with atomic.naming(path), atomic.replacing(path) as temporary:
         if format == "csv":
             frame.write_csv(temporary)
