@@ -117,7 +117,7 @@ def forget_compiled() -> None:
     if "jax" in sys.modules:
         import jax
 
-        jax.clear_caches()
+        jax.clear_caches()  # type: ignore[no-untyped-call]
 
 
 def judged(sample: Sample, rows: Table) -> dict[str, float]:
@@ -179,10 +179,10 @@ def filled_judged(sample: Sample, fitted: Fitted) -> dict[str, float]:
     done = complete(fitted, sample.held_out, sample.rng(4), sample.hidden, draws=DRAWS)
     seconds = clock.cpu
     found: dict[str, list[float]] = {}
-    for column in evaluate_table(done.table, sample.held_out, sample.hidden).columns.values():
+    for evaluation in evaluate_table(done.table, sample.held_out, sample.hidden).columns.values():
         for name in ("r2", "accuracy"):
-            if name in column.errors:
-                found.setdefault(name, []).append(column.errors[name])
+            if name in evaluation.errors:
+                found.setdefault(name, []).append(evaluation.errors[name])
     truth, values = (encode_all(sample.columns, table) for table in (sample.held_out, done.table))
     for place, column in enumerate(sample.columns):
         cells = done.filled[:, place] & ~np.isnan(truth[:, place])
