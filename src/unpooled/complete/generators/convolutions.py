@@ -1,9 +1,9 @@
 """Rows as square images, and the convolutional networks that make and judge them (Radford, Metz and Chintala 2016).
 
 A convolution here halves the side of an image, its kernel being 4 x 4 pixels, and a transposed one doubles it. On a
-processor, XLA is fast at the first; at the second and at derivatives of kernels it is 10 to 50 times slower than the
-matrix products that are written out here. Images have no border, the last row of pixels being above the first one: all
-units of a row count alike, those in corners too.
+processor, XLA is fast at the first; at the second, for the smallest images, and at derivatives of kernels it is 20 to
+50 times slower than the matrix products that are written out here. Images have no border, the last row of pixels being
+above the first one: all units of a row count alike, those in corners too.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def judged(
 ) -> tuple[Array, Array]:
     """A number for each image, and its features; a key is needed for dropout.
 
-    There is no batch normalisation: with it, discriminators soon knew every generated row by the rest of its batch.
+    There is no batch normalisation, which the papers have: trainings with it let the discriminator win.
     """
 
     def kept(layer: Array, number: int) -> Array:

@@ -191,7 +191,7 @@ def _classifier_loss(weights: Weights, rows: Array, fixed: _Fixed) -> Array:
 
 
 def _downstream_loss(weights: Weights, made: Array, fixed: _Fixed) -> Array:
-    """How far the classifier is from the labels; these stay as they are: if they followed it, rare ones would vanish.
+    """How far the classifier is from the labels, which stay as they are: it is not to pull them to frequent ones.
 
     It is no cross-entropy, which a classifier that is sure of its labels would let outweigh everything else.
     """

@@ -6,9 +6,8 @@ has to deceive the discriminator, to give its features the same means and standa
 and to give the label that a classifier expects of the other cells.
 
 In the preset `fast`, numbers are coded by rank, and equal cells share a part of the range as large as they are
-frequent, over which they are spread anew in each epoch. Otherwise the discriminator knows generated rows by values
-between levels, and frequent values hardly ever come back. Rows are drawn with the mean of the generator's weights over
-the last steps (Yazici and others 2019).
+frequent, over which they are spread anew in each epoch: by their range, frequent numbers hardly ever come back. Rows
+are drawn with the mean of the generator's weights over the last steps (Yazici and others 2019).
 """
 
 from __future__ import annotations
