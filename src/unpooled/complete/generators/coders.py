@@ -15,15 +15,21 @@ from numpy.typing import NDArray
 
 from unpooled.arrays import Floats, Ints
 from unpooled.complete.completers.normal import cdf, quantile
-from unpooled.complete.generators.modes import fit_modes
+from unpooled.complete.generators.modes import FREQUENT, fit_modes
 from unpooled.data.coding import Column
 
-Way = Literal["modes", "quantiles", "range"]
-"""How numbers and dates are coded."""
+Way = Literal["modes", "long tails", "quantiles", "range", "positions", "ranks"]
+"""How numbers and dates are coded.
+
+`long tails` are modes, of logarithms where a column needs it. `positions` are the range, and `ranks` the quantiles,
+both with scalars for classes too.
+"""
 
 _WIDTHS = 4.0  # a mode's scalar is the distance to its mean in so many standard deviations
 _FARTHEST = 0.99
 _POINTS = 1000
+_SKEWED = 2.0
+_LARGEST = 700.0  # no logarithm is larger: its exponential is still a number
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +74,13 @@ class Modes:
 
 
 @dataclass(frozen=True, eq=False)
+class LongTail(Modes):
+    """Modes of the logarithms of how much cells are above `shift`, but for modes of width 0 (Zhao and others 2021)."""
+
+    shift: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class Quantiles:
     """The normal quantile of a cell's rank among `points`, which are cells of the column; equal ones have the middle.
 
@@ -106,7 +119,26 @@ class Range:
         return 2 if self.missing else 0
 
 
-Coder = OneHot | Modes | Quantiles | Range
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """Each of the values in order has its share of the range from -1 to 1; units as for quantiles."""
+
+    missing: bool
+    positions: Floats
+    shares: Floats
+
+    @property
+    def scalar(self) -> bool:
+        """Whether there is a scalar."""
+        return True
+
+    @property
+    def units(self) -> int:
+        """How many units the group has, 0 if there is none."""
+        return 2 if self.missing else 0
+
+
+Coder = OneHot | Modes | Quantiles | Range | Positions
 
 
 def choose(coder: Coder, cells: Floats, rng: np.random.Generator) -> Ints:
@@ -130,7 +162,8 @@ def _choose_mode(coder: Modes, cells: Floats, rng: np.random.Generator) -> Ints:
         nearest: Ints = np.abs(cells[:, np.newaxis] - coder.means).argmin(axis=1)
         return nearest
     safe = np.where(wide, coder.spreads, 1.0)
-    log = np.log(coder.weights / safe) - 0.5 * ((cells[:, np.newaxis] - coder.means) / safe) ** 2
+    away = (_straight(coder, cells)[:, np.newaxis] - coder.means) / safe
+    log = np.log(coder.weights / safe) - 0.5 * away**2
     log[:, ~wide] = -np.inf
     chosen = draw(np.exp(log - log.max(axis=1, keepdims=True)), rng)
     for place in np.flatnonzero(~wide):
@@ -138,11 +171,19 @@ def _choose_mode(coder: Modes, cells: Floats, rng: np.random.Generator) -> Ints:
     return chosen
 
 
+def _straight(coder: Modes, cells: Floats) -> Floats:
+    """Cells, or their logarithms if modes are of these."""
+    if not isinstance(coder, LongTail):
+        return cells
+    logarithms: Floats = np.log(np.maximum(cells - coder.shift[0], np.finfo(np.float64).tiny))
+    return logarithms
+
+
 def scalars_of(coder: Coder, cells: Floats, chosen: Ints) -> Floats:
     """The scalars of known cells whose units were chosen."""
     if isinstance(coder, Modes):
         spreads = coder.spreads[chosen]
-        away = (cells - coder.means[chosen]) / (_WIDTHS * np.where(spreads > 0, spreads, 1.0))
+        away = (_straight(coder, cells) - coder.means[chosen]) / (_WIDTHS * np.where(spreads > 0, spreads, 1.0))
         return np.where(spreads > 0, np.clip(away, -_FARTHEST, _FARTHEST), 0.0)
     if isinstance(coder, Quantiles):
         last = len(coder.points) - 1
@@ -154,6 +195,9 @@ def scalars_of(coder: Coder, cells: Floats, chosen: Ints) -> Floats:
     if isinstance(coder, Range):
         lowest, width = float(coder.ends[0]), float(np.ptp(coder.ends))
         return np.clip((cells - lowest) / width * 2.0 - 1.0, -1.0, 1.0) if width else np.zeros(len(cells))
+    if isinstance(coder, Positions):
+        middles = 2.0 * np.cumsum(coder.shares) - coder.shares - 1.0
+        return middles[_nearest(coder.positions, cells)]
     return np.zeros(len(cells))
 
 
@@ -167,9 +211,15 @@ def cells_of(coder: Coder, scalars: Floats, chosen: Ints, rng: np.random.Generat
             found[other] = rng.choice(coder.others, int(other.sum()), p=coder.chances / coder.chances.sum())
     elif isinstance(coder, Modes):
         found = coder.means[chosen] + _WIDTHS * coder.spreads[chosen] * np.clip(scalars, -1.0, 1.0)
+        if isinstance(coder, LongTail):
+            wide = coder.spreads[chosen] > 0
+            found[wide] = np.exp(np.minimum(found[wide], _LARGEST)) + coder.shift[0]
     elif isinstance(coder, Quantiles):
         ranks = cdf(scalars) * len(coder.points) - 0.5
         found = np.interp(ranks, np.arange(len(coder.points)), coder.points)
+    elif isinstance(coder, Positions):
+        ends = 2.0 * np.cumsum(coder.shares[:-1]) - 1.0
+        found = coder.positions[np.searchsorted(ends, scalars, "right")]
     else:
         low, high = coder.ends
         found = low + (np.clip(scalars, -1.0, 1.0) + 1.0) / 2.0 * (high - low)
@@ -179,8 +229,10 @@ def cells_of(coder: Coder, scalars: Floats, chosen: Ints, rng: np.random.Generat
 _ARRAYS: Mapping[type[Any], tuple[str, ...]] = {
     OneHot: ("levels", "others", "chances"),
     Modes: ("means", "spreads", "weights"),
+    LongTail: ("means", "spreads", "weights", "shift"),
     Quantiles: ("points",),
     Range: ("ends",),
+    Positions: ("positions", "shares"),
 }
 """What each coder keeps besides `missing`; the names tell which coder it is."""
 
@@ -191,17 +243,47 @@ def learn_coder(column: Column, cells: Floats, way: Way, levels: int, discrete_v
     missing = len(known) < len(cells)
     values, counts = np.unique(known, return_counts=True)
     few = len(values) <= discrete_values and (column.whole or 10 * len(values) <= len(known))
+    if way in ("positions", "ranks") and (not column.is_number or few):
+        shares = np.full(len(values), 1.0 / len(values)) if way == "positions" else counts / len(known)
+        return Positions(missing, values, shares)
     if not column.is_number or few:
         order = np.argsort(-counts, kind="stable")
         own, others = np.sort(order[:levels]), np.sort(order[levels:])
         return OneHot(missing, values[own], values[others], counts[others] / len(known), column.nominal)
-    if way == "modes":
+    if way == "long tails" and (shift := _long_tail(values, counts)) is not None:
+        means, spreads, weights = fit_modes(np.log(known - shift))
+        frequent = spreads == 0
+        means[frequent] = values[_nearest(np.log(values - shift), means[frequent])]
+        return LongTail(missing, means, spreads, weights, np.array([shift]))
+    if way in ("modes", "long tails"):
         return Modes(missing, *fit_modes(known))
-    if way == "range":
+    if way in ("range", "positions"):
         return Range(missing, np.array([values[0], values[-1]]))
     if len(known) > _POINTS:
         known = np.sort(known)[np.rint(np.linspace(0, len(known) - 1, _POINTS)).astype(np.int64)]
     return Quantiles(missing, np.sort(known))
+
+
+def _long_tail(values: Floats, counts: Ints) -> float | None:
+    """What to subtract so that logarithms of a column's values have no long tail; None if it has none to begin with.
+
+    Values that are frequent by themselves do not count.
+    """
+    rest = counts < max(FREQUENT * counts.sum(), 2)
+    if rest.sum() < 2:
+        return None
+    away = values - values[0]
+    shift = 0.0 if values[0] > 0 else float(values[0] - np.median(away[rest]) / 10.0)
+    skewness = _skewness(values[rest], counts[rest])
+    above = values - shift
+    straight = above.min() > 0 and abs(_skewness(np.log(above[rest]), counts[rest])) < skewness
+    return shift if skewness > _SKEWED and straight else None
+
+
+def _skewness(values: Floats, counts: Ints) -> float:
+    centre = np.average(values, weights=counts)
+    second, third = (np.average((values - centre) ** power, weights=counts) for power in (2, 3))
+    return float(third / second**1.5) if second > 0 else 0.0
 
 
 def coder_arrays(coder: Coder) -> dict[str, Floats]:
@@ -220,26 +302,36 @@ def coder_from(column: Column, arrays: Mapping[str, NDArray[Any]]) -> Coder:
     missing = bool(arrays["missing"][0])
     more = {"nominal": column.nominal} if kind is OneHot else {}
     coder: Coder = kind(missing=missing, **{name: arrays[name] for name in names}, **more)
-    if not (_possible(coder, column) and (column.is_number or kind is OneHot)):
+    if not (_possible(coder, column) and (column.is_number or kind in (OneHot, Positions))):
         raise ValueError("a coder does not fit its column")
     return coder
 
 
 def _possible(coder: Coder, column: Column) -> bool:
     """Whether lengths, order and values are as they must be."""
+    if isinstance(coder, Positions):
+        ordered = bool((np.diff(coder.positions) > 0).all())
+        shares = coder.shares.shape == coder.positions.shape and bool((coder.shares > 0).all())
+        return len(coder.positions) > 0 and ordered and shares and _inside(coder.positions, column)
     if isinstance(coder, OneHot):
-        count = np.inf if column.is_number else _classes(column)
-        values = np.concatenate([coder.levels, coder.others])
-        inside = column.is_number or (((values >= 0) & (values < count)).all() and (values == np.rint(values)).all())
+        inside = _inside(np.concatenate([coder.levels, coder.others]), column)
         ordered = all((np.diff(part) > 0).all() for part in (coder.levels, coder.others))
         chances = coder.chances.shape == coder.others.shape and (coder.chances > 0).all()
         return bool(len(coder.levels) > 0 and inside and ordered and chances)
     if isinstance(coder, Modes):
         alike = coder.means.shape == coder.spreads.shape == coder.weights.shape
-        return bool(alike and len(coder.means) > 0 and (coder.spreads >= 0).all() and (coder.weights > 0).all())
+        shift = not isinstance(coder, LongTail) or coder.shift.shape == (1,)
+        positive = (coder.spreads >= 0).all() and (coder.weights > 0).all()
+        return bool(alike and shift and len(coder.means) > 0 and positive)
     if isinstance(coder, Quantiles):
         return bool(len(coder.points) > 0 and (np.diff(coder.points) >= 0).all())
     return coder.ends.shape == (2,) and bool(coder.ends[0] <= coder.ends[1])
+
+
+def _inside(values: Floats, column: Column) -> bool:
+    """Whether these can be cells of the column."""
+    classes = (values >= 0) & (values < _classes(column)) & (values == np.rint(values))
+    return column.is_number or bool(classes.all())
 
 
 def _classes(column: Column) -> int:

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from unpooled.arrays import Bools, Floats
 from unpooled.complete.completers.completer import Completer
 from unpooled.complete.generators.encoding import Layout
-from unpooled.complete.generators.settings import CtganSettings, GeneratorSettings, TvaeSettings, VaeSettings
+from unpooled.complete.generators.settings import (
+    CtabGanSettings,
+    CtganSettings,
+    GeneratorSettings,
+    TableGanSettings,
+    TvaeSettings,
+    VaeSettings,
+)
 from unpooled.complete.generators.trained import Shapes, Trained, encoding_in, trained_from
 from unpooled.complete.generators.watching import tell
 from unpooled.data.coding import Column
@@ -81,10 +88,24 @@ def _ctgan() -> Any:
     return ctgan
 
 
+def _tablegan() -> Any:
+    from unpooled.complete.generators import tablegan
+
+    return tablegan
+
+
+def _ctab_gan() -> Any:
+    from unpooled.complete.generators import ctab_gan
+
+    return ctab_gan
+
+
 _MODELS: Mapping[type[GeneratorSettings], Callable[[], Any]] = {
     VaeSettings: _vae,
     TvaeSettings: _tvae,
     CtganSettings: _ctgan,
+    TableGanSettings: _tablegan,
+    CtabGanSettings: _ctab_gan,
 }
 
 

@@ -12,7 +12,8 @@ from unpooled.arrays import Floats
 
 MOST = 10
 LEAST_WEIGHT = 0.005
-_FREQUENT = 0.05
+FREQUENT = 0.05
+"""A value that so many of the cells have is a mode of its own."""
 _POINTS = 1000
 _ITERATIONS = 200
 _CONCENTRATION = 1e-3
@@ -27,7 +28,7 @@ def fit_modes(cells: Floats, most: int = MOST, least_weight: float = LEAST_WEIGH
     values, repeats = np.unique(cells, return_counts=True)
     counts = repeats.astype(np.float64)
     frequent = np.argsort(-counts, kind="stable")[: most - 1]
-    frequent = np.sort(frequent[counts[frequent] >= max(_FREQUENT * len(cells), 2)])
+    frequent = np.sort(frequent[counts[frequent] >= max(FREQUENT * len(cells), 2)])
     atoms, atom_weights = values[frequent], counts[frequent] / len(cells)
     values, counts = np.delete(values, frequent), np.delete(counts, frequent)
     if not len(values):
