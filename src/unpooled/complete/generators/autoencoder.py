@@ -44,6 +44,9 @@ from unpooled.complete.generators.training import (
 from unpooled.data.coding import Column
 
 _PRIOR_ROWS = 10_000
+_SHIFT = "prior.shift"
+_SHIFTS = 10
+_RARE = 1e-5
 _PRIOR = ("prior.weights", "prior.means", "prior.roots")
 
 
@@ -59,7 +62,8 @@ class Form:
     With `cooling` the learning rate falls to 0 by a cosine. With `skips` the decoder has a linear layer beside its
     others. A fraction `hiding` of the rows is encoded with some cells hidden, as rows are that are to be filled. With
     `prior_parts`, hidden numbers are drawn from a mixture of so many normal distributions, fitted to those of the rows
-    after training (Ghosh and others 2020), instead of the prior.
+    after training (Ghosh and others 2020), instead of the prior; and the logits of all units are shifted so that drawn
+    rows have each unit as often as the table.
     """
 
     way: Way
@@ -193,7 +197,9 @@ def fit_autoencoder(
     )
     learned = as_weights(state)
     if form.prior_parts:
-        learned |= as_weights(_prior(form, learned, encoding.encode(values, rng), rng))
+        rows = encoding.encode(values, rng)
+        learned |= as_weights(_prior(form, learned, rows, rng))
+        learned |= as_weights({_SHIFT: _shift(form, Trained(encoding, learned), rows.mean(axis=0), rng)})
     return Trained(encoding, learned)
 
 
@@ -209,6 +215,23 @@ def _prior(form: Form, weights: Mapping[str, Singles], rows: Singles, rng: np.ra
     return dict(zip(_PRIOR, (weights_, means, roots), strict=True))
 
 
+def _shift(form: Form, trained: Trained, frequencies: Singles, rng: np.random.Generator) -> Array:
+    """What to add to the logits of units so that each is drawn as often as it is in the table."""
+    units, hidden = units_of(trained.encoding.layout), _hidden(form, trained, _PRIOR_ROWS, rng)
+    shift, wanted = jnp.zeros_like(units.grouped), units.grouped * frequencies + _RARE
+    for _ in range(_SHIFTS):
+        drawn = _frequencies(form, dict(trained.weights), hidden, units, shift)
+        shift = shift + units.grouped * jnp.log(wanted / (drawn + _RARE))
+    return shift
+
+
+@partial(jax.jit, static_argnums=0)
+def _frequencies(form: Form, weights: Weights, hidden: Array, units: Units, shift: Array) -> Array:
+    """How often each unit is drawn."""
+    *_, logits = _decode(form, weights, hidden, units)
+    return softmax(logits + shift, units).mean(axis=0)
+
+
 _encoded = partial(jax.jit, static_argnums=0)(_encode)
 
 
@@ -222,7 +245,8 @@ def _hidden(form: Form, trained: Trained, rows: int, rng: np.random.Generator) -
 def autoencoder_shapes(form: Form, layout: Layout) -> Shapes:
     """The shapes of the weights."""
     shapes = jax.eval_shape(lambda: _initial(form, layout, jax.random.key(0)))
-    of_prior = {name: (form.prior_parts, *[form.latent] * axes) for axes, name in enumerate(_PRIOR)}
+    of_prior: dict[str, tuple[int, ...]] = {_SHIFT: (layout.width,)}
+    of_prior |= {name: (form.prior_parts, *[form.latent] * axes) for axes, name in enumerate(_PRIOR)}
     return {name: tuple(array.shape) for name, array in shapes.items()} | (of_prior if form.prior_parts else {})
 
 
@@ -231,6 +255,7 @@ def _generated(form: Form, weights: Weights, key: Array, hidden: Array, units: U
     """Units of rows with these hidden numbers: scalars that are drawn, chances of groups."""
     means, spreads, logits = _decode(form, weights, hidden, units)
     scalars = means + spreads * jax.random.normal(key, means.shape)
+    logits = logits + weights[_SHIFT] if form.prior_parts else logits
     return softmax(logits, units).at[:, : len(units.scalar)].set(scalars * units.scalar)
 
 

@@ -32,7 +32,7 @@ from unpooled.data.coding import Column
 Singles = NDArray[np.float32]
 
 _SCALARS = 8
-_WIDTH = 32
+_WIDTH = 64
 _PREFIX = "encoding."
 
 

@@ -16,6 +16,7 @@ from unpooled.complete.generators.settings import (
     CtabGanSettings,
     CtganSettings,
     GeneratorSettings,
+    TabDdpmSettings,
     TableGanSettings,
     TvaeSettings,
     VaeSettings,
@@ -100,12 +101,19 @@ def _ctab_gan() -> Any:
     return ctab_gan
 
 
+def _tabddpm() -> Any:
+    from unpooled.complete.generators import tabddpm
+
+    return tabddpm
+
+
 _MODELS: Mapping[type[GeneratorSettings], Callable[[], Any]] = {
     VaeSettings: _vae,
     TvaeSettings: _tvae,
     CtganSettings: _ctgan,
     TableGanSettings: _tablegan,
     CtabGanSettings: _ctab_gan,
+    TabDdpmSettings: _tabddpm,
 }
 
 

@@ -13,6 +13,7 @@ from unpooled.complete.generators.coders import Modes
 from unpooled.complete.generators.encoding import Encoding, Layout
 
 _GROUPS = 8
+_PLACES = 16
 _LARGEST = 40.0
 """Logits are bent so that none is larger: then no exponential is too large or too small for a float32."""
 
@@ -44,7 +45,7 @@ def units_of(layout: Layout) -> Units:
     """The layout as arrays; numbers of groups and places are rounded up so that fewer compilations are needed."""
     count = -(-max(len(layout.groups), 1) // _GROUPS) * _GROUPS
     largest = max((group.units for group in layout.groups), default=1)
-    places = 1 << (largest - 1).bit_length()
+    places = max(1 << (largest - 1).bit_length(), _PLACES)
     scalar = np.zeros(layout.scalar_units, np.float32)
     missing = np.full(layout.scalar_units, layout.width - 1, np.int32)
     scalar[[unit for unit in layout.scalars if unit >= 0]] = 1.0

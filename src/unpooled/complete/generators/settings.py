@@ -141,6 +141,7 @@ class TabDdpmSettings(GeneratorSettings):
     completer: Literal["tabddpm"] = Field("tabddpm", description="a diffusion model for tables (TabDDPM)")
     rounds: int | None = Field(
         None,
-        description="how often each step of noise is undone when rows are drawn, if not as the preset has it",
+        description="how often each step of noise is undone when rows are drawn, if not as the preset has it: 3 for "
+        "fast, 1 for paper",
         ge=1,
     )
