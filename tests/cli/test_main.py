@@ -18,6 +18,7 @@ from unpooled.errors import (
     BookError,
     CertificateError,
     Deadlock,
+    GeneratorDiverged,
     InputError,
     InternalError,
     JobFailed,
@@ -41,6 +42,7 @@ CODES: dict[type[Exception], int] = {
     **dict.fromkeys(
         (
             InputError,
+            GeneratorDiverged,
             ResumeError,
             RefusedError,
             ResumeRefused,
@@ -102,7 +104,7 @@ def test_every_command_has_help_that_mentions_its_options(call: tuple[str, ...])
 
 def test_every_command_is_there() -> None:
     jobs = {"check", "run", "join", "resume", "job", "demo", "report", "ledger", "purge"}
-    others = {"audit", "budget", "example", "evaluate", "datasets", "certs", "experiment"}
+    others = {"audit", "budget", "example", "evaluate", "datasets", "certs", "experiment", "generate"}
     assert {call[0] for call in ALL if call} == jobs | others
 
 
