@@ -82,7 +82,10 @@ def softmax(logits: Array, units: Units) -> Array:
 
 
 def gumbel_softmax(key: Array, logits: Array, units: Units, temperature: float) -> Array:
-    """Draws of one-hot units that are softened so that they have a gradient."""
+    """Draws of one-hot units that are softened so that they have a gradient.
+
+    What is divided by the temperature is bent too, so draws of very large logits stay soft.
+    """
     noise = jax.random.gumbel(key, logits.shape, logits.dtype)
     return softmax((_bent(logits) + noise) / temperature, units)
 
