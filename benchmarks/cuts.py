@@ -88,7 +88,9 @@ class Attempt:
     _turn: Any = field(default_factory=threading.Lock)
 
     def go(self) -> None:
-        """Run until all parties have ended."""
+        """Run until all parties have ended; who would make the folders that they share here depends on chance."""
+        for folder in ("books", "anchors"):
+            atomic.make_folder(self.root / folder)
         threads = [threading.Thread(target=self._run, args=(party,), name=party) for party in self.plan.parties]
         for thread in threads:
             _AT_WORK[thread] = self
