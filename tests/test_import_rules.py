@@ -27,6 +27,7 @@ ORDER = [
     "session",
     "data",
     "evaluate",
+    "networks",
     "secure",
     "align",
     "vertical",
@@ -50,6 +51,7 @@ NEVER = {
     "complete": {"transport"},
     "budget": {"transport", "session", "wire", "control", "ledger", "vertical", "pu", "complete"},
     "evaluate": {"transport", "session", "vertical"},
+    "networks": {"transport", "session", "wire", "control", "ledger", "evaluate"},
     "drawing": {
         "transport",
         "session",

@@ -5,7 +5,7 @@
     UnpooledError
     ├── InputError           a table, file or value is wrong: names party, file, column and row
     │   ├── ResumeError      what an interrupted run has kept does not serve: a new run is needed
-    │   └── GeneratorDiverged  the training of a generator did not converge: says what to change
+    │   └── TrainingDiverged  the training of a generator did not converge: says what to change
     ├── PlanError            a plan or private file is wrong: names file and key
     │   └── PlanMismatch     the parties' plans differ: names the fields
     ├── RefusedError         this party's policy does not allow what is asked
@@ -56,7 +56,7 @@ class ResumeError(InputError):
     resumable = False
 
 
-class GeneratorDiverged(InputError):
+class TrainingDiverged(InputError):
     """The training of a generator ended in numbers that are not finite or much too large."""
 
 

@@ -19,9 +19,9 @@ from unpooled.cli import app, generate
 from unpooled.cli.training import stoppable, training_bar
 from unpooled.complete.generators import generators
 from unpooled.complete.generators.sampling import SAMPLERS
-from unpooled.complete.generators.training import Progress
 from unpooled.data import example
 from unpooled.errors import InputError, Interrupted, ResumeError
+from unpooled.networks.training import Progress
 
 SHORT = ("--epochs", "3")
 

@@ -18,7 +18,6 @@ from unpooled.errors import (
     BookError,
     CertificateError,
     Deadlock,
-    GeneratorDiverged,
     InputError,
     InternalError,
     JobFailed,
@@ -32,6 +31,7 @@ from unpooled.errors import (
     RefusedError,
     ResumeError,
     ResumeRefused,
+    TrainingDiverged,
     UnpooledError,
     WireError,
     WorkerLost,
@@ -42,7 +42,7 @@ CODES: dict[type[Exception], int] = {
     **dict.fromkeys(
         (
             InputError,
-            GeneratorDiverged,
+            TrainingDiverged,
             ResumeError,
             RefusedError,
             ResumeRefused,

@@ -40,19 +40,24 @@ def test_every_type_there_and_back(name: str) -> None:
     assert Column.model_validate_json(column.model_dump_json()) == column
 
 
-def test_numbers_are_moved_into_the_range_and_rounded_if_all_were_whole() -> None:
+def test_numbers_are_moved_into_the_range_and_rounded_as_those_seen() -> None:
     assert decode(learn("x", *CELLS["whole"][:2]), np.array([1.6, 9.0, -9.0])).to_list() == [2.0, 3.0, -1.0]
     assert decode(learn("x", *CELLS["broken"][:2]), np.array([1.6, 9.0, -9.0])).to_list() == [1.6, 2.0, 0.5]
+    finer = learn("x", "number", pl.Series([0.5, 2.0, 1.25]))
+    assert decode(finer, np.array([1.6789, 1.0 / 3.0])).to_list() == [1.68, 0.5]
+    endless = learn("x", "number", pl.Series([0.5, 2.0, 1.0 / 3.0]))
+    assert endless.decimals is None
+    assert decode(endless, np.array([1.6789])).to_list() == [1.6789]
     assert decode(learn("x", *CELLS["flag"][:2]), np.array([0.4, 1.2])).to_list() == [False, True]
 
 
 def test_only_the_cells_asked_for_are_replaced() -> None:
-    frame = pl.DataFrame({"id": [1, 2], "x": [0.1, 0.2], "text": ["a", "b"]})
+    frame = pl.DataFrame({"id": [1, 2, 3], "x": [0.1, 0.2, 0.25], "text": ["a", "b", "c"]})
     table = table_from_frame(frame, "id", "telco")
     columns = learn_all(table)
-    values = np.array([[np.nan, 1.0], [0.15, np.nan]])
-    new = replace_cells(table, columns, values, np.array([[True, False], [True, True]]))
-    assert new.frame.rows() == [("1", None, "a"), ("2", 0.15, None)]
+    values = np.array([[np.nan, 1.0], [0.15, np.nan], [0.2, 0.0]])
+    new = replace_cells(table, columns, values, np.array([[True, False], [True, True], [False, False]]))
+    assert new.frame.rows() == [("1", None, "a"), ("2", 0.15, None), ("3", 0.25, "c")]
 
 
 def test_a_level_that_was_not_seen_is_unknown() -> None:

@@ -17,7 +17,7 @@ from unpooled.cli.bars import duration
 from unpooled.errors import Interrupted
 
 if TYPE_CHECKING:
-    from unpooled.complete.generators.training import Progress, Watch
+    from unpooled.networks.training import Progress, Watch
 
 _LINES = 10
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)

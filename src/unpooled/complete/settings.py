@@ -10,8 +10,9 @@ from pydantic import Field, model_validator
 
 from unpooled.complete.completers.completer import CompleterSettings
 from unpooled.complete.completers.completers import AnyCompleter, settings_from
+from unpooled.complete.completers.neural import NeuralSettings
 from unpooled.complete.completers.simple import MarginalSettings
-from unpooled.complete.generators.settings import GeneratorSettings
+from unpooled.complete.ensembles.settings import EnsembleSettings, members_of
 from unpooled.settings import Section
 
 
@@ -28,8 +29,8 @@ class GenerateSettings(Section):
     completer: AnyCompleter = Field(
         settings_from({}),
         description="what fills the columns that are not predicted: copula, hot-deck, smote, marginal, median, "
-        "iterative, knn; a generator, vae, tvae, ctgan, tablegan, ctab-gan, tabddpm; or missing, which leaves them "
-        "empty",
+        "iterative, knn; an adversarial imputer, gain, vgain; a generator, vae, tvae, ctgan, tablegan, ctab-gan, "
+        "tabddpm; an ensemble of these, vote, weighted, stacking, dynamic; or missing, which leaves them empty",
     )
     groups: tuple[GroupSettings, ...] = Field(
         (),
@@ -53,16 +54,19 @@ class GenerateSettings(Section):
     )
 
     @property
-    def generators(self) -> tuple[str, ...]:
-        """The names of completers whose training takes longer than all else at this party."""
+    def networks(self) -> tuple[str, ...]:
+        """The names of neural networks, whose training takes longer than all else at this party."""
         chosen = (self.completer, *(group.completer for group in self.groups))
-        return tuple(dict.fromkeys(one.completer for one in chosen if isinstance(one, GeneratorSettings)))
+        single = (one for each in chosen for one in members_of(each))
+        return tuple(dict.fromkeys(one.completer for one in single if isinstance(one, NeuralSettings)))
 
     def untrained(self) -> GenerateSettings:
-        """The same with draws from columns in the place of generators."""
+        """The same with draws from columns in the place of neural networks."""
 
         def plain(settings: CompleterSettings) -> CompleterSettings:
-            return MarginalSettings() if isinstance(settings, GeneratorSettings) else settings
+            if isinstance(settings, EnsembleSettings):
+                return settings.model_copy(update={"members": tuple(map(plain, settings.members))})
+            return MarginalSettings() if isinstance(settings, NeuralSettings) else settings
 
         groups = tuple(group.model_copy(update={"completer": plain(group.completer)}) for group in self.groups)
         return self.model_copy(update={"completer": plain(self.completer), "groups": groups})

@@ -26,18 +26,21 @@ from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
-from pydantic import FiniteFloat
+from pydantic import Field, FiniteFloat
 
 from unpooled.arrays import Bools, Floats
 from unpooled.data.columns import Kind, fault, kind_name
 from unpooled.data.table import Table
 from unpooled.settings import Section
 
+_MOST_DECIMALS = 6
+
 
 class Column(Section):
     """What is known of a column: its type, the levels and the range seen, whether its numbers are all whole.
 
-    `low` and `high` are None for a column without any value; `spread` is the standard deviation of its numbers.
+    `low` and `high` are None for a column without any value; `spread` is the standard deviation of its numbers, and
+    `decimals` how many digits they have after the point, None if that is more than a few.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Column(Section):
     high: FiniteFloat | None
     whole: bool
     spread: FiniteFloat
+    decimals: int | None = Field(None, ge=0, le=_MOST_DECIMALS)
 
     @property
     def empty(self) -> bool:
@@ -85,8 +89,19 @@ def seen(column: Column, values: Floats) -> Column:
         "high": float(present.max()) if known else None,
         "whole": column.kind != "number" or bool((present == np.rint(present)).all()),
         "spread": float(present.std()) if known else 0.0,
+        "decimals": _decimals(present) if column.kind == "number" else None,
     }
     return column.model_copy(update=found)
+
+
+def _decimals(numbers: Floats) -> int | None:
+    return next((some for some in range(_MOST_DECIMALS + 1) if (numbers == np.round(numbers, some)).all()), None)
+
+
+def rounded(column: Column, values: Floats) -> Floats:
+    """Values with no more digits after the point than the column's own have."""
+    digits = 0 if column.whole else column.decimals
+    return values if digits is None else np.round(values, digits)
 
 
 def codes(cells: pl.Series, kind: Kind, levels: Sequence[str] = ()) -> Floats:
@@ -103,9 +118,9 @@ def encode(column: Column, cells: pl.Series) -> Floats:
 
 
 def decode(column: Column, values: Floats) -> pl.Series:
-    """Numbers as cells of this column: rounded if it is whole, moved into the range seen; NaN becomes missing."""
+    """Numbers as cells of this column: rounded as its own are, moved into the range seen; NaN becomes missing."""
     if not column.empty:
-        values = np.clip(np.rint(values) if column.whole else values, column.low, column.high)
+        values = np.clip(rounded(column, values), column.low, column.high)
     numbers = pl.Series(column.name, values).fill_nan(None)
     if column.kind == "number":
         return numbers

@@ -84,7 +84,7 @@ def forecast(jobs: Sequence[CheckedJob[Any]], common: int | None = None) -> Fore
 
 def _untold(jobs: Sequence[CheckedJob[Any]]) -> list[str]:
     """What is not rehearsed at a party alone."""
-    trained = {job.party: job.private.generate.generators for job in jobs if job.party == job.plan.active}
+    trained = {job.party: job.private.generate.networks for job in jobs if job.party == job.plan.active}
     return [
         f"the training of {' and '.join(names)} at {party} is left out: it takes more CPU time and memory than the rest"
         for party, names in trained.items()

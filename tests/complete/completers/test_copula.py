@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 from unpooled.arrays import Floats
-from unpooled.complete.completers import normal
 from unpooled.complete.completers.copula import CopulaSettings
 from unpooled.complete.completers.filling import complete, fit
+from unpooled.data import normal
 from unpooled.data.table import Table, table_from_frame
 
 CORRELATION = np.array([[1.0, 0.8, -0.5], [0.8, 1.0, -0.2], [-0.5, -0.2, 1.0]])

@@ -16,14 +16,16 @@ from unpooled.complete.completers.completer import CompleterSettings
 from unpooled.complete.completers.completers import COMPLETERS, settings_from
 from unpooled.complete.completers.copula import CopulaSettings
 from unpooled.complete.completers.filling import Completed, complete, fit
+from unpooled.complete.completers.from_sklearn import IterativeSettings
 from unpooled.complete.completers.hot_deck import HotDeckSettings
-from unpooled.complete.completers.imputers import IterativeSettings
 from unpooled.complete.completers.simple import MarginalSettings, MedianSettings, MissingSettings
 from unpooled.complete.generators.generators import GENERATORS
+from unpooled.complete.imputers.imputers import IMPUTERS
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import InputError
 
 SHORTER = {"iterative": {"iterations": 2}} | {one.name: {"epochs": 3} for one in GENERATORS}
+SHORTER |= {one.name: {"steps": 50} for one in IMPUTERS}
 ALL = [completer.settings.model_validate(SHORTER.get(completer.name, {})) for completer in COMPLETERS]
 ALL += [HotDeckSettings(donor="random"), IterativeSettings(sample=True, iterations=2)]
 FILLING = [settings for settings in ALL if not isinstance(settings, MissingSettings)]

@@ -14,8 +14,8 @@ from sklearn.impute import IterativeImputer, KNNImputer
 from unpooled.arrays import Bools
 from unpooled.complete.completers.completer import CompleterSettings, row_patterns, some_rows
 from unpooled.complete.completers.filling import Completed, complete, fit
+from unpooled.complete.completers.from_sklearn import IterativeSettings, KnnSettings
 from unpooled.complete.completers.hot_deck import HotDeckSettings
-from unpooled.complete.completers.imputers import IterativeSettings, KnnSettings
 from unpooled.complete.completers.simple import MarginalSettings, MedianSettings
 from unpooled.data.table import Table, table_from_frame
 

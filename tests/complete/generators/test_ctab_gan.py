@@ -14,12 +14,12 @@ from unpooled.arrays import Floats
 from unpooled.complete.completers.files import load, save
 from unpooled.complete.completers.filling import Fitted, complete, fit
 from unpooled.complete.generators import ctab_gan
-from unpooled.complete.generators.coders import LongTail, Modes
-from unpooled.complete.generators.encoding import encoding_from, learn_encoding
-from unpooled.complete.generators.groups import as_units, silent_units, units_of
 from unpooled.complete.generators.settings import CtabGanSettings
 from unpooled.data.coding import Column, encode_all, learn_all
 from unpooled.data.table import Table, table_from_frame
+from unpooled.networks.coders import LongTail, Modes
+from unpooled.networks.encoding import encoding_from, learn_encoding
+from unpooled.networks.groups import as_units, silent_units, units_of
 
 ROWS = 600
 SPIKE = 1.0 / 3.0

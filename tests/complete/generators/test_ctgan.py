@@ -24,11 +24,11 @@ from unpooled.complete.generators.conditional import (
     sampled,
     vector,
 )
-from unpooled.complete.generators.encoding import Encoding, learn_encoding
 from unpooled.complete.generators.settings import CtganSettings
 from unpooled.data.coding import Column, encode_all, learn_all
 from unpooled.data.table import Table, table_from_frame
-from unpooled.errors import GeneratorDiverged
+from unpooled.errors import TrainingDiverged
+from unpooled.networks.encoding import Encoding, learn_encoding
 
 ROWS = 1000
 TARIFFS = ("basic", "family", "plus")
@@ -124,7 +124,7 @@ def test_known_cells_stay_and_types_are_kept(fitted: Fitted, table: Table) -> No
 
 def test_divergence_is_named(table: Table) -> None:
     settings = SETTINGS.model_copy(update={"learning_rate": 1.0, "epochs": 20})
-    with pytest.raises(GeneratorDiverged, match=r"'ctgan' diverged in epoch \d+: set a lower learning_rate than 1,"):
+    with pytest.raises(TrainingDiverged, match=r"'ctgan' diverged in epoch \d+: set a lower learning_rate than 1,"):
         fit(settings, table, np.random.default_rng(2))
 
 

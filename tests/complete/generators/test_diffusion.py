@@ -18,9 +18,9 @@ from unpooled.complete.generators.diffusion import (
     noised_scalars,
     scalars_before,
 )
-from unpooled.complete.generators.encoding import Group, Layout
-from unpooled.complete.generators.groups import Units, units_of
-from unpooled.complete.generators.training import key_from
+from unpooled.networks.encoding import Group, Layout
+from unpooled.networks.groups import Units, units_of
+from unpooled.networks.training import key_from
 
 SIZES = (2, 3, 5)
 STARTS = (8, 10, 13)

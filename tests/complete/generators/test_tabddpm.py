@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,13 +12,14 @@ import pytest
 from unpooled.arrays import Floats
 from unpooled.complete.completers.files import load, save
 from unpooled.complete.completers.filling import Fitted, complete, fit
-from unpooled.complete.generators import tabddpm, training
+from unpooled.complete.generators import tabddpm
 from unpooled.complete.generators.sampling import sample_table
 from unpooled.complete.generators.settings import TabDdpmSettings
-from unpooled.complete.generators.training import Progress
 from unpooled.data.coding import encode_all
 from unpooled.data.table import Table, table_from_frame
-from unpooled.errors import GeneratorDiverged
+from unpooled.errors import TrainingDiverged
+from unpooled.networks import training
+from unpooled.networks.training import Progress
 
 ROWS = 800
 DRAWN = 250  # as many as are compiled for once
@@ -146,7 +148,7 @@ def test_a_training_that_is_resumed_gives_the_same_weights(table: Table, fitted:
 
 def test_divergence_is_named(table: Table) -> None:
     settings = SETTINGS.model_copy(update={"learning_rate": 1.0})
-    with pytest.raises(GeneratorDiverged, match=r"'tabddpm' diverged in epoch \d+: set a lower learning_rate than 1,"):
+    with pytest.raises(TrainingDiverged, match=r"'tabddpm' diverged in epoch \d+: set a lower learning_rate than 1,"):
         fit(settings, table, np.random.default_rng(2))
 
 
@@ -156,9 +158,10 @@ def test_a_preset_has_so_many_steps_of_training_whatever_the_rows(monkeypatch: p
     table = table_from_frame(frame, "id", "telco")
     seen: list[int] = []
 
-    def trained(settings: TabDdpmSettings, *rest: object, **_: object) -> object:
-        seen.append(settings.schedule.epochs)
-        return rest[2]
+    def trained(*given: Any, **_: object) -> Any:
+        _name, schedule, _steps, _form, state, *_rest = given
+        seen.append(schedule.epochs)
+        return state
 
     monkeypatch.setattr(tabddpm, "train", trained)
     for changes in ({}, {"batch_rows": 10}, {"batch_rows": 10, "epochs": 900}):

@@ -12,13 +12,13 @@ from unpooled.arrays import Floats
 from unpooled.complete.completers.files import load, save
 from unpooled.complete.completers.filling import Fitted, complete, fit
 from unpooled.complete.generators import tablegan
-from unpooled.complete.generators.encoding import encoding_from, learn_encoding
 from unpooled.complete.generators.labels import label_place
 from unpooled.complete.generators.settings import TableGanSettings
 from unpooled.complete.generators.tablegan import _as_pixels, _as_values, _batches
 from unpooled.data.coding import Column, encode_all, learn_all
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import InputError
+from unpooled.networks.encoding import encoding_from, learn_encoding
 
 ROWS = 600
 SIZES = ("small", "middle", "large")

@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 
 from unpooled.arrays import Floats
-from unpooled.complete.generators import tvae
 from unpooled.complete.generators.settings import TvaeSettings
-from unpooled.complete.generators.trained import Trained
+from unpooled.complete.generators.tvae import TVAE
 from unpooled.data.coding import Column, encode_all, learn_all
 from unpooled.data.table import table_from_frame
+from unpooled.networks.trained import Trained
 
 ROWS, KNOWN = 1_500, 400
 SETTINGS = TvaeSettings(epochs=80, batch_rows=100)
@@ -41,21 +41,21 @@ def learned() -> tuple[tuple[Column, ...], Floats, Trained]:
     columns, truth = example()
     values = truth.copy()
     values[KNOWN:, 1:3] = np.nan
-    return columns, truth, tvae.fit(SETTINGS, columns, values, np.random.default_rng(2))
+    return columns, truth, TVAE.fit(SETTINGS, columns, values, np.random.default_rng(2))
 
 
 def test_drawn_rows_have_every_level_as_often_as_the_table(
     learned: tuple[tuple[Column, ...], Floats, Trained],
 ) -> None:
     columns, truth, trained = learned
-    rows = tvae.sample(SETTINGS, columns, trained, 10_000, np.random.default_rng(3))
+    rows = TVAE.sample(SETTINGS, columns, trained, 10_000, np.random.default_rng(3))
     for place in (0, 3):
         levels, counts = np.unique(truth[:, place], return_counts=True)
         found = [(rows[:, place] == level).mean() for level in levels]
         np.testing.assert_allclose(found, counts / ROWS, atol=0.02)
     np.testing.assert_allclose(np.isnan(rows).mean(axis=0), [0, 1 - KNOWN / ROWS, 1 - KNOWN / ROWS, 0], atol=0.03)
     assert (rows[:, 2] == 0).mean() == pytest.approx(0.3 * KNOWN / ROWS, abs=0.03)
-    without = tvae.sample(SETTINGS, columns, trained, 100, np.random.default_rng(3), missing=False)
+    without = TVAE.sample(SETTINGS, columns, trained, 100, np.random.default_rng(3), missing=False)
     assert not np.isnan(without).any()
 
 
@@ -64,7 +64,7 @@ def test_cells_are_filled_where_most_were_missing(learned: tuple[tuple[Column, .
     columns, truth, trained = learned
     wanted = np.zeros(truth.shape, np.bool_)
     wanted[:, 1:3] = True
-    filled = tvae.fill(SETTINGS, columns, trained, np.where(wanted, np.nan, truth), wanted, np.random.default_rng(4))
+    filled = TVAE.fill(SETTINGS, columns, trained, np.where(wanted, np.nan, truth), wanted, np.random.default_rng(4))
     np.testing.assert_array_equal(filled[:, [0, 3]], truth[:, [0, 3]])
     assert not np.isnan(filled).any()
     assert (filled[:, 1] == truth[:, 1])[KNOWN:].mean() > 0.55
@@ -75,12 +75,12 @@ def test_rows_of_which_nothing_is_known_are_drawn_whole(learned: tuple[tuple[Col
     columns, truth, trained = learned
     nothing = np.full((5_000, 4), np.nan)
     wanted = np.isnan(nothing)
-    filled = tvae.fill(SETTINGS, columns, trained, nothing, wanted, np.random.default_rng(5))
+    filled = TVAE.fill(SETTINGS, columns, trained, nothing, wanted, np.random.default_rng(5))
     assert not np.isnan(filled).any()
     for place in (0, 3):
         assert (filled[:, place] == 0).mean() == pytest.approx((truth[:, place] == 0).mean(), abs=0.03)
     wanted[:, 3] = False
-    filled = tvae.fill(SETTINGS, columns, trained, nothing, wanted, np.random.default_rng(6))
+    filled = TVAE.fill(SETTINGS, columns, trained, nothing, wanted, np.random.default_rng(6))
     assert np.isnan(filled[:, 3]).all(), "not wanted"
     assert not np.isnan(filled[:, :3]).any()
 
@@ -90,6 +90,6 @@ def test_a_level_that_was_never_seen_says_nothing(learned: tuple[tuple[Column, .
     values = np.tile([np.nan, np.nan, np.nan, 1.0], (500, 1))
     wanted = np.zeros(values.shape, np.bool_)
     wanted[:, 1] = True
-    filled = tvae.fill(SETTINGS, columns, trained, values, wanted, np.random.default_rng(7))
+    filled = TVAE.fill(SETTINGS, columns, trained, values, wanted, np.random.default_rng(7))
     assert len(np.unique(filled[:, 1])) == 4
     assert np.isnan(filled[:, [0, 2]]).all()

@@ -1,6 +1,6 @@
 """What a completer offers: one `Completer` describes each, and `filling` is written against that alone.
 
-`completers.py` lists them. A new one, be it an imputer or a generator, is a module with such a description and a place
+`single.py` lists them. A new one, be it an imputer or a generator, is a module with such a description and a place
 in that list. It sees a matrix of numbers (`data.coding`), NaN for what is unknown, and only columns with a value.
 """
 

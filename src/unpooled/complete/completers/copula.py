@@ -24,9 +24,9 @@ from pydantic import Field
 
 from unpooled.arrays import Bools, Floats, Ints
 from unpooled.complete.completers.completer import Completer, CompleterSettings, row_patterns, some_rows
-from unpooled.complete.completers.normal import FARTHEST, cdf, quantile, truncated
 from unpooled.complete.completers.simple import sorted_columns
 from unpooled.data.coding import Column
+from unpooled.data.normal import FARTHEST, cdf, quantile, truncated
 
 _SWEEPS_PER_DRAW = 5
 _LEVEL_ROWS = 5.0  # a level's mean counts as much as the overall mean if it has this many rows

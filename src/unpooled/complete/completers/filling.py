@@ -25,9 +25,9 @@ variance that is explained (R²), for all other types the probability that the c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, repeat
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,8 @@ import polars as pl
 from unpooled.arrays import Bools, Floats
 from unpooled.complete.completers.completer import CompleterSettings
 from unpooled.complete.completers.completers import completer_of
-from unpooled.data.coding import Column, encode_all, learn_all, replace_cells, seen
+from unpooled.complete.completers.matrix import Learned, draw, learn, middle
+from unpooled.data.coding import Column, encode_all, learn_all, replace_cells
 from unpooled.data.columns import fault
 from unpooled.data.table import Table
 from unpooled.errors import InputError
@@ -92,10 +93,10 @@ def fit(settings: CompleterSettings, table: Table, rng: np.random.Generator, mas
     columns = learn_all(table)
     values = encode_all(columns, table)
     for_fit, for_quality = rng.spawn(2)
-    fitted = _fit(settings, columns, values, for_fit)
-    held_out = _held_out(settings, fitted.columns, values, mask, for_quality) if settings.held_out else {}
+    learned = learn(completer_of(settings), settings, columns, values, for_fit)
+    held_out = _held_out(settings, learned.columns, values, mask, for_quality) if settings.held_out else {}
     quality = {name: _skill(found.column, found.truth, found.filled) for name, found in held_out.items()}
-    return Fitted(settings, fitted.columns, fitted.state, quality, held_out, dtypes_of(table))
+    return Fitted(settings, learned.columns, learned.state, quality, held_out, dtypes_of(table))
 
 
 def dtypes_of(table: Table) -> dict[str, pl.DataType]:
@@ -115,7 +116,8 @@ def complete(
     rows = np.flatnonzero(mask.any(axis=1))
     hidden = mask[rows]
     different = draws if fitted.settings.random else 1
-    found = np.array(list(islice(_draw(fitted, values[rows], hidden, rng), different)))
+    learned = Learned(completer_of(fitted.settings), fitted.settings, fitted.columns, fitted.state)
+    found = np.array(list(islice(draw(learned, values[rows], hidden, rng), different)))
     wide = np.full(values.shape, np.nan)
 
     def with_cells(cells: Floats) -> Table:
@@ -139,42 +141,13 @@ def _checked(mask: Bools | None, names: Sequence[str], table: Table) -> Bools:
     return mask
 
 
-def _fit(settings: CompleterSettings, columns: Sequence[Column], values: Floats, rng: np.random.Generator) -> Fitted:
-    columns = tuple(seen(column, cells) for column, cells in zip(columns, values.T, strict=True))
-    used = [place for place, column in enumerate(columns) if not column.empty]
-    state = None
-    if used:
-        state = completer_of(settings).fit(settings, [columns[place] for place in used], values[:, used], rng)
-    return Fitted(settings, columns, state, {})
-
-
-def _draw(fitted: Fitted, values: Floats, wanted: Bools, rng: np.random.Generator) -> Iterator[Floats]:
-    """Values with the wanted cells filled, again and again; columns without any known value are left alone."""
-    used = [place for place, column in enumerate(fitted.columns) if not column.empty]
-    if not used or not wanted[:, used].any():
-        yield from repeat(values)
-    columns = [fitted.columns[place] for place in used]
-    draw = completer_of(fitted.settings).draw
-    for cells in draw(fitted.settings, columns, fitted.state, values[:, used], wanted[:, used], rng):
-        filled = values.copy()
-        filled[:, used] = np.where(wanted[:, used], _allowed(columns, cells), values[:, used])
-        yield filled
-
-
-def _allowed(columns: Sequence[Column], cells: Floats) -> Floats:
-    """Whole where the column is, and in the range that was seen."""
-    whole = np.array([column.whole for column in columns])
-    low, high = (np.array([getattr(column, end) for column in columns], float) for end in ("low", "high"))
-    return np.clip(np.where(whole, np.rint(cells), cells), low, high)
-
-
 def _agreement(fitted: Fitted, draws: Floats, wanted: Bools) -> tuple[Floats, Floats]:
     """What the draws, draws × rows × columns, agree on, and how far that can be trusted."""
     agreed, trust = draws[0].copy(), np.full(wanted.shape, np.nan)
     for place, column in enumerate(fitted.columns):
         rows = wanted[:, place] & ~np.isnan(draws[0, :, place])
         cells = draws[:, rows, place]
-        agreed[rows, place] = _middle(column, cells)
+        agreed[rows, place] = middle(column, cells)
         if len(draws) < FEWEST_DRAWS:
             trust[rows, place] = fitted.quality.get(column.name, 0.0)
         elif column.is_number:
@@ -184,16 +157,6 @@ def _agreement(fitted: Fitted, draws: Floats, wanted: Bools) -> tuple[Floats, Fl
             pairs = sum((cells == one).sum(axis=0) - 1 for one in cells)
             trust[rows, place] = pairs / (len(draws) * (len(draws) - 1))
     return agreed, trust
-
-
-def _middle(column: Column, cells: Floats) -> Floats:
-    """For each cell, draws × cells: the median of numbers, else the most frequent value, the first of several."""
-    if column.is_number:
-        middle: Floats = np.median(cells, axis=0)
-        return middle
-    counts = np.array([(cells == one).sum(axis=0) for one in cells])
-    first: Floats = np.where(counts == counts.max(axis=0), cells, np.inf).min(axis=0)
-    return first
 
 
 def _held_out(
@@ -209,8 +172,8 @@ def _held_out(
     masked = mask[mask.any(axis=1)]
     hidden = masked[rng.integers(len(masked), size=count)] if len(masked) else np.ones_like(mask[held])
     hidden = hidden & known[held]
-    fitted = _fit(settings, columns, values[np.sort(rows[count:])], rng)
-    filled = next(_draw(fitted, np.where(hidden, np.nan, values[held]), hidden, rng))
+    learned = learn(completer_of(settings), settings, columns, values[np.sort(rows[count:])], rng)
+    filled = next(draw(learned, np.where(hidden, np.nan, values[held]), hidden, rng))
     found = {}
     for place, column in enumerate(columns):
         cells = hidden[:, place] & ~np.isnan(filled[:, place])

@@ -24,14 +24,16 @@ from jax import Array
 
 from unpooled.arrays import Bools, Floats
 from unpooled.complete.completers.completer import some_rows
-from unpooled.complete.generators.coders import Way
-from unpooled.complete.generators.encoding import Encoding, Layout, Singles, learn_encoding
-from unpooled.complete.generators.groups import Units, cross_entropy, draw_units, silent_units, softmax, units_of
+from unpooled.complete.completers.neural import Preset
 from unpooled.complete.generators.mixture import Mixture, fit_mixture
-from unpooled.complete.generators.networks import Weights, adam, blocks, dense, dense_layers, stepped, through
-from unpooled.complete.generators.settings import GeneratorSettings
-from unpooled.complete.generators.trained import Shapes, Trained, as_weights
-from unpooled.complete.generators.training import (
+from unpooled.complete.generators.settings import EncoderSettings
+from unpooled.data.coding import Column
+from unpooled.networks.coders import Way
+from unpooled.networks.encoding import Encoding, Layout, Singles, learn_encoding
+from unpooled.networks.groups import Units, cross_entropy, draw_units, silent_units, softmax, units_of
+from unpooled.networks.layers import Weights, adam, blocks, dense, dense_layers, stepped, through
+from unpooled.networks.trained import Shapes, Trained, as_weights
+from unpooled.networks.training import (
     Watch,
     about_training,
     chunked,
@@ -40,8 +42,8 @@ from unpooled.complete.generators.training import (
     shuffled,
     shuffled_places,
     train,
+    unwatched,
 )
-from unpooled.data.coding import Column
 
 _PRIOR_ROWS = 10_000
 _SHIFT = "prior.shift"
@@ -161,9 +163,9 @@ def _step(form: Form, state: Any, rows: Array, key: Array, fixed: _Fixed) -> tup
 _steps = chunked(_step)
 
 
-def fit_autoencoder(
+def _fit(
     form: Form,
-    settings: GeneratorSettings,
+    settings: EncoderSettings,
     columns: Sequence[Column],
     values: Floats,
     rng: np.random.Generator,
@@ -179,7 +181,8 @@ def fit_autoencoder(
     batch_rows = fitting_batch(schedule.batch_rows, len(values))
     steps = schedule.epochs * max(len(values) // batch_rows, 1)
     state, *_ = train(
-        settings,
+        settings.completer,
+        settings.schedule,
         _steps,
         form,
         (weights, adam(form.decay).init(weights), jnp.float32(0.0)),
@@ -242,7 +245,7 @@ def _hidden(form: Form, trained: Trained, rows: int, rng: np.random.Generator) -
     return Mixture(*(trained.weights[part].astype(np.float64) for part in _PRIOR)).draw(rows, rng).astype(np.float32)
 
 
-def autoencoder_shapes(form: Form, layout: Layout) -> Shapes:
+def _shapes(form: Form, layout: Layout) -> Shapes:
     """The shapes of the weights."""
     shapes = jax.eval_shape(lambda: _initial(form, layout, jax.random.key(0)))
     of_prior: dict[str, tuple[int, ...]] = {_SHIFT: (layout.width,)}
@@ -259,7 +262,7 @@ def _generated(form: Form, weights: Weights, key: Array, hidden: Array, units: U
     return softmax(logits, units).at[:, : len(units.scalar)].set(scalars * units.scalar)
 
 
-def sample_autoencoder(form: Form, trained: Trained, rows: int, rng: np.random.Generator, *, missing: bool) -> Floats:
+def _sample(form: Form, trained: Trained, rows: int, rng: np.random.Generator, *, missing: bool) -> Floats:
     """So many whole rows."""
     units, weights = units_of(trained.encoding.layout), dict(trained.weights)
     values = np.empty((rows, len(trained.encoding.coders)))
@@ -296,9 +299,7 @@ def _refilled(
     return filled
 
 
-def fill_autoencoder(
-    form: Form, trained: Trained, values: Floats, wanted: Bools, rounds: int, rng: np.random.Generator
-) -> Floats:
+def _fill(form: Form, trained: Trained, values: Floats, wanted: Bools, rounds: int, rng: np.random.Generator) -> Floats:
     """Values with the wanted cells drawn, given the known ones."""
     encoding = trained.encoding
     units, weights = units_of(encoding.layout), dict(trained.weights)
@@ -312,7 +313,7 @@ def fill_autoencoder(
         found = _refilled(form, weights, key_from(rng), some, places, _not_drawn(encoding), rounds, units)
         filled[block] = encoding.decode(np.asarray(found)[:count], rng, missing=False)
     nothing = np.flatnonzero((wanted | np.isnan(values)).all(axis=1))
-    filled[nothing] = sample_autoencoder(form, trained, len(nothing), rng, missing=False)
+    filled[nothing] = _sample(form, trained, len(nothing), rng, missing=False)
     return np.where(wanted, filled, values)
 
 
@@ -321,3 +322,51 @@ def _not_drawn(encoding: Encoding) -> Array:
     units = np.zeros(encoding.layout.width, np.float32)
     units[[group.start + group.units - 1 for group in encoding.layout.groups if group.missing]] = 1.0
     return jnp.asarray(units)
+
+
+@dataclass(frozen=True, eq=False)
+class Autoencoder:
+    """A model by its forms: what the module of a generator has otherwise (`generators.Model`)."""
+
+    forms: Mapping[Preset, Form]
+
+    def fit(
+        self,
+        settings: EncoderSettings,
+        columns: Sequence[Column],
+        values: Floats,
+        rng: np.random.Generator,
+        watch: Watch = unwatched,
+        checkpoint: Path | None = None,
+    ) -> Trained:
+        """Learn from the known cells."""
+        return _fit(self.forms[settings.preset], settings, columns, values, rng, watch, checkpoint)
+
+    def sample(
+        self,
+        settings: EncoderSettings,
+        _: Sequence[Column],
+        trained: Trained,
+        rows: int,
+        rng: np.random.Generator,
+        *,
+        missing: bool = True,
+    ) -> Floats:
+        """So many whole rows, with missing cells as there were, or without."""
+        return _sample(self.forms[settings.preset], trained, rows, rng, missing=missing)
+
+    def fill(
+        self,
+        settings: EncoderSettings,
+        _: Sequence[Column],
+        trained: Trained,
+        values: Floats,
+        wanted: Bools,
+        rng: np.random.Generator,
+    ) -> Floats:
+        """Values with the wanted cells drawn, given the known ones."""
+        return _fill(self.forms[settings.preset], trained, values, wanted, settings.rounds, rng)
+
+    def shapes(self, settings: EncoderSettings, layout: Layout) -> Shapes:
+        """The shapes of the weights."""
+        return _shapes(self.forms[settings.preset], layout)

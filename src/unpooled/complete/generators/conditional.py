@@ -14,8 +14,8 @@ import numpy as np
 from jax import Array
 
 from unpooled.arrays import Ints
-from unpooled.complete.generators.encoding import Group, Layout, Singles
-from unpooled.complete.generators.training import Batches
+from unpooled.networks.encoding import Group, Layout, Singles
+from unpooled.networks.training import Batches
 
 NOTHING = -1
 """Asked of rows if there is no group to ask of."""

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from unpooled.complete.generators.networks import Weights, dense, dense_layers
+from unpooled.networks.layers import Weights, dense, dense_layers
 
 _KERNEL = 4
 _SLOPE = 0.2

@@ -25,8 +25,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from unpooled.arrays import Bools, Floats, Ints
+from unpooled.arrays import Floats, Ints
 from unpooled.complete.completers.completer import some_rows
+from unpooled.complete.completers.neural import Preset
 from unpooled.complete.generators.conditional import (
     NOTHING,
     asked_units,
@@ -55,8 +56,12 @@ from unpooled.complete.generators.convolutions import (
     statistics_shapes,
     towards,
 )
-from unpooled.complete.generators.encoding import Layout, Singles, learn_encoding
-from unpooled.complete.generators.groups import (
+from unpooled.complete.generators.labels import label_place
+from unpooled.complete.generators.matching import filling_by_matching
+from unpooled.complete.generators.settings import CtabGanSettings
+from unpooled.data.coding import Column
+from unpooled.networks.encoding import Layout, Singles, learn_encoding
+from unpooled.networks.groups import (
     Units,
     as_units,
     cross_entropy,
@@ -65,12 +70,9 @@ from unpooled.complete.generators.groups import (
     softmax,
     units_of,
 )
-from unpooled.complete.generators.labels import label_place
-from unpooled.complete.generators.matching import fill_by_matching
-from unpooled.complete.generators.networks import Weights, adam, dense, dense_layers, stepped
-from unpooled.complete.generators.settings import CtabGanSettings, Preset
-from unpooled.complete.generators.trained import Shapes, Trained, as_weights
-from unpooled.complete.generators.training import (
+from unpooled.networks.layers import Weights, adam, dense, dense_layers, stepped
+from unpooled.networks.trained import Shapes, Trained, as_weights
+from unpooled.networks.training import (
     Watch,
     about_training,
     chunked,
@@ -79,7 +81,6 @@ from unpooled.complete.generators.training import (
     train,
     unwatched,
 )
-from unpooled.data.coding import Column
 
 _NOISE = 100
 _HIDDEN = (256, 256, 256, 256)
@@ -283,7 +284,8 @@ def fit(
     places = jnp.asarray(places_of(groups), jnp.int32)
     sizes = _Sizes(_FORMS[settings.preset], _image(settings, layout), label is not None)
     state: _State = train(
-        settings,
+        settings.completer,
+        settings.schedule,
         _steps,
         sizes,
         _initial(sizes, len(places), layout.width, key_from(rng)),
@@ -353,14 +355,4 @@ def sample(
     return values
 
 
-def fill(
-    settings: CtabGanSettings,
-    columns: Sequence[Column],
-    trained: Trained,
-    values: Floats,
-    wanted: Bools,
-    rng: np.random.Generator,
-) -> Floats:
-    """Values with the wanted cells filled from generated rows that are near to the known ones."""
-    generate = partial(sample, settings, columns, trained, missing=False)
-    return fill_by_matching(columns, generate, values, wanted, rng)
+fill = filling_by_matching(sample)

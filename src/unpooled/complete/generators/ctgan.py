@@ -23,9 +23,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from unpooled.arrays import Bools, Floats, Ints
+from unpooled.arrays import Floats, Ints
 from unpooled.complete.completers.completer import some_rows
-from unpooled.complete.generators.coders import Modes
+from unpooled.complete.completers.neural import Preset
 from unpooled.complete.generators.conditional import (
     NOTHING,
     asked_units,
@@ -38,14 +38,14 @@ from unpooled.complete.generators.conditional import (
     sampled,
     vector,
 )
-from unpooled.complete.generators.encoding import Encoding, Layout, Singles, learn_encoding
-from unpooled.complete.generators.groups import Units, cross_entropy, gumbel_softmax, softmax, units_of
-from unpooled.complete.generators.matching import fill_by_matching
-from unpooled.complete.generators.networks import Weights, adam, blocks, dense, dense_layers, stepped
-from unpooled.complete.generators.settings import CtganSettings, Preset
-from unpooled.complete.generators.trained import Shapes, Trained, as_weights
-from unpooled.complete.generators.training import Watch, about_training, chunked, key_from, train, unwatched
+from unpooled.complete.generators.matching import filling_by_matching
+from unpooled.complete.generators.settings import CtganSettings
 from unpooled.data.coding import Column
+from unpooled.networks.encoding import Layout, Singles, learn_encoding
+from unpooled.networks.groups import Units, as_units, cross_entropy, gumbel_softmax, silent_units, softmax, units_of
+from unpooled.networks.layers import Weights, adam, blocks, dense, dense_layers, stepped
+from unpooled.networks.trained import Shapes, Trained, as_weights
+from unpooled.networks.training import Watch, about_training, chunked, key_from, train, unwatched
 
 
 @dataclass(frozen=True)
@@ -103,18 +103,6 @@ class _State(NamedTuple):
     steps: Array
 
 
-def _silent(encoding: Encoding) -> Singles:
-    """Units × scalar units: 1 where a unit leaves the scalar nothing to say: missing cells and modes of width 0."""
-    layout = encoding.layout
-    found = np.zeros((layout.width, layout.scalar_units), np.float32)
-    for group in layout.groups:
-        coder = encoding.coders[group.column]
-        if isinstance(coder, Modes):
-            units = group.start + np.flatnonzero(np.append(coder.spreads, [0.0] * coder.missing) == 0.0)
-            found[units, layout.scalars[group.column]] = 1.0
-    return found
-
-
 def _initial_generator(form: Form, conditions: int, width: int, key: Array) -> Weights:
     weights: Weights = {}
     inputs = form.noise + conditions
@@ -157,18 +145,11 @@ def _generated(form: Form, weights: Weights, inputs: Array, statistics: Weights 
     return dense(weights, f"generator.{len(form.hidden)}", 0, inputs), used
 
 
-def _as_units(raw: Array, groups: Array, fixed: _Fixed) -> Array:
-    """Rows of units: scalars by tanh, groups as they are."""
-    scalars = len(fixed.units.scalar)
-    spoken = fixed.units.scalar * (1.0 - groups @ fixed.silent)
-    return jnp.concatenate([jnp.tanh(raw[:, :scalars]) * spoken, groups[:, scalars:]], axis=-1)
-
-
 def _made(form: Form, weights: Weights, asked: Array, key: Array, fixed: _Fixed) -> tuple[Array, Array]:
     """Rows for the critic, and how far the generator is from giving what was asked for."""
     one, two = jax.random.split(key)
     raw, _ = _generated(form, weights, _inputs(form, asked, one, fixed.places))
-    rows = _as_units(raw, gumbel_softmax(two, raw, fixed.units, form.temperature), fixed)
+    rows = as_units(raw, gumbel_softmax(two, raw, fixed.units, form.temperature), fixed.units, fixed.silent)
     return rows, jnp.mean(cross_entropy(raw, asked_units(asked, raw.shape[-1]), fixed.units))
 
 
@@ -238,7 +219,8 @@ def fit(
     places = jnp.asarray(places_of(groups), jnp.int32)
     batch_rows = settings.schedule.batch_rows // form.pack * form.pack
     state: _State = train(
-        settings,
+        settings.completer,
+        settings.schedule,
         _steps,
         form,
         _initial(form, len(places), encoding.layout.width, key_from(rng)),
@@ -246,7 +228,7 @@ def fit(
         _Fixed(
             units_of(encoding.layout),
             places,
-            jnp.asarray(_silent(encoding)),
+            silent_units(encoding),
             jnp.float32(settings.schedule.learning_rate),
         ),
         rng,
@@ -350,14 +332,4 @@ def _sample_asked(form: Form, trained: Trained, asked: Ints, rng: np.random.Gene
     return values
 
 
-def fill(
-    settings: CtganSettings,
-    columns: Sequence[Column],
-    trained: Trained,
-    values: Floats,
-    wanted: Bools,
-    rng: np.random.Generator,
-) -> Floats:
-    """Values with the wanted cells filled from generated rows that are near to the known ones."""
-    generate = partial(sample, settings, columns, trained, missing=False)
-    return fill_by_matching(columns, generate, values, wanted, rng)
+fill = filling_by_matching(sample)

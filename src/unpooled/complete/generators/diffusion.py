@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from unpooled.complete.generators.encoding import Singles
-from unpooled.complete.generators.groups import Units
+from unpooled.networks.encoding import Singles
+from unpooled.networks.groups import Units
 
 _OFFSET = 0.008
 _LARGEST_BETA = 0.999

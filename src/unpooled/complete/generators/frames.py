@@ -23,7 +23,7 @@ from unpooled.data.columns import Kind
 from unpooled.data.table import table_from_frame
 
 if TYPE_CHECKING:
-    from unpooled.complete.generators.training import Watch
+    from unpooled.networks.training import Watch
 
 _PARTY = "this table"
 

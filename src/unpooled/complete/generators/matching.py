@@ -7,11 +7,14 @@ distance), so that filled cells fit each other. Candidates are generated anew fo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from unpooled.arrays import Bools, Floats
 from unpooled.data.coding import Column, distances
+from unpooled.networks.trained import Trained
 
 CANDIDATES = 500
 _ROWS = 500
@@ -39,3 +42,21 @@ def fill_by_matching(
         chosen = np.where(ties, rng.random(near.shape), -1.0).argmax(axis=1)
         filled[rows] = np.where(wanted[rows], pool[chosen], values[rows])
     return filled
+
+
+def filling_by_matching(sample: Callable[..., Floats]) -> Callable[..., Floats]:
+    """The `fill` of a model that has this `sample` (`generators.Model`)."""
+
+    def fill(
+        settings: Any,
+        columns: Sequence[Column],
+        trained: Trained,
+        values: Floats,
+        wanted: Bools,
+        rng: np.random.Generator,
+    ) -> Floats:
+        """Values with the wanted cells filled from generated rows that are near to the known ones."""
+        generate = partial(sample, settings, columns, trained, missing=False)
+        return fill_by_matching(columns, generate, values, wanted, rng)
+
+    return fill

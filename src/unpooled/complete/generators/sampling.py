@@ -37,7 +37,7 @@ from unpooled.errors import InputError
 from unpooled.settings import faults
 
 if TYPE_CHECKING:
-    from unpooled.complete.generators.training import Watch
+    from unpooled.networks.training import Watch
 
 LEAST_ROWS = 10
 _SPLIT_SEED = 20

@@ -3,48 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from unpooled.complete.completers.completer import CompleterSettings
-
-Preset = Literal["fast", "paper"]
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How long a model is trained, and in what steps."""
-
-    epochs: int
-    batch_rows: int
-    learning_rate: float
+from unpooled.complete.completers.neural import NeuralSettings, Preset
+from unpooled.networks.schedule import Schedule
 
 
-class GeneratorSettings(CompleterSettings):
+class GeneratorSettings(NeuralSettings):
     """What all generators have in common; each has its own `schedules`, by preset."""
 
     schedules: ClassVar[Mapping[Preset, Schedule]]
 
-    preset: Preset = Field(
-        "fast", description="fast: chosen for two processor cores; paper: the settings of the model's authors"
-    )
     epochs: int | None = Field(
         None,
         description="how often every row is trained on, if not as the preset has it; quality on held-out rows takes a "
         "second training",
         ge=1,
     )
-    batch_rows: int | None = Field(None, description="rows in a step of training, if not as the preset has it", ge=10)
-    learning_rate: float | None = Field(
-        None, description="the step size of training, if not as the preset has it", gt=0, le=1
-    )
-    levels: int = Field(
-        100, description="how many levels of a category are learned one by one; rarer ones share one place", ge=1
-    )
-
-    rows: int = Field(100_000, description="the most rows that are learned from, drawn at random", ge=1)
 
     @property
     def schedule(self) -> Schedule:
@@ -57,13 +34,13 @@ class GeneratorSettings(CompleterSettings):
         )
 
 
-class _EncoderSettings(GeneratorSettings):
+class EncoderSettings(GeneratorSettings):
     """What models with an encoder have in common."""
 
     rounds: int = Field(5, description="how often a row is encoded and decoded again when cells are filled", ge=1)
 
 
-class VaeSettings(_EncoderSettings):
+class VaeSettings(EncoderSettings):
     """A variational autoencoder (Kingma and Welling 2014)."""
 
     schedules: ClassVar[Mapping[Preset, Schedule]] = {
@@ -73,7 +50,7 @@ class VaeSettings(_EncoderSettings):
     completer: Literal["vae"] = Field("vae", description="a variational autoencoder")
 
 
-class TvaeSettings(_EncoderSettings):
+class TvaeSettings(EncoderSettings):
     """A variational autoencoder for tables (Xu and others 2019)."""
 
     schedules: ClassVar[Mapping[Preset, Schedule]] = {

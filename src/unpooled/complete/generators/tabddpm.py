@@ -14,7 +14,7 @@ that go with each other (credit), three rounds for numbers too made associations
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from jax import Array
 
 from unpooled.arrays import Bools, Floats
 from unpooled.complete.completers.completer import some_rows
+from unpooled.complete.completers.neural import Preset
 from unpooled.complete.generators.diffusion import (
     cosine_noise,
     divergence_before,
@@ -35,12 +36,13 @@ from unpooled.complete.generators.diffusion import (
     noised_scalars,
     scalars_before,
 )
-from unpooled.complete.generators.encoding import Encoding, Layout, Singles, learn_encoding
-from unpooled.complete.generators.groups import Units, log_softmax, present, units_of
-from unpooled.complete.generators.networks import Weights, adam, blocks, dense, dense_layers, stepped, through
-from unpooled.complete.generators.settings import Preset, TabDdpmSettings
-from unpooled.complete.generators.trained import Shapes, Trained, as_weights
-from unpooled.complete.generators.training import (
+from unpooled.complete.generators.settings import TabDdpmSettings
+from unpooled.data.coding import Column
+from unpooled.networks.encoding import Encoding, Layout, Singles, learn_encoding
+from unpooled.networks.groups import Units, log_softmax, present, units_of
+from unpooled.networks.layers import Weights, adam, blocks, dense, dense_layers, stepped, through
+from unpooled.networks.trained import Shapes, Trained, as_weights
+from unpooled.networks.training import (
     Watch,
     about_training,
     chunked,
@@ -50,7 +52,6 @@ from unpooled.complete.generators.training import (
     train,
     unwatched,
 )
-from unpooled.data.coding import Column
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class _Form:
 
 
 _FORMS: Mapping[Preset, _Form] = {
-    "fast": _Form(noise_steps=100, rounds=3, hidden=(512, 256), embedding=256, average=0.998, training_steps=5_000),
+    "fast": _Form(noise_steps=200, rounds=3, hidden=(512, 256), embedding=256, average=0.998, training_steps=5_000),
     "paper": _Form(noise_steps=1000, rounds=1, hidden=(512,) * 4, embedding=128, average=0.999, training_steps=30_000),
 }
 _DISCRETE_VALUES = 50
@@ -160,7 +161,8 @@ def fit(
     steps = max(len(values) // batch_rows, 1)
     epochs = settings.epochs or min(settings.schedule.epochs, -(-form.training_steps // steps))
     _, average, _, _ = train(
-        settings.model_copy(update={"epochs": epochs}),
+        settings.completer,
+        replace(settings.schedule, epochs=epochs),
         _steps,
         form,
         (weights, jax.tree.map(jnp.array, weights), adam().init(weights), jnp.float32(0.0)),

@@ -23,10 +23,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from unpooled.arrays import Bools, Floats
+from unpooled.arrays import Floats
 from unpooled.complete.completers.completer import some_rows
-from unpooled.complete.completers.normal import cdf, quantile
-from unpooled.complete.generators.coders import Coder, Positions, Quantiles, Way, choose, scalars_of
+from unpooled.complete.completers.neural import Preset
 from unpooled.complete.generators.convolutions import (
     SETTLING,
     Image,
@@ -43,13 +42,16 @@ from unpooled.complete.generators.convolutions import (
     statistics_shapes,
     towards,
 )
-from unpooled.complete.generators.encoding import Encoding, Layout, Singles, learn_encoding
 from unpooled.complete.generators.labels import label_place
-from unpooled.complete.generators.matching import fill_by_matching
-from unpooled.complete.generators.networks import Weights, adam, stepped
-from unpooled.complete.generators.settings import Preset, TableGanSettings
-from unpooled.complete.generators.trained import Shapes, Trained, as_weights
-from unpooled.complete.generators.training import (
+from unpooled.complete.generators.matching import filling_by_matching
+from unpooled.complete.generators.settings import TableGanSettings
+from unpooled.data.coding import Column
+from unpooled.data.normal import cdf, quantile
+from unpooled.networks.coders import Coder, Positions, Quantiles, Way, choose, scalars_of
+from unpooled.networks.encoding import Encoding, Layout, Singles, learn_encoding
+from unpooled.networks.layers import Weights, adam, stepped
+from unpooled.networks.trained import Shapes, Trained, as_weights
+from unpooled.networks.training import (
     Batches,
     Watch,
     about_training,
@@ -60,7 +62,6 @@ from unpooled.complete.generators.training import (
     train,
     unwatched,
 )
-from unpooled.data.coding import Column
 
 _NOISE = 100
 _FILTERS = 64
@@ -268,7 +269,8 @@ def fit(
     pixels, widths = _as_pixels(encoding, values, rng)
     form = Form(_image(encoding.layout), settings.margin, label is not None, _MEAN_STEPS[settings.preset])
     state: _State = train(
-        settings,
+        settings.completer,
+        settings.schedule,
         _steps,
         form,
         _initial(form, key_from(rng)),
@@ -318,14 +320,4 @@ def sample(
     return values
 
 
-def fill(
-    settings: TableGanSettings,
-    columns: Sequence[Column],
-    trained: Trained,
-    values: Floats,
-    wanted: Bools,
-    rng: np.random.Generator,
-) -> Floats:
-    """Values with the wanted cells filled from generated rows that are near to the known ones."""
-    generate = partial(sample, settings, columns, trained, missing=False)
-    return fill_by_matching(columns, generate, values, wanted, rng)
+fill = filling_by_matching(sample)

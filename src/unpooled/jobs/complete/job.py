@@ -16,7 +16,6 @@ import numpy as np
 from unpooled.align.other_rows import ExtendedRows, help_keep_other_rows, keep_other_rows, learn_other_rows
 from unpooled.align.rows import Aligned, Places
 from unpooled.complete.federated import help_predict_columns, predict_columns
-from unpooled.complete.generators.watching import told
 from unpooled.complete.outline import association_outline, completing_outline
 from unpooled.complete.screening import Measure
 from unpooled.complete.table import complete_table
@@ -42,6 +41,7 @@ from unpooled.jobs.learning import (
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.work import Work
+from unpooled.networks.watching import told
 from unpooled.secure.engine import Engine
 from unpooled.secure.product import finish
 from unpooled.session import Session

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unpooled.arrays import Floats, Ints
-from unpooled.complete.completers.normal import cdf, quantile
-from unpooled.complete.generators.modes import FREQUENT, fit_modes
 from unpooled.data.coding import Column
+from unpooled.data.normal import cdf, quantile
+from unpooled.networks.modes import FREQUENT, fit_modes
 
 Way = Literal["modes", "long tails", "quantiles", "range", "positions", "ranks"]
 """How numbers and dates are coded.
@@ -36,16 +36,13 @@ _LARGEST = 700.0  # no logarithm is larger: its exponential is still a number
 class OneHot:
     """A unit for each of the frequent values, and one for all `others`, which have `chances`."""
 
+    scalar: ClassVar[bool] = False
+
     missing: bool
     levels: Floats
     others: Floats
     chances: Floats
     nominal: bool
-
-    @property
-    def scalar(self) -> bool:
-        """Whether there is a scalar."""
-        return False
 
     @property
     def units(self) -> int:
@@ -57,15 +54,12 @@ class OneHot:
 class Modes:
     """A unit for each mode (`modes.fit_modes`), and how far from the mode's mean the cell is (Xu and others 2019)."""
 
+    scalar: ClassVar[bool] = True
+
     missing: bool
     means: Floats
     spreads: Floats
     weights: Floats
-
-    @property
-    def scalar(self) -> bool:
-        """Whether there is a scalar."""
-        return True
 
     @property
     def units(self) -> int:
@@ -81,61 +75,39 @@ class LongTail(Modes):
 
 
 @dataclass(frozen=True, eq=False)
-class Quantiles:
-    """The normal quantile of a cell's rank among `points`, which are cells of the column; equal ones have the middle.
+class _ScalarAlone:
+    """Coders with a scalar for every cell: there are two units if cells can be missing, otherwise none."""
 
-    There are two units if cells can be missing, otherwise none.
-    """
+    scalar: ClassVar[bool] = True
 
     missing: bool
+
+    @property
+    def units(self) -> int:
+        """How many units the group has, 0 if there is none."""
+        return 2 if self.missing else 0
+
+
+@dataclass(frozen=True, eq=False)
+class Quantiles(_ScalarAlone):
+    """The normal quantile of a cell's rank among `points`, cells of the column; equal ones have the middle."""
+
     points: Floats
 
-    @property
-    def scalar(self) -> bool:
-        """Whether there is a scalar."""
-        return True
-
-    @property
-    def units(self) -> int:
-        """How many units the group has, 0 if there is none."""
-        return 2 if self.missing else 0
-
 
 @dataclass(frozen=True, eq=False)
-class Range:
-    """From -1 for the lowest cell to 1 for the highest; units as for quantiles."""
+class Range(_ScalarAlone):
+    """From -1 for the lowest cell to 1 for the highest."""
 
-    missing: bool
     ends: Floats
 
-    @property
-    def scalar(self) -> bool:
-        """Whether there is a scalar."""
-        return True
-
-    @property
-    def units(self) -> int:
-        """How many units the group has, 0 if there is none."""
-        return 2 if self.missing else 0
-
 
 @dataclass(frozen=True, eq=False)
-class Positions:
-    """Each of the values in order has its share of the range from -1 to 1; units as for quantiles."""
+class Positions(_ScalarAlone):
+    """Each of the values in order has its share of the range from -1 to 1."""
 
-    missing: bool
     positions: Floats
     shares: Floats
-
-    @property
-    def scalar(self) -> bool:
-        """Whether there is a scalar."""
-        return True
-
-    @property
-    def units(self) -> int:
-        """How many units the group has, 0 if there is none."""
-        return 2 if self.missing else 0
 
 
 Coder = OneHot | Modes | Quantiles | Range | Positions

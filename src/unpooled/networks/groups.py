@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from unpooled.complete.generators.coders import Modes
-from unpooled.complete.generators.encoding import Encoding, Layout
+from unpooled.networks.coders import Modes
+from unpooled.networks.encoding import Encoding, Layout
 
 _GROUPS = 8
 _PLACES = 16

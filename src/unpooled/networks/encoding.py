@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unpooled.arrays import Bools, Floats
-from unpooled.complete.generators.coders import (
+from unpooled.data.coding import Column
+from unpooled.networks.coders import (
     Coder,
     Way,
     cells_of,
@@ -27,7 +28,6 @@ from unpooled.complete.generators.coders import (
     learn_coder,
     scalars_of,
 )
-from unpooled.data.coding import Column
 
 Singles = NDArray[np.float32]
 

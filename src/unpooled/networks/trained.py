@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.complete.generators.encoding import Encoding, Singles, encoding_from, is_encoding
 from unpooled.data.coding import Column
+from unpooled.networks.encoding import Encoding, Singles, encoding_from, is_encoding
 
 _PREFIX = "weights."
 

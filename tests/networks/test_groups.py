@@ -9,9 +9,9 @@ import pytest
 from jax import Array
 from jax.scipy.special import logsumexp
 
-from unpooled.complete.generators.coders import Modes, OneHot, Quantiles
-from unpooled.complete.generators.encoding import Encoding
-from unpooled.complete.generators.groups import (
+from unpooled.networks.coders import Modes, OneHot, Quantiles
+from unpooled.networks.encoding import Encoding
+from unpooled.networks.groups import (
     Units,
     as_units,
     cross_entropy,

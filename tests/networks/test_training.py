@@ -13,7 +13,10 @@ import pytest
 from jax import Array
 
 from unpooled.complete.generators.settings import VaeSettings
-from unpooled.complete.generators.training import (
+from unpooled.data.coding import learn
+from unpooled.errors import ResumeError, TrainingDiverged
+from unpooled.networks.schedule import Schedule
+from unpooled.networks.training import (
     EarlyStop,
     Progress,
     about_training,
@@ -23,8 +26,6 @@ from unpooled.complete.generators.training import (
     train,
     unwatched,
 )
-from unpooled.data.coding import learn
-from unpooled.errors import GeneratorDiverged, ResumeError
 
 ROWS = np.arange(24, dtype=np.float32)[:, np.newaxis]
 ABOUT = {"settings": "one", "table": "two"}
@@ -48,9 +49,9 @@ def start() -> Any:
 
 
 def trained(epochs: int = 6, form: str = "fine", rows: Any = ROWS, seed: int = 1, **more: Any) -> Any:
-    settings = VaeSettings(epochs=epochs, batch_rows=10)
-    batches, rng = shuffled(rows, 10), np.random.default_rng(seed)
-    return train(settings, STEPS, form, start(), batches, jnp.float32(0.1), rng, **{"about": ABOUT, **more})
+    schedule, batches, rng = Schedule(epochs, 10, 0.002), shuffled(rows, 10), np.random.default_rng(seed)
+    more = {"about": ABOUT, **more}
+    return train("vae", schedule, STEPS, form, start(), batches, jnp.float32(0.1), rng, **more)
 
 
 def interrupted(path: Path, at: int, **more: Any) -> None:
@@ -128,12 +129,12 @@ def test_the_best_state_on_held_out_rows_is_kept() -> None:
 
 @pytest.mark.parametrize("form", ["nan", "hidden nan"])
 def test_numbers_that_are_not_finite_are_named(form: str) -> None:
-    with pytest.raises(GeneratorDiverged, match=r"'vae' diverged in epoch [12]: set a lower learning_rate than 0\.002"):
+    with pytest.raises(TrainingDiverged, match=r"'vae' diverged in epoch [12]: set a lower learning_rate than 0\.002"):
         trained(2, form=form)
 
 
 def test_a_loss_that_is_much_too_large_is_named() -> None:
-    with pytest.raises(GeneratorDiverged, match="more rows, or choose another preset"):
+    with pytest.raises(TrainingDiverged, match="more rows, or choose another preset"):
         trained(2, rows=ROWS * 1e4)
 
 

@@ -1,4 +1,4 @@
-"""The loop that trains all generators.
+"""The loop that trains all networks.
 
 A model gives a function for one step, which `chunked` compiles together with a loop over a fixed number of batches.
 Batches are put together here, epoch by epoch, so that the compiled function does not depend on the number of rows: rows
@@ -22,11 +22,12 @@ import numpy as np
 from jax import Array
 
 from unpooled.arrays import Floats, Ints
-from unpooled.complete.generators.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
-from unpooled.complete.generators.encoding import Singles
-from unpooled.complete.generators.settings import GeneratorSettings
 from unpooled.data.coding import Column
-from unpooled.errors import GeneratorDiverged
+from unpooled.errors import TrainingDiverged
+from unpooled.networks.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
+from unpooled.networks.encoding import Singles
+from unpooled.networks.schedule import Schedule
+from unpooled.settings import Section
 
 STEPS = 8
 """So many batches are handed to the compiled function at once."""
@@ -127,7 +128,8 @@ def _key(seed: int) -> Array:
 
 
 def train(
-    settings: GeneratorSettings,
+    name: str,
+    schedule: Schedule,
     steps: Steps,
     form: Any,
     state: Tree,
@@ -141,13 +143,13 @@ def train(
     checkpoint_seconds: float = 60.0,
     early_stop: EarlyStop | None = None,
 ) -> Tree:
-    """Train for as many epochs as the settings say, from a checkpoint if there is one; returns the state.
+    """Train for as many epochs as the schedule says, from a checkpoint if there is one; returns the state.
 
     `about` says what the training is about, by digests: a checkpoint of something else is refused. A KeyboardInterrupt
     that `watch` raises ends the training after its checkpoint is written. The checkpoint of a training that has ended
     stays, for the caller to remove once the result is kept.
     """
-    seed, epochs = int(rng.integers(_SEEDS)), settings.schedule.epochs
+    seed, epochs = int(rng.integers(_SEEDS)), schedule.epochs
     about = {**about, "random seed": _digest(str(seed).encode())}
     reached = Checkpoint(0, math.inf, 0, state, state)
     if checkpoint is not None and checkpoint.exists():
@@ -161,7 +163,7 @@ def train(
         epoch += 1
         state, loss = _epoch(steps, form, state, batches(np.random.default_rng([seed, epoch])), fixed, (seed, epoch))
         if not (math.isfinite(loss) and abs(loss) < _LARGEST_LOSS):
-            raise _diverged(settings, epoch)
+            raise _diverged(name, schedule, epoch)
         if early_stop and (held_out := float(early_stop.loss(state))) < best_loss:
             best, best_loss, best_epoch = _copied(state), held_out, epoch
         now = time.monotonic()
@@ -180,7 +182,7 @@ def train(
             raise interrupted
     state = best if early_stop and best_epoch else state
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state)):
-        raise _diverged(settings, epoch)
+        raise _diverged(name, schedule, epoch)
     return state
 
 
@@ -209,14 +211,14 @@ def _copied(state: Tree) -> Tree:
     return jax.tree.map(jax.numpy.array, state)
 
 
-def _diverged(settings: GeneratorSettings, epoch: int) -> GeneratorDiverged:
-    return GeneratorDiverged(
-        f"the training of the completer '{settings.completer}' diverged in epoch {epoch:,}: set a lower learning_rate "
-        f"than {settings.schedule.learning_rate:g}, train on more rows, or choose another preset"
+def _diverged(name: str, schedule: Schedule, epoch: int) -> TrainingDiverged:
+    return TrainingDiverged(
+        f"the training of '{name}' diverged in epoch {epoch:,}: set a lower learning_rate "
+        f"than {schedule.learning_rate:g}, train on more rows, or choose another preset"
     )
 
 
-def about_training(settings: GeneratorSettings, columns: Sequence[Column], values: Floats) -> dict[str, str]:
+def about_training(settings: Section, columns: Sequence[Column], values: Floats) -> dict[str, str]:
     """What a checkpoint must agree with: digests of the settings and of the table."""
     described = "".join(column.model_dump_json() for column in columns).encode()
     return {

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from unpooled.arrays import Floats
-from unpooled.complete.generators.coders import OneHot, Way
-from unpooled.complete.generators.encoding import Encoding, encoding_from, learn_encoding
-from unpooled.complete.generators.modes import fit_modes
 from unpooled.data.coding import Column, encode_all, learn_all
 from unpooled.data.table import Table, table_from_frame
+from unpooled.networks.coders import OneHot, Way
+from unpooled.networks.encoding import Encoding, encoding_from, learn_encoding
+from unpooled.networks.modes import fit_modes
 
 WAYS: tuple[Way, ...] = ("modes", "quantiles", "range")
 GRADES = ("low", "middle", "high")

@@ -13,6 +13,8 @@ from jax import Array
 Weights = dict[str, Array]
 
 _SIZES = (256, 2_048, 10_000)
+_SEVERAL = 3
+"""So many blocks of the middle size are padded less than one of the largest."""
 
 
 def dense_layers(key: Array, name: str, sizes: Sequence[int]) -> Weights:
@@ -55,7 +57,15 @@ def stepped(
 
 
 def blocks(rows: int) -> Iterator[tuple[slice, int]]:
-    """Blocks of at most 10,000 rows, and the size that each is padded to: one of few, so that few are compiled."""
-    for start in range(0, rows, _SIZES[-1]):
-        stop = min(start + _SIZES[-1], rows)
-        yield slice(start, stop), next(size for size in _SIZES if size >= stop - start)
+    """Blocks of at most 10,000 rows, and the size that each is padded to: one of few, so that few are compiled.
+
+    >>> [(block.start, block.stop, size) for block, size in blocks(2500)]
+    [(0, 2048, 2048), (2048, 2500, 2048)]
+    """
+    small, middle, large = _SIZES
+    start = 0
+    while start < rows:
+        left = rows - start
+        size = small if left <= small else middle if left <= _SEVERAL * middle else large
+        yield slice(start, min(start + size, rows)), size
+        start += size

@@ -1,0 +1,1 @@
+"""Ensembles: completers that combine what other completers fill."""
