@@ -13,7 +13,7 @@ import pytest
 
 from unpooled.complete.generators.sampling import SAMPLERS
 from unpooled.data import datasets
-from unpooled.errors import GeneratorDiverged, InputError
+from unpooled.errors import InputError, TrainingDiverged
 from unpooled.experiments import cells as kept
 from unpooled.experiments import dealing, figures, generated_rows, generators, page
 from unpooled.experiments.cells import Done
@@ -111,7 +111,7 @@ def test_a_cell_gives_figures_that_the_experiment_names(model: str, monkeypatch:
 @pytest.mark.usefixtures("made_up")
 def test_a_training_that_diverges_is_told_and_does_not_end_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
     def diverges(*_: object) -> None:
-        raise GeneratorDiverged("it diverged")
+        raise TrainingDiverged("it diverged")
 
     monkeypatch.setattr(generators, "fit_generator", diverges)
     cell = next(cell for cell in GENERATORS.cells(Tier.quick, 1) if cell["model"] == "vae")

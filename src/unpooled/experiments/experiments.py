@@ -6,12 +6,21 @@ from unpooled.errors import PlanError
 from unpooled.experiments.completion import COMPLETION
 from unpooled.experiments.experiment import Experiment
 from unpooled.experiments.generators import GENERATORS
+from unpooled.experiments.imputers import IMPUTERS
 from unpooled.experiments.lookalike.ablations import ABLATIONS
 from unpooled.experiments.lookalike.baselines import BASELINES
 from unpooled.experiments.lookalike.federated_vs_pooled import FEDERATED_VS_POOLED
 from unpooled.experiments.lookalike.growth import GROWTH
 
-EXPERIMENTS: tuple[Experiment, ...] = (COMPLETION, GENERATORS, FEDERATED_VS_POOLED, GROWTH, BASELINES, ABLATIONS)
+EXPERIMENTS: tuple[Experiment, ...] = (
+    COMPLETION,
+    GENERATORS,
+    IMPUTERS,
+    FEDERATED_VS_POOLED,
+    GROWTH,
+    BASELINES,
+    ABLATIONS,
+)
 ALL = "all"
 """What stands for every experiment."""
 
