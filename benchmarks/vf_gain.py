@@ -1,10 +1,11 @@
 """VF_GAIN on the registry example: what activations are worth to GAIN at the clinic, and what they give away.
 
 Patients of the registry that the clinic lacks are filled by GAIN at the clinic alone, and by GAIN with the registry's
-activations. `one_draw` computes the activations as the parties do, with pooled columns; `vf_gain_beats_gain` is the
-ratio of both RMSEs, a mean over the numbers that go with the registry's columns and over draws. `attack_r2` is the
-largest R² that least squares or boosted trees reach for any column of the registry, from activations of other rows with
-known truth; a mean over draws of the largest.
+activations, and by GAIN with the registry's columns themselves (pooled). `one_draw` computes the activations as the
+parties do, with pooled columns; `vf_gain_beats_gain` is the ratio of the RMSE with activations to that at the clinic
+alone, a mean over the numbers that go with the registry's columns and over draws. `attack_r2` is the largest R² that
+least squares or boosted trees reach for any column of the registry, from activations of other rows with known truth; a
+mean over draws of the largest.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ CORRELATED = ("creatinine", "sampled_on", "hba1c")
 GAIN = GainSettings(held_out=0.0)
 SETTINGS: dict[str, VfGainSettings] = {
     "default": VfGainSettings(),
-    "epsilon 8, columns not limited": VfGainSettings(column_limit=1.0),
-    "epsilon 4, columns not limited": VfGainSettings(epsilon=4.0, column_limit=1.0),
-    "epsilon 16, columns not limited": VfGainSettings(epsilon=16.0, column_limit=1.0),
-    "epsilon 64, columns not limited": VfGainSettings(epsilon=64.0, column_limit=1.0),
+    **{
+        f"epsilon {epsilon:g}, columns not limited": VfGainSettings(epsilon=epsilon, column_limit=1.0)
+        for epsilon in (1.0, 2.0, 4.0, 8.0)
+    },
 }
 """What is measured: the default, and at which ε the worth of activations returns."""
 
@@ -62,7 +63,7 @@ def activations(settings: VfGainSettings, registry: Table, clinic: Table, common
     features = bottom.features_of(columns, settings.hidden, common // 10, np.random.default_rng([seed, 1]))
     output = bottom.output_of(features, features[:common].T @ gradient / common, common, settings.units)
     radius = bottom.RADIUS * np.sqrt(settings.units)
-    noise = noise_for(settings.epsilon, settings.delta, radius)
+    noise = noise_for(settings.epsilon, settings.delta, radius, settings.units)
     points = bottom.limited(output, columns, radius, noise, settings.column_limit)
     return bottom.noisy(points, noise) / bottom.STEPS_OF_NOISE, columns
 
@@ -96,21 +97,27 @@ def errors_of(done: pl.DataFrame, truth: pl.DataFrame, common: int) -> Floats:
 
 
 def one_draw(rows: int, seed: int) -> dict[str, dict[str, float]]:
-    """For each setting: RMSE at the clinic alone, with activations, their ratio, and the attack."""
+    """For each setting: RMSE at the clinic alone, with activations, their ratio, and the attack; and pooled."""
     registry, clinic, truth, common = patients(rows, seed)
     fitted = filling.fit(GAIN, clinic, np.random.default_rng(seed))
     alone = errors_of(filling.complete(fitted, clinic, np.random.default_rng(seed)).table.frame, truth, common)
+
+    def with_columns(columns: Floats) -> Floats:
+        done = fill_with_activations(clinic, columns, np.random.default_rng(seed), completer=GAIN)
+        return errors_of(done.table.frame, truth, common)
+
     found = {}
     for name, settings in SETTINGS.items():
         seen, columns = activations(settings, registry, clinic, common, seed)
-        done = fill_with_activations(clinic, seen, np.random.default_rng(seed), completer=GAIN)
-        both = errors_of(done.table.frame, truth, common)
+        both = with_columns(seen)
         found[name] = {
             "alone": float(alone.mean()),
             "with activations": float(both.mean()),
             "ratio": float((both / alone).mean()),
             "attack": largest_r2(seen, columns, np.random.default_rng([seed, 2])),
         }
+    pooled = with_columns(columns)
+    found["pooled"] = {"with columns": float(pooled.mean()), "ratio": float((pooled / alone).mean())}
     return found
 
 
@@ -122,7 +129,7 @@ def vf_gain(rows: int = ROWS) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         print(f"vf_gain, draw {seed}: {draws[-1]['default']}", file=sys.stderr, flush=True)
     means = {
         name: {what: round(statistics.mean(draw[name][what] for draw in draws), 4) for what in draws[0][name]}
-        for name in SETTINGS
+        for name in draws[0]
     }
     ratio, attack = means["default"]["ratio"], means["default"]["attack"]
     bars = [

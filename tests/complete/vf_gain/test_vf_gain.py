@@ -26,7 +26,7 @@ from unpooled.complete.vf_gain.bottom import (
 )
 from unpooled.complete.vf_gain.filling import fill_with_activations
 from unpooled.complete.vf_gain.outline import activations_outline
-from unpooled.complete.vf_gain.privacy import noise_for
+from unpooled.complete.vf_gain.privacy import Noise, noise_for
 from unpooled.complete.vf_gain.protocol import (
     Activations,
     FeatureCount,
@@ -120,26 +120,53 @@ def test_the_network_is_the_reduced_rank_regression_of_the_cells() -> None:
     assert unexplained < 0.25  # clipped, so not the same
 
 
-def test_noise_is_what_the_gaussian_mechanism_needs_and_is_never_the_same() -> None:
-    noise = noise_for(8.0, 1e-5, 0.7)
-    assert noise == pytest.approx(2 * 0.7 * 0.60023, rel=1e-4)
-    assert noise_for(1.0, 1e-5, 0.7) > noise_for(2.0, 1e-5, 0.7) > noise
+def test_noise_is_that_of_the_mechanism_that_needs_less_and_is_never_the_same() -> None:
+    few, many = noise_for(8.0, 1e-5, 0.7, 1), noise_for(8.0, 1e-5, 0.7, 32)
+    assert few == Noise("laplace", pytest.approx(np.sqrt(2) * 1.4 / 8))
+    assert many == Noise("normal", pytest.approx(1.4 * 0.60023, rel=1e-4))
+    assert noise_for(1.0, 1e-5, 0.7, 1).spread > noise_for(2.0, 1e-5, 0.7, 1).spread > few.spread
     points = np.zeros((20_000, 2))
-    one, two = (noisy(points, noise) / STEPS_OF_NOISE for _ in range(2))
-    assert one.std() == pytest.approx(1.0, abs=0.02)
-    assert abs(np.corrcoef(one.ravel(), two.ravel())[0, 1]) < 0.03
+    for noise in (few, many):
+        one, two = (noisy(points, noise) / STEPS_OF_NOISE for _ in range(2))
+        assert one.std() == pytest.approx(1.0, abs=0.03)
+        assert abs(np.corrcoef(one.ravel(), two.ravel())[0, 1]) < 0.03
+
+
+@pytest.mark.parametrize(("epsilon", "units"), [(8.0, 1), (2.0, 3), (1.0, 20)])
+def test_noise_is_as_private_as_it_says_by_dp_accounting(epsilon: float, units: int) -> None:
+    """The points furthest apart: opposite ones of the ball, in the direction in which the mechanism hides least."""
+    from dp_accounting.pld import privacy_loss_distribution
+
+    radius = 0.7
+    noise = noise_for(epsilon, 1e-5, radius, units)
+    if noise.law == "laplace":
+        each = privacy_loss_distribution.from_laplace_mechanism(
+            noise.spread / np.sqrt(2), sensitivity=2 * radius / np.sqrt(units)
+        )
+        assert each.self_compose(units).get_delta_for_epsilon(epsilon) < 1e-5  # its sums are rounded upwards
+    else:
+        one = privacy_loss_distribution.from_gaussian_mechanism(noise.spread, sensitivity=2 * radius)
+        assert one.get_epsilon_for_delta(1e-5) == pytest.approx(epsilon, rel=1e-3)
+
+
+def test_what_is_explained_is_found_whatever_its_form() -> None:
+    rng = np.random.default_rng(6)
+    seen = rng.standard_normal((20_000, 1))
+    noise = rng.standard_normal((20_000, 3))
+    columns = np.hstack([seen + noise[:, :1], seen**2 / np.sqrt(2) + noise[:, 1:2], noise[:, 2:]])
+    assert explained(seen, columns) == pytest.approx([0.5, 0.5, 0.0], abs=0.04)
+    assert (explained(seen, np.zeros((20_000, 2))) == 0.0).all()
 
 
 def test_activations_explain_no_more_of_any_column_than_the_limit() -> None:
     rng = np.random.default_rng(2)
     trait = rng.standard_normal((20_000, 1))
     columns = standardised(np.hstack([0.9 * trait, 0.7 * trait, 0.5 * trait]) + 0.4 * rng.standard_normal((20_000, 3)))
-    noise = noise_for(8.0, 1e-5, RADIUS)
-    free = clipped(trait, RADIUS)
-    assert explained(free, columns, noise).max() > 0.12
+    noise = noise_for(8.0, 1e-5, RADIUS, 1)
+    assert explained(noisy(clipped(trait, RADIUS), noise), columns).max() > 0.3
     bound = limited(trait, columns, RADIUS, noise, 0.09)
-    assert 0.07 < explained(bound, columns, noise).max() <= 0.0901
     seen = noisy(bound, noise)
+    assert 0.07 < explained(seen, columns).max() < 0.1
     half = rng.random(len(seen)) < 0.5
     for column in columns.T:
         linear = np.corrcoef(seen[:, 0], column)[0, 1] ** 2

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from unpooled.arrays import Floats
-from unpooled.data.normal import quantile
+from unpooled.complete.vf_gain.privacy import Noise
 from unpooled.secure.randomness import expand, new_seed
 
 RADIUS = 0.7
@@ -20,7 +20,8 @@ STEPS_OF_NOISE = 64
 """Activations are rounded to so many steps in a standard deviation of the noise: no digits are left beyond it."""
 _FARTHEST = 4.0
 _STEEPNESS = 1.5
-_SAMPLE, _TURNS, _LESS = 20_000, 400, 0.1
+_SAMPLE, _TURNS, _LESS = 20_000, 1_000, 0.03
+_BINS, _ROWS_OF_A_BIN = 40, 50
 
 
 def standardised(matrix: Floats) -> Floats:
@@ -65,14 +66,24 @@ def output_of(features: Floats, gradient: Floats, rows: int, units: int) -> Floa
     return found
 
 
-def explained(points: Floats, columns: Floats, noise: float) -> Floats:
-    """The fraction of each column's variance that a linear model explains by points with so much noise."""
-    away, centred = points - points.mean(axis=0), columns - columns.mean(axis=0)
-    both = away.T @ centred / len(points)
-    spread = away.T @ away / len(points) + noise**2 * np.eye(points.shape[1])
-    variance = centred.var(axis=0)
-    found = np.einsum("uc,uc->c", both, np.linalg.solve(spread, both))
-    fractions: Floats = np.divide(found, variance, out=np.zeros_like(found), where=variance > 1e-12)
+def explained(seen: Floats, columns: Floats) -> Floats:
+    """The fraction of each column's variance that is explained by what is seen of each unit, added up over units.
+
+    Rows are binned by what is seen, and a bin's mean is what a decoder of any form would answer there; the fraction is
+    corrected for the number of bins.
+    """
+    rows = len(seen)
+    bins = max(min(_BINS, rows // _ROWS_OF_A_BIN), 2)
+    starts = np.arange(bins) * rows // bins
+    sizes = np.diff(np.append(starts, rows))[:, np.newaxis]
+    centred = columns - columns.mean(axis=0)
+    variance = (centred**2).mean(axis=0)
+    fractions: Floats = np.zeros(columns.shape[1])
+    for unit in seen.T:
+        sums = np.add.reduceat(centred[np.argsort(unit, kind="stable")], starts, axis=0)
+        between = (sums**2 / sizes).sum(axis=0) / rows
+        found = np.divide(between, variance, out=np.zeros_like(variance), where=variance > 1e-12)
+        fractions += np.maximum(1.0 - (1.0 - found) * (rows - 1) / (rows - bins), 0.0)
     return fractions
 
 
@@ -83,11 +94,12 @@ def clipped(points: Floats, radius: float) -> Floats:
     return within
 
 
-def limited(output: Floats, columns: Floats, radius: float, noise: float, limit: float) -> Floats:
+def limited(output: Floats, columns: Floats, radius: float, noise: Noise, limit: float) -> Floats:
     """The output within a ball, so that activations explain no more than a limit of any column.
 
     Step by step the column of which they explain most is taken out of the output, which is made uncorrelated and of
-    variance 1 again. If that does not end, the output is made smaller.
+    variance 1 again. If that does not end, the output is made smaller. What activations explain is judged with noise
+    that is not theirs.
     """
     width = output.shape[1]
     both = np.hstack([output, columns])
@@ -95,10 +107,11 @@ def limited(output: Floats, columns: Floats, radius: float, noise: float, limit:
     some = both[np.linspace(0, len(both) - 1, min(len(both), _SAMPLE)).astype(np.int64)]
     judged = some[:, width:]
     variances = np.maximum((judged**2).mean(axis=0), 1e-12)
+    other_noise = noise.spread * noise.at(np.random.default_rng(0).random((len(some), width)))
     mixed = _apart(np.eye(len(both.T), width), some)
     for _ in range(_TURNS):
         points = some @ mixed
-        told = explained(clipped(points, radius), judged, noise)
+        told = explained(clipped(points, radius) + other_noise, judged)
         most = int(told.argmax()) if told.size else 0
         if not told.size or told[most] <= limit:
             return clipped(both @ mixed, radius)
@@ -108,7 +121,8 @@ def limited(output: Floats, columns: Floats, radius: float, noise: float, limit:
     low, high, points = 0.0, 1.0, clipped(some @ mixed, radius)
     for _ in range(30):
         middle = (low + high) / 2
-        low, high = (middle, high) if explained(middle * points, judged, noise).max() <= limit else (low, middle)
+        fits = explained(middle * points + other_noise, judged).max() <= limit
+        low, high = (middle, high) if fits else (low, middle)
     return low * clipped(both @ mixed, radius)
 
 
@@ -121,8 +135,8 @@ def _apart(mixed: Floats, some: Floats) -> Floats:
     return found
 
 
-def noisy(points: Floats, noise: float) -> Floats:
+def noisy(points: Floats, noise: Noise) -> Floats:
     """Points with noise from the system's randomness, in whole steps."""
     numbers = expand(new_seed(), b"activations", points.shape)
     chances = ((numbers >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
-    return np.rint(STEPS_OF_NOISE * (points / noise + quantile(chances)))
+    return np.rint(STEPS_OF_NOISE * (points / noise.spread + noise.at(chances)))

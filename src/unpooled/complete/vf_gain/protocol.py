@@ -139,7 +139,7 @@ def lend_activations(
     assert sums is not None
     gradient = sums / 2.0 ** (FEATURES.fraction_bits + GRADIENTS.fraction_bits) / common
     radius = RADIUS * np.sqrt(settings.units)
-    noise = noise_for(settings.epsilon, settings.delta, radius)
+    noise = noise_for(settings.epsilon, settings.delta, radius, settings.units)
     if kept is not None and len(kept):
         page = kept.read(0)
         points, values = page["points"].astype(float), page["values"].astype(float)
@@ -152,7 +152,7 @@ def lend_activations(
         if kept is not None:
             kept.write(points=points, values=values.astype(np.int32))
     session.send(team.active, Activations(values.astype(np.int32)))  # 4
-    return Lent(values / STEPS_OF_NOISE, points, noise)
+    return Lent(values / STEPS_OF_NOISE, points, noise.spread)
 
 
 def check_lending(party: str, settings: VfGainSettings, columns: int, common: int, maximum_epsilon: float) -> None:

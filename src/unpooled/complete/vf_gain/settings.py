@@ -18,12 +18,14 @@ class VfGainSettings(Section):
         "smaller, the less",
         gt=0,
     )
-    delta: float = Field(1e-5, description="the chance with which that may fail", gt=0, lt=0.1)
+    delta: float = Field(
+        1e-5, description="the chance with which that may fail; with few units it never does", gt=0, lt=0.1
+    )
     units: int = Field(1, description="how many numbers a passive party sends for each row", ge=1, le=64)
     column_limit: float = Field(
-        0.09,
-        description="the fraction of the variance of any one column of a passive party that a linear model may explain "
-        "by its activations; 1: no limit besides epsilon",
+        0.095,
+        description="the fraction of the variance of any one column of a passive party that its activations may "
+        "explain; 1: no limit besides epsilon",
         gt=0,
         le=1,
     )
