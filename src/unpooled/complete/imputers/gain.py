@@ -83,8 +83,7 @@ _TURNS = 5
 
 def _step(form: Form, state: State, batch: Batch, key: Array, fixed: Fixed) -> tuple[State, Array]:
     known, shown = (cells.astype(batch.rows.dtype) for cells in (batch.known, batch.shown))
-    state, outcome = one_step(form, state, Batch(batch.rows, known, shown, batch.side), key, fixed)
-    return state, outcome.generator
+    return one_step(form, state, Batch(batch.rows, known, shown), key, fixed)
 
 
 _steps = chunked(_step)
@@ -117,7 +116,7 @@ def fit_gain(
         schedule,
         _steps,
         form,
-        initial(form, layout.width, len(columns), 0, key_from(rng)),
+        initial(form, layout.width, len(columns), key_from(rng)),
         _batches(form, settings, rows, learned, patterns),
         fixed,
         rng,
@@ -143,9 +142,7 @@ def _batches(form: Form, settings: AdversarialSettings, rows: Singles, known: Bo
         places = shuffled_places(len(rows), steps * batch_rows, rng)
         there = known[places]
         shown = shown_cells(there, patterns, form.hiding, rng) if form.hiding else there
-        cells = (part.reshape(steps, batch_rows, -1) for part in (there, shown))
-        side = np.zeros((steps, batch_rows, 0), np.float32)
-        return Batch(rows[places].reshape(steps, batch_rows, -1), next(cells), next(cells), side)
+        return Batch(*(part.reshape(steps, batch_rows, -1) for part in (rows[places], there, shown)))
 
     return batches
 
@@ -164,7 +161,7 @@ def _held_out(
     if (learned == known).all():
         return known, None
     there, shown = (cells[some].astype(np.float32) for cells in (known, learned))
-    return learned, Batch(rows[some], there, shown, np.zeros((len(some), 0), np.float32))
+    return learned, Batch(rows[some], there, shown)
 
 
 def _moments(layout: Layout, rows: Singles, known: Bools) -> tuple[Singles, Singles]:
@@ -194,8 +191,8 @@ def _answered(
         count = block.stop - block.start
         some, cells = (np.zeros((size, part.shape[1]), np.float32) for part in (rows, shown))
         some[:count], cells[:count] = rows[block], shown[block]
-        key, side = None if rng is None else key_from(rng), np.zeros((size, 0), np.float32)
-        found[block] = np.asarray(answers(form, own, some, cells, side, key, fixed))[:count]
+        key = None if rng is None else key_from(rng)
+        found[block] = np.asarray(answers(form, own, some, cells, key, fixed))[:count]
     return found
 
 
@@ -244,7 +241,7 @@ def _deviations(
 def gain_shapes(form: Form, layout: Layout) -> Shapes:
     """The shapes of the weights, and of what is kept beside them."""
     width, columns = narrowed(layout).width, len(layout.scalars)
-    arrays = jax.eval_shape(lambda: initial_generator(form, width, columns, 0, jax.random.key(0)))
+    arrays = jax.eval_shape(lambda: initial_generator(form, width, columns, jax.random.key(0)))
     found = {name: tuple(array.shape) for name, array in arrays.items()}
     return (
         found

@@ -5,9 +5,6 @@ a value for every cell. The discriminator sees the row filled that way, and a hi
 cells that were filled. Rows are units (`networks.encoding`): scalars between 0 and 1, and groups of one-hot units,
 which the generator answers by a softmax. Which cells are shown or known is told by rows × columns of 0 and 1.
 
-Both networks take a further input, `side`: rows × any number of units, 0 if there is none, that are always there. The
-loss of the generator has a gradient in them (`Outcome.side`), so they can come from a network that someone else holds.
-
 A form with `latent` numbers is variational: an encoder turns what the generator sees into a normal distribution of so
 many hidden numbers, and a decoder turns these into cells.
 """
@@ -77,12 +74,11 @@ class Fixed(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Rows of units; which cells are known, and which of these are shown to the generator; what comes from the side."""
+    """Rows of units; which cells are known, and which of these are shown to the generator."""
 
     rows: Numbers
     known: Numbers
     shown: Numbers
-    side: Numbers
 
 
 class State(NamedTuple):
@@ -96,18 +92,10 @@ class State(NamedTuple):
     steps: Array
 
 
-class Outcome(NamedTuple):
-    """The losses of one step, and the gradient of the generator's loss in the units from the side."""
-
-    generator: Array
-    discriminator: Array
-    side: Array
-
-
-def initial_generator(form: Form, width: int, columns: int, side: int, key: Array) -> Weights:
-    """Weights of a generator for rows of so many units, columns, and units from the side."""
+def initial_generator(form: Form, width: int, columns: int, key: Array) -> Weights:
+    """Weights of a generator for rows of so many units and columns."""
     one, two, three = jax.random.split(key, 3)
-    sizes, inputs = form.widths(width), width + columns + side
+    sizes, inputs = form.widths(width), width + columns
     if form.latent:
         weights = dense_layers(one, "encoder", [inputs, *sizes, 2 * form.latent])
         weights |= dense_layers(two, "generator", [form.latent, *sizes, width])
@@ -118,11 +106,11 @@ def initial_generator(form: Form, width: int, columns: int, side: int, key: Arra
     return weights
 
 
-def initial(form: Form, width: int, columns: int, side: int, key: Array) -> State:
+def initial(form: Form, width: int, columns: int, key: Array) -> State:
     """Both networks before the first step."""
     one, two = jax.random.split(key)
-    generator = initial_generator(form, width, columns, side, one)
-    discriminator = dense_layers(two, "discriminator", [width + columns + side, *form.widths(width), columns])
+    generator = initial_generator(form, width, columns, one)
+    discriminator = dense_layers(two, "discriminator", [width + columns, *form.widths(width), columns])
     averaged = {name: jnp.array(array) for name, array in generator.items()} if form.mean_steps > 1 else {}
     return State(generator, discriminator, averaged, adam().init(generator), adam().init(discriminator), jnp.zeros(()))
 
@@ -146,7 +134,7 @@ class Made(NamedTuple):
     divergence: Array
 
 
-def made(form: Form, weights: Weights, rows: Array, shown: Array, side: Array, key: Array | None, fixed: Fixed) -> Made:
+def made(form: Form, weights: Weights, rows: Array, shown: Array, key: Array | None, fixed: Fixed) -> Made:
     """The generator's answer for all cells; without a key, nothing is random: noise and hidden numbers are means."""
     units, visible = fixed.units, _of_units(shown, fixed.units)
     noise = 0.5 * form.noise * jnp.ones_like(rows)
@@ -154,7 +142,7 @@ def made(form: Form, weights: Weights, rows: Array, shown: Array, side: Array, k
         key, own = jax.random.split(key)
         noise = jax.random.uniform(own, rows.shape, rows.dtype, 0.0, form.noise)
     seen = jnp.where(visible > 0, _inside(form, rows, fixed), noise)
-    inputs = jnp.concatenate([seen, shown, side], axis=-1)
+    inputs = jnp.concatenate([seen, shown], axis=-1)
     within, divergence = inputs, jnp.zeros(())
     if form.latent:
         both = dense(weights, "encoder", form.hidden, through(weights, "encoder", inputs, form.hidden))
@@ -188,23 +176,23 @@ def mean_error(each: Array, cells: Array, units: Units) -> Array:
     return jnp.sum(each * _of_units(cells, units)) / jnp.maximum(jnp.sum(cells), 1.0)
 
 
-def _told(form: Form, weights: Weights, filled: Array, hint: Array, side: Array, fixed: Fixed) -> Array:
+def _told(form: Form, weights: Weights, filled: Array, hint: Array, fixed: Fixed) -> Array:
     """The discriminator's logits that cells were shown."""
-    inputs = jnp.concatenate([_inside(form, filled, fixed), hint, side], axis=-1)
+    inputs = jnp.concatenate([_inside(form, filled, fixed), hint], axis=-1)
     return dense(weights, "discriminator", form.hidden, through(weights, "discriminator", inputs, form.hidden))
 
 
-def one_step(form: Form, state: State, batch: Batch, key: Array, fixed: Fixed) -> tuple[State, Outcome]:
-    """Both networks after one step, first the discriminator; and what came of it."""
-    rows, known, shown, side = batch.rows, batch.known, batch.shown, batch.side
+def one_step(form: Form, state: State, batch: Batch, key: Array, fixed: Fixed) -> tuple[State, Array]:
+    """Both networks after one step, first the discriminator; and the generator's loss."""
+    rows, known, shown = batch
     one, two = jax.random.split(key)
     visible = _of_units(shown, fixed.units)
     told = (jax.random.uniform(two, shown.shape) < form.hint).astype(rows.dtype)
     hint, asked = told * shown + 0.5 * (1.0 - told), 1.0 - told
     count = jnp.maximum(jnp.sum(asked), 1.0)
 
-    def generate(weights: Weights, side: Array) -> tuple[Array, Array]:
-        answer = made(form, weights, rows, shown, side, one, fixed)
+    def generate(weights: Weights) -> tuple[Array, Array]:
+        answer = made(form, weights, rows, shown, one, fixed)
         each = errors(form, answer, rows, fixed)
         loss = form.alpha * mean_error(each, shown, fixed.units)
         if form.hidden_alpha:
@@ -212,38 +200,36 @@ def one_step(form: Form, state: State, batch: Batch, key: Array, fixed: Fixed) -
         return jnp.where(visible > 0, rows, answer.rows), loss + form.strictness * answer.divergence
 
     def discriminate(weights: Weights, filled: Array) -> Array:
-        logits = _told(form, weights, filled, hint, jax.lax.stop_gradient(side), fixed)
+        logits = _told(form, weights, filled, hint, fixed)
         return jnp.sum(asked * (jax.nn.softplus(logits) - shown * logits)) / count
 
-    def fool(weights: Weights, filled: Array, side: Array) -> Array:
-        logits = _told(form, weights, filled, hint, side, fixed)
+    def fool(weights: Weights, filled: Array) -> Array:
+        logits = _told(form, weights, filled, hint, fixed)
         return jnp.sum(asked * (1.0 - shown) * jax.nn.softplus(-logits)) / count
 
-    (filled, wrong), back = jax.vjp(generate, state.generator, side)
-    judged, gradients = jax.value_and_grad(discriminate)(state.discriminator, filled)
+    (filled, wrong), back = jax.vjp(generate, state.generator)
+    gradients = jax.grad(discriminate)(state.discriminator, filled)
     discriminator, discriminator_moments = stepped(
         adam(), state.discriminator, state.discriminator_moments, gradients, fixed.rate
     )
-    found_out, (by_cells, by_side) = jax.value_and_grad(fool, (1, 2))(discriminator, filled, side)
-    gradients, from_side = back((by_cells, jnp.ones_like(wrong)))
+    found_out, by_cells = jax.value_and_grad(fool, 1)(discriminator, filled)
+    (gradients,) = back((by_cells, jnp.ones_like(wrong)))
     generator, generator_moments = stepped(adam(), state.generator, state.generator_moments, gradients, fixed.rate)
     steps = state.steps + 1.0
     part = jnp.clip(10.0 / (9.0 + steps), 1.0 / form.mean_steps, 1.0)
     averaged = {name: mean + part * (generator[name] - mean) for name, mean in state.averaged.items()}
     new = State(generator, discriminator, averaged, generator_moments, discriminator_moments, steps)
-    return new, Outcome(wrong + found_out, judged, from_side + by_side)
+    return new, wrong + found_out
 
 
 @partial(jax.jit, static_argnums=0)
-def answers(
-    form: Form, weights: Weights, rows: Array, shown: Array, side: Array, key: Array | None, fixed: Fixed
-) -> Array:
+def answers(form: Form, weights: Weights, rows: Array, shown: Array, key: Array | None, fixed: Fixed) -> Array:
     """Units of rows as the generator answers them, known cells too; those of groups are chances."""
-    return made(form, weights, rows, shown, side, key, fixed).rows
+    return made(form, weights, rows, shown, key, fixed).rows
 
 
 @partial(jax.jit, static_argnums=0)
 def held_out_error(form: Form, weights: Weights, batch: Batch, fixed: Fixed) -> Array:
     """The mean error in cells that are known and not shown."""
-    answer = made(form, weights, batch.rows, batch.shown, batch.side, None, fixed)
+    answer = made(form, weights, batch.rows, batch.shown, None, fixed)
     return mean_error(errors(form, answer, batch.rows, fixed), batch.known - batch.shown, fixed.units)
