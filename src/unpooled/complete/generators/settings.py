@@ -116,6 +116,11 @@ class TabDdpmSettings(GeneratorSettings):
         "paper": Schedule(epochs=5000, batch_rows=4096, learning_rate=1e-3),
     }
     completer: Literal["tabddpm"] = Field("tabddpm", description="a diffusion model for tables (TabDDPM)")
+    label: str | None = Field(
+        None,
+        description="the column that is drawn first, by its frequencies, and all others given it; the last one of "
+        "classes if not set",
+    )
     rounds: int | None = Field(
         None,
         description="how often each step of noise is undone when rows are drawn, if not as the preset has it: 3 for "
