@@ -13,6 +13,10 @@ the network is told is the label's units among its inputs, and one vector that s
 Each step is undone in several rounds, with noise put on again in between: filled cells then fit the known ones, and
 classes fit each other better. In rows without a known cell only classes have these rounds: in a table of 14 numbers
 that go with each other (credit), three rounds for numbers too made associations worse than a copula's.
+
+On one draw of 10,000 rows of bank, telling the label brought its frequency right (2 points too low before), but the AUC
+that a classifier loses by generated rows stayed at .02. With 10,000 steps of training instead of 5,000 it was .013, and
+more rows were nearer to a training row than to a held-out one (.526, not .518; census: .547).
 """
 
 from __future__ import annotations
@@ -79,7 +83,7 @@ class _Form:
 
 
 _FORMS: Mapping[Preset, _Form] = {
-    "fast": _Form(noise_steps=200, rounds=3, hidden=(512, 256), embedding=256, average=0.998, training_steps=5_000),
+    "fast": _Form(noise_steps=200, rounds=3, hidden=(512, 256), embedding=256, average=0.998, training_steps=10_000),
     "paper": _Form(noise_steps=1000, rounds=1, hidden=(512,) * 4, embedding=128, average=0.999, training_steps=30_000),
 }
 _DISCRETE_VALUES = 50
