@@ -13,6 +13,7 @@ from unpooled.complete.generators.diffusion import (
     cosine_noise,
     divergence_before,
     drawn_groups,
+    log_chances,
     log_chances_before,
     noised_groups,
     noised_scalars,
@@ -103,6 +104,12 @@ def test_chances_one_step_earlier_add_up_to_1_and_are_those_of_all_ways_counted(
         ways = ways * transition(float(SCHEDULE.alphas[t]), size)[:, level]
         assert part.sum() == pytest.approx(1.0, abs=1e-5)
         assert part[0] == pytest.approx(ways / ways.sum(), abs=1e-5)
+
+
+def test_logarithms_of_chances_are_finite() -> None:
+    found = np.asarray(log_chances(jnp.asarray([0.0, 0.25, 1.0])))
+    assert np.isfinite(found).all()
+    assert (found[1:], np.exp(found[0])) == (pytest.approx([np.log(0.25), 0.0]), pytest.approx(0.0, abs=1e-20))
 
 
 @pytest.mark.parametrize("t", [1, 2, 10, 20])

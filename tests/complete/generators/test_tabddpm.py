@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from unpooled.complete.generators.sampling import sample_table
 from unpooled.complete.generators.settings import TabDdpmSettings
 from unpooled.data.coding import encode_all
 from unpooled.data.table import Table, table_from_frame
-from unpooled.errors import TrainingDiverged
+from unpooled.errors import InputError, TrainingDiverged
 from unpooled.networks import training
 from unpooled.networks.training import Progress
 
@@ -25,6 +26,7 @@ ROWS = 800
 DRAWN = 250  # as many as are compiled for once
 SETTINGS = TabDdpmSettings(epochs=120, batch_rows=100, learning_rate=3e-3, held_out=0)
 SHORT = SETTINGS.model_copy(update={"epochs": 3})
+LABELLED = SETTINGS.model_copy(update={"label": "tariff"})
 TARIFFS = ("basic", "family", "plus")
 
 
@@ -118,6 +120,47 @@ def test_known_cells_stay_and_filled_ones_fit_them_better_than_draws_from_the_co
     assert np.mean((some.frame["tariff"] == done["tariff"]).to_numpy()[wanted]) > 0.6
 
 
+@pytest.fixture(scope="module")
+def labelled(table: Table) -> Fitted:
+    """With a label that is missing in a fifth of the rows."""
+    absent = pl.Series(np.random.default_rng(4).random(ROWS) < 0.2)
+    frame = table.frame.with_columns(pl.when(absent).then(None).otherwise(pl.col("tariff")).alias("tariff"))
+    return fit(LABELLED, replace(table, frame=frame), np.random.default_rng(2))
+
+
+def test_labels_are_drawn_by_their_frequencies_and_the_rest_fits_them(labelled: Fitted) -> None:
+    state = labelled.state
+    frequencies = state.weights["label.frequencies"]
+    (group,) = (group for group in state.encoding.layout.groups if group.column == 2)
+    assert group.missing
+    own = frequencies[group.start : group.start + group.units]
+    assert (frequencies.sum(), own.sum(), own[-1]) == pytest.approx((1.0, 1.0, 0.2), abs=0.03)
+    rows = tabddpm.sample(LABELLED, labelled.columns, state, DRAWN, np.random.default_rng(3))
+    absent = np.isnan(rows[:, 2])
+    assert absent.mean() == pytest.approx(own[-1], abs=0.1)
+    found = np.bincount(rows[~absent, 2].astype(int), minlength=3) / DRAWN
+    assert found == pytest.approx(own[:3], abs=0.1)
+    assert np.corrcoef(np.log(rows[~absent, 0]), rows[~absent, 2])[0, 1] > 0.7
+    whole = tabddpm.sample(LABELLED, labelled.columns, state, DRAWN, np.random.default_rng(3), missing=False)
+    assert not np.isnan(whole).any()
+
+
+def test_a_label_that_is_wanted_is_filled_and_a_known_one_tells_about_others(labelled: Fitted, table: Table) -> None:
+    truth = encode_all(labelled.columns, table)[:DRAWN]
+    wanted = np.zeros(truth.shape, np.bool_)
+    wanted[:100, 2] = True
+    wanted[100:, [0, 1, 3, 4, 5]] = True
+    filled = tabddpm.fill(LABELLED, labelled.columns, labelled.state, truth, wanted, np.random.default_rng(1))
+    assert np.mean(filled[:100, 2] == truth[:100, 2]) > 0.6
+    assert np.array_equal(filled[100:, 2], truth[100:, 2])
+    assert np.corrcoef(np.log(filled[100:, 0]), truth[100:, 2])[0, 1] > 0.7
+
+
+def test_the_label_must_be_a_column_of_classes(table: Table) -> None:
+    with pytest.raises(InputError, match="label: must be a column of classes that has values: tariff, paper"):
+        fit(SHORT.model_copy(update={"label": "income"}), table, np.random.default_rng(2))
+
+
 def test_a_level_never_seen_and_cells_unknown_everywhere_say_nothing(fitted: Fitted) -> None:
     values = np.full((20, 6), np.nan)
     values[:10, 2] = 7.0
@@ -166,7 +209,7 @@ def test_a_preset_has_so_many_steps_of_training_whatever_the_rows(monkeypatch: p
     monkeypatch.setattr(tabddpm, "train", trained)
     for changes in ({}, {"batch_rows": 10}, {"batch_rows": 10, "epochs": 900}):
         fit(TabDdpmSettings(held_out=0, **changes), table, np.random.default_rng(1))  # type: ignore[arg-type]
-    assert seen == [700, 125, 900]
+    assert seen == [1400, 250, 900]
 
 
 def test_numbers_alone_few_rows_and_a_constant() -> None:

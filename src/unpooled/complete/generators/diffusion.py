@@ -84,7 +84,7 @@ def _bars(schedule: Noise, t: Array) -> tuple[Array, Array]:
 def log_chances_after(rows: Array, left: Array, units: Units) -> Array:
     """For each unit, the logarithm of the chance of what its group is now, had this unit been on before the noise."""
     sizes = jnp.maximum(units.member @ units.member.sum(axis=0), 1.0)
-    return _log(left * rows + (1.0 - left) / sizes)
+    return log_chances(left * rows + (1.0 - left) / sizes)
 
 
 def log_chances_before(log_start: Array, rows: Array, t: Array, schedule: Noise, units: Units) -> Array:
@@ -94,7 +94,7 @@ def log_chances_before(log_start: Array, rows: Array, t: Array, schedule: Noise,
     """
     alpha, before = jnp.asarray(schedule.alphas)[t], jnp.asarray(schedule.alpha_bars)[t - 1]
     log_sizes = jnp.log(jnp.maximum(units.member @ units.member.sum(axis=0), 1.0))
-    earlier = jnp.logaddexp(log_start + jnp.log(before), _log(1.0 - before) - log_sizes)
+    earlier = jnp.logaddexp(log_start + jnp.log(before), log_chances(1.0 - before) - log_sizes)
     return _normalised(log_chances_after(rows, alpha, units) + earlier, units)
 
 
@@ -104,7 +104,8 @@ def _normalised(logs: Array, units: Units) -> Array:
     return (logs - jnp.log(jnp.where(sums > 0, sums, 1.0)) @ units.member.T) * units.grouped
 
 
-def _log(chances: Array) -> Array:
+def log_chances(chances: Array) -> Array:
+    """Logarithms of chances, finite if they are 0."""
     return jnp.log(jnp.maximum(chances, _SMALLEST))
 
 
@@ -113,7 +114,7 @@ def divergence_before(log_start: Array, start: Array, rows: Array, t: Array, sch
 
     `start` has the one-hot units without noise, `log_start` the logarithms of what is taken for their chances.
     """
-    true = log_chances_before(_log(start), rows, t, schedule, units)
+    true = log_chances_before(log_chances(start), rows, t, schedule, units)
     taken = log_chances_before(log_start, rows, t, schedule, units)
     return jnp.sum(jnp.exp(true) * (true - taken) * units.grouped, axis=-1)
 

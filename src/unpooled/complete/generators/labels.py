@@ -1,4 +1,4 @@
-"""The label: the column that the classifier of some adversarial networks learns to tell from the others."""
+"""The label: what the classifier of some adversarial networks tells from the other columns, or what is drawn first."""
 
 from __future__ import annotations
 

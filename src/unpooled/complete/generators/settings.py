@@ -112,10 +112,15 @@ class TabDdpmSettings(GeneratorSettings):
     """A diffusion model for tables (Kotelnikov and others 2023)."""
 
     schedules: ClassVar[Mapping[Preset, Schedule]] = {
-        "fast": Schedule(epochs=700, batch_rows=1024, learning_rate=1e-3),
+        "fast": Schedule(epochs=1400, batch_rows=1024, learning_rate=1e-3),
         "paper": Schedule(epochs=5000, batch_rows=4096, learning_rate=1e-3),
     }
     completer: Literal["tabddpm"] = Field("tabddpm", description="a diffusion model for tables (TabDDPM)")
+    label: str | None = Field(
+        None,
+        description="the column that is drawn first, by its frequencies, and all others given it; the last one of "
+        "classes if not set",
+    )
     rounds: int | None = Field(
         None,
         description="how often each step of noise is undone when rows are drawn, if not as the preset has it: 3 for "
