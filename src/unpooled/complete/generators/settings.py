@@ -112,7 +112,7 @@ class TabDdpmSettings(GeneratorSettings):
     """A diffusion model for tables (Kotelnikov and others 2023)."""
 
     schedules: ClassVar[Mapping[Preset, Schedule]] = {
-        "fast": Schedule(epochs=1400, batch_rows=1024, learning_rate=1e-3),
+        "fast": Schedule(epochs=1050, batch_rows=1024, learning_rate=1e-3),
         "paper": Schedule(epochs=5000, batch_rows=4096, learning_rate=1e-3),
     }
     completer: Literal["tabddpm"] = Field("tabddpm", description="a diffusion model for tables (TabDDPM)")
