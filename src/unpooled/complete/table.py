@@ -74,8 +74,8 @@ def complete_table(
 
     Of predicted cells those are filled that have at least `least_confidence`; without it those that became values in
     the course of self-training. Each of the `groups` of columns that are not predicted has a completer of its own, all
-    others have `completer`, or stay missing without one. Completers see `further` columns too, rows × columns of numbers
-    that are known in every row.
+    others have `completer`, or stay missing without one. Completers see `further` columns too, rows × columns of
+    numbers that are known in every row.
     """
     if len(handles) < real.frame.height:
         raise InputError(f"{real.party}: {len(handles)} handles for {real.frame.height} rows")

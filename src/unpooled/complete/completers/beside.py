@@ -12,6 +12,7 @@ from unpooled.arrays import Bools, Floats
 from unpooled.complete.completers import filling
 from unpooled.complete.completers.completer import CompleterSettings
 from unpooled.complete.completers.filling import Completed, HeldOut
+from unpooled.data.columns import Kind
 from unpooled.data.table import Table
 
 _NAME = "\0further {}"
@@ -33,7 +34,7 @@ def fill(
     beside = np.empty((table.frame.height, 0)) if further is None else further
     names = [_NAME.format(place) for place in range(beside.shape[1])]
     cells = [pl.Series(name, values) for name, values in zip(names, beside.T, strict=True)]
-    kinds = {**table.kinds, **dict.fromkeys(names, "number")}
+    kinds: dict[str, Kind] = {**table.kinds, **dict.fromkeys(names, "number")}
     wide = replace(table, kinds=kinds, frame=table.frame.with_columns(cells))
     if mask is not None:
         mask = np.hstack([mask, np.zeros(beside.shape, np.bool_)])

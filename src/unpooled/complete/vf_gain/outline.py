@@ -8,7 +8,6 @@ from unpooled.complete.vf_gain.protocol import Activations, FeatureCount, Gradie
 from unpooled.complete.vf_gain.settings import VfGainSettings
 from unpooled.secure.outline import Exchange, Setup, products_outline
 
-
 _SPELLED_OUT = 20
 
 

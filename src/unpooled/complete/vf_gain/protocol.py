@@ -167,17 +167,22 @@ def lend_activations(
 
 def check_lending(party: str, settings: VfGainSettings, columns: int, common: int, maximum_epsilon: float) -> None:
     """Refuse what a passive party would not lend."""
-    if settings.epsilon > maximum_epsilon:
-        raise RefusedError(
-            f"{party} lets activations tell at most epsilon = {maximum_epsilon:g} (policy.maximum_epsilon), and the "
-            f"plan has {settings.epsilon:g}: lower it"
-        )
+    check_epsilon(party, settings, maximum_epsilon)
     if settings.units >= columns:
         raise RefusedError(
             f"{party} sends fewer activations than it has columns, and the plan has {settings.units} units for "
             f"{columns} columns: set fewer units"
         )
     check_common_rows(party, common)
+
+
+def check_epsilon(party: str, settings: VfGainSettings, most: float) -> None:
+    """Refuse activations that may tell more than a passive party's own limit."""
+    if settings.epsilon > most:
+        raise RefusedError(
+            f"{party} lets activations tell at most epsilon = {most:g} (policy.maximum_epsilon), and the plan has "
+            f"{settings.epsilon:g}: lower it"
+        )
 
 
 def check_common_rows(party: str, common: int) -> None:
