@@ -93,8 +93,9 @@ def _sent_words(sent: SentActivations, lenders: Sequence[str], receiver: str) ->
     factor = f" = {exp(sent.epsilon):,.0f}" if sent.epsilon <= _SPELLED_OUT else ""
     return (
         f"{listed(lenders)} {each} {receiver} activations, once: {many(sent.units, 'number')} with noise for each of "
-        f"{people(sent.rows)}, which change the odds of a guess about a person by a factor of e^{sent.epsilon:g}{factor} "
-        f"at the most (ε = {sent.epsilon:g}), and with a chance of δ = {sent.delta:g} by more."
+        f"{people(sent.rows)}, which change the odds of a guess about a person by a factor of "
+        f"e^{sent.epsilon:g}{factor} at the most (ε = {sent.epsilon:g}), and with a chance of δ = {sent.delta:g} by "
+        "more."
     )
 
 
