@@ -19,19 +19,22 @@ from unpooled.arrays import Floats
 from unpooled.budget.accounts import account_of
 from unpooled.budget.book import Book
 from unpooled.budget.places import Places
+from unpooled.budget.spending import About, begin_spending
 from unpooled.cli import app
 from unpooled.complete.vf_gain import protocol
 from unpooled.complete.vf_gain.protocol import Activations, GradientComes
 from unpooled.errors import InputError, PlanError, RefusedError
 from unpooled.jobs.checks import check_fits, checked
 from unpooled.jobs.complete import activating
-from unpooled.jobs.kinds import kind_named, outline_of
+from unpooled.jobs.kinds import kind_named, outline_of, parameters_of
 from unpooled.jobs.over_runs import check_over_runs, said
+from unpooled.jobs.plan import fields_of
 from unpooled.jobs.preflight import loaded, preflight_together
 from unpooled.jobs.private import Private
 from unpooled.ledger import read_ledger
+from unpooled.run.conversation import role_of
 from unpooled.run.forecast import forecast
-from unpooled.run.simulate import simulate_job
+from unpooled.run.simulate import simulate_job, simulate_roles
 from unpooled.secure.engine import Stop
 
 FOUR = ("clinic", "registry", "insurer", "coordinator")
@@ -217,6 +220,36 @@ def test_epsilon_is_added_up_in_the_book_of_the_table(
     shown = CliRunner().invoke(app, ["budget", str(tmp_path / "registry.csv")])
     assert "epsilon of activations sent" in shown.output
     assert "6 of 8" in shown.output
+
+
+def test_a_resumed_run_is_not_counted_twice(kept: Any, tmp_path: Path) -> None:
+    plan, places, privates = kept
+    book, root = Book(str(tmp_path / "registry.csv"), places), tmp_path / "run"
+
+    def go(*, resume: bool, guards: dict[str, Any] | None = None) -> None:
+        roles = {}
+        for party in plan.parties:
+            (root / party).mkdir(parents=True, exist_ok=True)
+            about = About(party, "complete", "digest of the plan", {})
+            limits = privates[party].policy
+            counted = begin_spending(root / party, book, limits, about, resume=resume) if party == "registry" else None
+            job = checked(plan, party, privates[party])
+            roles[party] = role_of(job, root / party, resume=resume, spending=counted)
+        fields = fields_of(plan, parameters_of(plan))
+        simulate_roles(roles, fields=fields, guards=guards, timeout=600, folder=tmp_path / f"ledgers {resume}")
+
+    class Killed(BaseException):
+        pass
+
+    def guard(sent: type, _size: int) -> None:
+        if sent is Activations:
+            raise Killed
+
+    with pytest.raises(Killed):
+        go(resume=False, guards={"registry": guard})
+    assert account_of(book.read()).amount("epsilon") == 3.0, "counted before they leave"
+    go(resume=True)
+    assert account_of(book.read()).amount("epsilon") == 3.0
 
 
 # Interruptions
