@@ -83,7 +83,7 @@ def _own_words(run: RunFiles, done: CompletedResult) -> str:
     return (
         f"{words} {_sent_words(done.activations, run.plan.with_role('passive'), run.owner or '')} For that "
         f"{lenders} learnt how columns of {'its' if len(run.plan.with_role('passive')) == 1 else 'their'} own go with "
-        f"{run.owner}’s, over all these people together."
+        f"{run.owner}’s, over the {done.common:,} people in common together."
     )
 
 
