@@ -225,3 +225,23 @@ def test_a_run_is_not_resumed_with_the_book_of_another_table(book: Book, places:
     begin(book, tmp_path / "1")
     with pytest.raises(ResumeError, match="in the book of customers, and its table's is patients"):
         begin(Book("patients", places), tmp_path / "1", resume=True)
+
+
+def test_activations_of_a_run_count_once_and_those_of_several_runs_add_up(book: Book, tmp_path: Path) -> None:
+    begin(book, tmp_path / "1").show_activations(3.0, again=False)
+    assert account_of(book.read()).amount("epsilon") == 3.0
+    begin(book, tmp_path / "1", resume=True).show_activations(3.0, again=True)
+    assert account_of(book.read()).amount("epsilon") == 3.0, "the same ones were sent again"
+    begin(book, tmp_path / "2").show_activations(5.0, again=False)
+    with pytest.raises(RefusedError, match=r"bank sends at most 8 epsilon .*policy.maximum_total_epsilon"):
+        begin(book, tmp_path / "3").show_activations(0.5, again=False)
+    assert account_of(book.read()).amount("epsilon") == 8.0
+
+
+def test_new_activations_of_a_resumed_run_count_again(book: Book, tmp_path: Path) -> None:
+    """What it had kept is gone; and one that was killed before it counted counts what it kept."""
+    begin(book, tmp_path / "1").show_activations(3.0, again=False)
+    begin(book, tmp_path / "1", resume=True).show_activations(3.0, again=False)
+    assert account_of(book.read()).amount("epsilon") == 6.0
+    begin(book, tmp_path / "2").show_activations(2.0, again=True)
+    assert account_of(book.read()).amount("epsilon") == 8.0

@@ -339,7 +339,7 @@ class Search:
         for party in self.plan.parties:
             home = self.root / party
             home.mkdir(parents=True, exist_ok=True)
-            consent = {"consent": dict.fromkeys(("positives", "found", "values", "rows"), True)}
+            consent = {"consent": dict.fromkeys(("positives", "found", "values", "rows", "activations"), True)}
             private = Private.model_validate(consent | self.privates.get(party, {}))
             plan = self.banks_plan or self.plan if party == "bank" else self.plan
             goes_on = self.begun > 0 if resume is None else resume

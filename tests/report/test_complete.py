@@ -247,6 +247,19 @@ def test_the_clinic_reads_what_left_the_house(write_job: WriteJob) -> None:
     assert table(tree, "What registry learnt from clinic") == [["Nothing."]]
 
 
+def test_both_sides_read_which_activations_were_sent_and_what_epsilon_means(write_job: WriteJob) -> None:
+    sent = {"activations": {"epsilon": 2.0, "delta": 1e-5, "units": 1, "rows": 1000}}
+    results = RESULTS | {"clinic": COMPLETED | sent, "registry": LENT | sent}
+    run = write_job("complete", ROLES, results, [(Sides, 3)])
+    said = (
+        "registry sent clinic activations, once: 1 number with noise for each of 1,000 people, which change the odds "
+        "of a guess about a person by a factor of e^2 = 7 at the most (ε = 2), and with a chance of δ = 1e-05 by more."
+    )
+    for party in ("clinic", "registry"):
+        assert said in words(parsed(write_report(run / party)))
+    assert "with activations of registry beside its own columns" in words(parsed(run / "clinic" / REPORT))
+
+
 def test_a_page_without_associations_and_strengths_has_no_matrix(write_job: WriteJob) -> None:
     columns = [each | {"strength": None, "why": "named"} for each in (STAGE, HB)]
     result = {key: value for key, value in COMPLETED.items() if key != "associations"}

@@ -8,11 +8,19 @@ from pydantic import Field
 
 from unpooled.settings import Section
 
-Amount = Literal["questions", "bits_per_row", "splits"]
+Amount = Literal["questions", "bits_per_row", "splits", "epsilon"]
 """What is added up over all runs and has one limit for all peers."""
 
 AMOUNTS: tuple[Amount, ...] = get_args(Amount)
-WORDS: dict[Amount, str] = {"questions": "questions", "bits_per_row": "bits per row", "splits": "splits"}
+WORDS: dict[Amount, str] = {
+    "questions": "questions",
+    "bits_per_row": "bits per row",
+    "splits": "splits",
+    "epsilon": "epsilon of activations",
+}
+SAID: dict[Amount, str] = {
+    what: f"{words} {'sent' if what == 'epsilon' else 'answered'}" for what, words in WORDS.items()
+}
 
 Result = Literal["thresholds", "listed"]
 """What a run's result says at its end; it is added up and has no limit."""
@@ -52,11 +60,19 @@ class OverRuns(Section):
         None, description="over all runs: the most splits of trees that this party reveals", ge=0
     )
 
+    maximum_total_epsilon: float | None = Field(
+        8.0,
+        description="over all runs: the most epsilon of activations, added up; a run whose plan would exceed it is "
+        "refused",
+        ge=0,
+    )
+
     def total(self, what: Amount) -> float | None:
         """The limit of what is added up; None if there is none."""
         limits: dict[Amount, float | None] = {
             "questions": self.maximum_total_questions,
             "bits_per_row": self.maximum_total_bits_per_row,
             "splits": self.maximum_total_splits,
+            "epsilon": self.maximum_total_epsilon,
         }
         return limits[what]

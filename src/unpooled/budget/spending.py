@@ -83,6 +83,12 @@ class Spending:
             check_fits(writer.entries, self._limits, self._party, peers)
             writer.add(run=self.run, fit=cut, rows=rows, **{"with": sorted(peers)})
 
+    def show_activations(self, epsilon: float, *, again: bool) -> None:
+        """Before activations of all rows leave: those of several runs add up, those that a run sends `again` do not."""
+        before = self._spent["epsilon"] if again else 0.0
+        if epsilon > before:
+            self.count("epsilon", epsilon - before, epsilon)
+
     def count(self, what: Amount, amount: float, most: float | None) -> None:
         """Before an answer: count it. What is on the disk covers answers ahead, up to `most`, which is all of a run."""
         total = self._spent[what] + amount
@@ -92,8 +98,9 @@ class Spending:
                 others = account_of(writer.entries).amount(what, without=self.run)
                 left = None if limit is None else limit - others
                 if left is not None and total > left + _ROUNDING:
+                    verb = "sends" if what == "epsilon" else "answers"
                     raise RefusedError(
-                        f"{self._party} answers at most {limit:g} {WORDS[what]} over all its runs "
+                        f"{self._party} {verb} at most {limit:g} {WORDS[what]} over all its runs "
                         f"(policy.maximum_total_{what})"
                     )
                 ahead = max(total, min([2 * total, *(bound for bound in (most, left) if bound is not None)]))

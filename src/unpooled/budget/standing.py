@@ -34,6 +34,12 @@ class Standing:
     amounts: dict[Amount, Used]
     results: dict[Result, Used]
 
+    @property
+    def said(self) -> dict[Amount, Used]:
+        """The amounts that are worth saying: there have been some, or the owner has a limit other than the default."""
+        usual = OverRuns()
+        return {what: used for what, used in self.amounts.items() if used.used or used.most != usual.total(what)}
+
 
 def standing_of(book: str, account: Account, limits: OverRuns, peers: Collection[str]) -> Standing:
     """How a book stands with these peers."""

@@ -14,7 +14,7 @@ from rich.table import Table as Grid
 
 from unpooled.budget.accounts import account_of
 from unpooled.budget.book import Book, books_in
-from unpooled.budget.limits import RESULTS, WORDS, OverRuns
+from unpooled.budget.limits import RESULTS, SAID, OverRuns
 from unpooled.budget.places import Places, name_of, usual_places
 from unpooled.budget.standing import Standing, Used, standing_of
 from unpooled.cli.options import Json
@@ -123,9 +123,8 @@ def _show(shown: _Shown) -> None:
         for peer, used in standing.alignments.items():
             grid.add_row(peer, _bar(used), f"{standing.ids[peer]:,}", _bar(standing.fits[peer]))
         Console(width=_WIDTH, highlight=False).print(grid)
-    for what, used in standing.amounts.items():
-        if used.used or used.most is not None:
-            typer.echo(f"  {WORDS[what]} answered: {_bar(used)}")
+    for what, used in standing.said.items():
+        typer.echo(f"  {SAID[what]}: {_bar(used)}")
     for result, used in standing.results.items():
         if used.used:
             typer.echo(f"  {RESULTS[result]}: {used}")

@@ -15,6 +15,7 @@ import typer
 from unpooled.attacks.stage import ATTACKED
 from unpooled.cli import forecast
 from unpooled.cli.messages import details, learners, of_outline, wrapped
+from unpooled.complete.vf_gain.outline import in_words
 from unpooled.data.quality import Quality
 from unpooled.drawing.words import listed, many
 from unpooled.jobs.kinds import kind_named, outline_of, parameters_of
@@ -147,7 +148,9 @@ def _choices(plan: Plan) -> Block:
     parameters = parameters_of(plan)
     model: LearnerParameters | None = getattr(parameters, "model", None)
     secret = bool(plan.with_role("seeker"))
-    lines = learner_of(model).said_before(rules_of(plan), model, secret) if model else []
+    lines = list(learner_of(model).said_before(rules_of(plan), model, secret)) if model else []
+    if (activations := getattr(parameters, "activations", None)) is not None:
+        lines.append(in_words(activations) + ".")
     return Block("choices", lines, lines)
 
 

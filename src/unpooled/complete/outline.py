@@ -35,13 +35,14 @@ def completing_outline(
     measure: Measure | None,
     *,
     before_screening: Sequence[Exchange] = (),
+    after_predicting: Sequence[Exchange] = (),
     screening_checkpoints: bool = False,
     waiting: Sequence[str] = (),
 ) -> list[Exchange]:
     """All steps, from the alignment on; without a measure there is no screening.
 
-    `before_screening` is what a job sends then. With `screening_checkpoints` a screening by gain is resumed too. Those
-    who are `waiting` are told how far the active party is (`Team.waiting`).
+    `before_screening` and `after_predicting` are what a job sends then. With `screening_checkpoints` a screening by
+    gain is resumed too. Those who are `waiting` are told how far the active party is (`Team.waiting`).
     """
     begin, end = engine_outline(setup)
     screening = [] if measure is None else association_outline(setup, measure)
@@ -55,6 +56,7 @@ def completing_outline(
         *before_screening,
         *screening,
         *predicting_outline(setup, base),
+        *after_predicting,
         *end,
     ]
 

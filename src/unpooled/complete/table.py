@@ -1,7 +1,8 @@
 """Algorithm 4-1 of the FedPSG-PUM paper, and what comes of it: a table for all rows, each cell saying where it is from.
 
 Columns that can be predicted are predicted, by descending strength; what is left of the table is filled by a completer
-at the active party alone, or stays missing. Rows are keyed by handles (`align.other_rows`).
+at the active party alone, perhaps with further columns beside its own, or stays missing. Rows are keyed by handles
+(`align.other_rows`).
 
 A model that is trained on one draw learns the draw's noise too. Train one on each of several draws and one on the table
 with its cells left missing, and take the mean of what they say (`training_tables`).
@@ -17,9 +18,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unpooled.arrays import Bools, Floats
-from unpooled.complete.completers import filling
+from unpooled.complete.completers.beside import fill
 from unpooled.complete.completers.completer import CompleterSettings
-from unpooled.complete.completers.filling import HeldOut
+from unpooled.complete.completers.filling import Completed, HeldOut
 from unpooled.complete.self_training import Prediction
 from unpooled.data.coding import decode
 from unpooled.data.handles import HANDLE
@@ -67,15 +68,19 @@ def complete_table(
     groups: Sequence[tuple[Sequence[str], CompleterSettings]] = (),
     draws: int = 0,
     least_confidence: float | None = None,
+    further: Floats | None = None,
 ) -> CompletedTable:
     """Put a table together: `real` has the first rows, `predictions` what was found about some columns in all rows.
 
     Of predicted cells those are filled that have at least `least_confidence`; without it those that became values in
     the course of self-training. Each of the `groups` of columns that are not predicted has a completer of its own, all
-    others have `completer`, or stay missing without one.
+    others have `completer`, or stay missing without one. Completers see `further` columns too, rows × columns of
+    numbers that are known in every row.
     """
     if len(handles) < real.frame.height:
         raise InputError(f"{real.party}: {len(handles)} handles for {real.frame.height} rows")
+    if further is not None and len(further) != len(handles):
+        raise InputError(f"{real.party}: further columns of {len(further)} rows for {len(handles)} handles")
     known = _extended(real, len(handles))
     predicted = {one.variable.name: (one, _accepted(one, least_confidence)) for one in predictions}
     frame = known.frame.with_columns(
@@ -93,7 +98,7 @@ def complete_table(
         confidence[name][mask], origin[name][mask] = one.confidence[mask], PREDICTED
     held_out: dict[str, HeldOut] = {}
     for names, settings in _groups(known, predicted, groups, completer):
-        generated, judged = _generated(known, names, settings, rng, draws + 1)
+        generated, judged = _generated(known, names, settings, rng, draws + 1, further)
         held_out |= judged
         first, *others = (draw.frame.select(names) for draw in generated.draws)
         frame = frame.with_columns(first)  # not what draws agree on: that would have less spread, and other frequencies
@@ -152,13 +157,17 @@ def _groups(
 
 
 def _generated(
-    known: Table, names: Sequence[str], completer: CompleterSettings, rng: np.random.Generator, draws: int
-) -> tuple[filling.Completed, Mapping[str, HeldOut]]:
+    known: Table,
+    names: Sequence[str],
+    completer: CompleterSettings,
+    rng: np.random.Generator,
+    draws: int,
+    further: Floats | None,
+) -> tuple[Completed, Mapping[str, HeldOut]]:
     """Columns that are not predicted, filled at this party alone."""
     kinds = {name: known.kinds[name] for name in names}
     part = Table(known.party, known.origin, (), kinds, known.frame.select(names))
-    fitted = filling.fit(completer, part, rng)
-    return filling.complete(fitted, part, rng, draws=draws), fitted.held_out
+    return fill(completer, part, rng, further=further, draws=draws)
 
 
 def _keyed(handles: pl.Series, frame: pl.DataFrame) -> pl.DataFrame:

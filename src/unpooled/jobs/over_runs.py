@@ -8,9 +8,9 @@ from typing import Any
 from unpooled.budget.accounts import account_of
 from unpooled.budget.book import Book, Entry
 from unpooled.budget.checks import check_alignments, check_count, check_fits
-from unpooled.budget.limits import WORDS
+from unpooled.budget.limits import SAID, WORDS
 from unpooled.budget.places import Places, name_of
-from unpooled.budget.standing import Standing, standing_of
+from unpooled.budget.standing import Standing, Used, standing_of
 from unpooled.data.table import Table
 from unpooled.drawing.words import many
 from unpooled.errors import RefusedError
@@ -19,6 +19,8 @@ from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.work import CheckedJob
 from unpooled.vertical.learner import LearnerParameters
 from unpooled.vertical.learners import learner_of
+
+_ROUNDING = 1e-9
 
 
 def book_of(job: CheckedJob[Any], places: Places) -> Book | None:
@@ -38,7 +40,10 @@ def check_over_runs(job: CheckedJob[Any], table: Table | None, places: Places, r
     others = [owner for owner in plan.owners if owner != job.party] if job.party in plan.owners else []
     with_whom = _compared_with(job)
     standing = standing_of(book.name, account_of(entries), limits, {*with_whom, *others})
+    _check_epsilon(job, standing.amounts["epsilon"])
     for what, used in standing.amounts.items():
+        if what == "epsilon":  # which is spent by few jobs; the plan says how much of it
+            continue
         if used.most is not None and used.used >= used.most > 0 and kind_named(plan.kind).products:
             raise RefusedError(
                 f"{job.party} has answered {used} {WORDS[what]} over all its runs (policy.maximum_total_{what})"
@@ -56,9 +61,21 @@ def said(party: str, standing: Standing) -> Iterator[str]:
     yield f"{party}: {many(standing.runs, 'run')} so far in the book of {standing.book}."
     for peer, used in standing.alignments.items():
         yield f"  with {peer}: {used} alignments, gradients of {standing.fits[peer]} linear fits shown"
-    totals = [f"{used} {WORDS[what]}" for what, used in standing.amounts.items() if used.used or used.most is not None]
-    if totals:
-        yield f"  answered: {', '.join(totals)}"
+    if totals := [f"{used} {SAID[what]}" for what, used in standing.said.items()]:
+        yield f"  {', '.join(totals)}"
+
+
+def _check_epsilon(job: CheckedJob[Any], used: Used) -> None:
+    """Refuse a plan whose activations of this party's rows would tell too much, with those of earlier runs."""
+    activations = getattr(job.parameters, "activations", None)
+    if activations is None or used.most is None or job.plan.parties[job.party].role != "passive":
+        return
+    if used.used + activations.epsilon > used.most + _ROUNDING:
+        raise RefusedError(
+            f"{job.party} sends at most {used.most:g} epsilon of activations over all its runs "
+            f"(policy.maximum_total_epsilon); earlier runs have sent {used.used:g}, and the plan has "
+            f"{activations.epsilon:g}"
+        )
 
 
 def _fits_to_come(job: CheckedJob[Any]) -> int:

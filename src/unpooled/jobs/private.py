@@ -10,6 +10,7 @@ from pydantic import Field
 from unpooled.align.opening import MOST_PEER_IDS
 from unpooled.budget.limits import OverRuns
 from unpooled.complete.settings import GenerateSettings
+from unpooled.complete.vf_gain.settings import MOST_EPSILON
 from unpooled.data.prepare import PrepareSettings
 from unpooled.data.sources import TableSettings
 from unpooled.errors import PlanError
@@ -74,6 +75,12 @@ class Policy(OverRuns):
         "values; without it one less than the plan's bins, or lent_bins, for each column",
         ge=0,
     )
+    maximum_epsilon: float = Field(
+        MOST_EPSILON,
+        description="for a passive party of complete: the most epsilon of activations in one run, that is, how much "
+        "they may tell about a row",
+        ge=0,
+    )
 
 
 class Consent(Section):
@@ -101,6 +108,11 @@ class Consent(Section):
         False,
         description="for a passive party: the active party may get values about this party's other people under random "
         "handles, and learns how many there are; other passive parties learn which of its people they have too",
+    )
+    activations: bool = Field(
+        False,
+        description="for a passive party: the active party may get a few numbers for each of this party's people, made "
+        "of all columns, with noise; what they tell of a person is limited by the plan's epsilon",
     )
     rows: bool = Field(
         False, description="for the active party: passive parties may learn which of their rows it has too"

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from unpooled import atomic
-from unpooled.budget.limits import RESULTS, WORDS
+from unpooled.budget.limits import RESULTS, SAID
 from unpooled.budget.spending import RUN_BUDGET, Summary
 from unpooled.drawing.html import render
 from unpooled.errors import InputError, UnpooledError
@@ -73,7 +73,7 @@ def draw(run: RunFiles, pages: Sequence[str] = ()) -> str:
         section=section,
         fault=fault,
         budgets=_budgets(run),
-        words=WORDS,
+        words=SAID,
         results=RESULTS,
         pages=pages,
         differences_shown=DIFFERENCES_SHOWN,

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
@@ -224,7 +224,8 @@ def lenient(private: Private, table: Table | None, *, listed: bool) -> Private:
     is left out if the rehearsal takes none (`listed`). Generators, which send nothing, are not trained.
     """
     least = {name: 1 for name in Policy.model_fields if name.startswith("minimum_")}
-    policy = Policy.model_validate(least | {"maximum_thresholds": private.policy.maximum_thresholds})
+    limits = {"maximum_thresholds": private.policy.maximum_thresholds, "maximum_epsilon": inf}
+    policy = Policy.model_validate(least | limits)
     columns = private.consent.describe or (tuple(table.kinds) if table else ())
     asked = {name: True for name, field in Consent.model_fields.items() if field.annotation is bool}
     agreed = Consent.model_validate(asked | {"describe": columns})

@@ -56,6 +56,9 @@ class Spending(Protocol):
     def show_gradients(self, peers: Sequence[str], digest: str, cut: str) -> None:
         """Called before others are shown gradients of these rows, with a digest of how they are cut into batches."""
 
+    def show_activations(self, epsilon: float, *, again: bool) -> None:
+        """Called before activations of all rows leave; `again` if the same ones were made before an interruption."""
+
 
 @dataclass
 class Engine:

@@ -195,7 +195,7 @@ def test_a_resumed_run_sends_the_same_activations(tmp_path: Path) -> None:
 
 def test_a_passive_party_refuses_what_tells_too_much() -> None:
     for settings, reason in (
-        (SETTINGS.model_copy(update={"epsilon": 9.0}), r"registry lets activations tell at most epsilon = 8, .* has 9"),
+        (SETTINGS.model_copy(update={"epsilon": 9.0}), r"registry lets activations tell at most epsilon = 8 .* has 9"),
         (SETTINGS.model_copy(update={"units": 6}), "fewer activations than it has columns"),
     ):
         with pytest.raises(RefusedError, match=reason):

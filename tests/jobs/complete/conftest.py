@@ -35,7 +35,8 @@ COMMON, OTHERS, EXTRA = 130, 30, 6
 ROLES = {"clinic": "active", "registry": "passive", "insurer": "passive", "coordinator": "coordinator"}
 THREE = ("clinic", "registry", "coordinator")
 OWN_SEEDS = {"clinic": 1, "registry": 2, "insurer": 3, "coordinator": 4}
-AGREED = {"clinic": {"rows": True}, "registry": {"values": True}, "insurer": {"values": True}}
+LENDS = {"values": True, "activations": True}
+AGREED = {"clinic": {"rows": True}, "registry": LENDS, "insurer": LENDS}
 STAGES = ("early", "middle", "late")
 TYPES = {"stage": STAGES}
 

@@ -10,7 +10,7 @@ and only the product is shown to that party. Steps have the same numbers in both
 4. each passive party sends activations of all its rows, clipped and with noise
 
 A passive party keeps the activations before it sends them: a run that is resumed sends the same ones again, since new
-noise on the same activations would tell more.
+noise on the same activations would tell more. It then says that it has no features, and no product is computed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ class GradientComes:
     columns: int
 
 
-@message(discloses="how many features a passive party's network has", to="the active party")
+@message(
+    discloses="how many features a passive party's network has; 0 if it has kept activations of the interrupted run",
+    to="the active party",
+)
 class FeatureCount:
     features: int
 
@@ -79,12 +82,17 @@ class Lent:
 
 
 def gradient_of(cells: Floats, most: int) -> Floats:
-    """The largest principal components of centred cells, rows × at most so many; in all of variance 1."""
+    """The largest principal components of centred cells, rows × at most so many; in all of variance 1.
+
+    Cells that do not differ have one component, which is 0.
+    """
     centred = standardised(cells)
+    spread = np.sqrt((centred**2).sum(axis=1).mean())
+    if not spread:
+        return np.zeros((len(cells), 1))
     _, sizes, turned = np.linalg.svd(centred, full_matrices=False)
     used = min(most, int((sizes > 1e-6 * np.sqrt(len(cells))).sum()))
-    components = centred @ turned[:used].T
-    scaled: Floats = components / np.sqrt((centred**2).sum(axis=1).mean())
+    scaled: Floats = centred @ turned[:used].T / spread
     return np.clip(scaled, -GRADIENTS.largest, GRADIENTS.largest)
 
 
@@ -99,8 +107,9 @@ def gather_activations(team: Team, settings: VfGainSettings, cells: Floats, rows
     for party in team.passive:
         session.send(party, GradientComes(common, columns))  # 1
     widths = {party: _checked_features(party, session.recv(party, FeatureCount), common) for party in team.passive}  # 2
-    calls = [_call(team, party, common, width, columns) for party, width in widths.items()]
-    product(team.products, [(call, Inputs(y=encoded)) for call in calls])  # 3
+    calls = [_call(team, party, common, width, columns) for party, width in widths.items() if width]
+    if calls:
+        product(team.products, [(call, Inputs(y=encoded)) for call in calls])  # 3
     found = []
     for party in team.passive:
         most = 4 * rows * settings.units + ITEM_BYTES
@@ -123,54 +132,77 @@ def lend_activations(
 ) -> Lent:
     """At a passive party: activations of its rows, of which the first so many are common, leave once.
 
-    `maximum_epsilon` is its own limit. `kept` is where it keeps what it sends, for a run that is resumed.
+    `maximum_epsilon` is its own limit. `kept` is where it keeps what it sends, for a run that is resumed. What is kept
+    is on the disk before it is counted in the table's book, if there is one, and counted before it leaves.
     """
     session, me = team.session, team.session.party
     check_lending(me, settings, columns.shape[1], common, maximum_epsilon)
-    judged = standardised(columns)
-    features = features_of(judged, settings.hidden, int(ANSWERED_FRACTION * common), rng)
     told = session.recv(team.active, GradientComes)  # 1
     if told.rows != common or not 1 <= told.columns <= settings.directions:
         raise ProtocolError(f"invalid GradientComes from {team.active}: other rows than {me} has, or too many columns")
-    session.send(team.active, FeatureCount(features.shape[1]))  # 2
-    call = _call(team, me, common, features.shape[1], told.columns)
-    encoded = FEATURES.encode(features[:common], "features")
-    (sums,) = product(team.products, [(call, Inputs(x=encoded))])  # 3
-    assert sums is not None
-    gradient = sums / 2.0 ** (FEATURES.fraction_bits + GRADIENTS.fraction_bits) / common
     radius = RADIUS * np.sqrt(settings.units)
     noise = noise_for(settings.epsilon, settings.delta, radius, settings.units)
-    if kept is not None and len(kept):
+    again = kept is not None and len(kept) > 0
+    if kept is not None and again:
         page = kept.read(0)
         points, values = page["points"].astype(float), page["values"].astype(float)
         if values.shape != (len(columns), settings.units):
             raise ResumeRefused(f"{me} has kept activations of other rows: begin a new run")
+        session.send(team.active, FeatureCount(0))  # 2
     else:
+        judged = standardised(columns)
+        features = features_of(judged, settings.hidden, int(ANSWERED_FRACTION * common), rng)
+        session.send(team.active, FeatureCount(features.shape[1]))  # 2
+        gradient = _shown(team, features[:common], told.columns)  # 3
         output = output_of(features, gradient, common, settings.units)
         points = limited(output, judged, radius, noise, settings.column_limit)
         values = np.clip(noisy(points, noise), -_LARGEST, _LARGEST)
         if kept is not None:
             kept.write(points=points, values=values.astype(np.int32))
+    if team.products.spending:
+        team.products.spending.show_activations(settings.epsilon, again=again)
     session.send(team.active, Activations(values.astype(np.int32)))  # 4
     return Lent(values / STEPS_OF_NOISE, points, noise.spread)
 
 
 def check_lending(party: str, settings: VfGainSettings, columns: int, common: int, maximum_epsilon: float) -> None:
     """Refuse what a passive party would not lend."""
-    if settings.epsilon > maximum_epsilon:
-        raise RefusedError(
-            f"{party} lets activations tell at most epsilon = {maximum_epsilon:g}, and the plan has "
-            f"{settings.epsilon:g}: lower it"
-        )
+    check_epsilon(party, settings, maximum_epsilon)
     if settings.units >= columns:
         raise RefusedError(
             f"{party} sends fewer activations than it has columns, and the plan has {settings.units} units for "
             f"{columns} columns: set fewer units"
         )
+    check_common_rows(party, common)
+
+
+def check_epsilon(party: str, settings: VfGainSettings, most: float) -> None:
+    """Refuse activations that may tell more than a passive party's own limit."""
+    if settings.epsilon > most:
+        raise RefusedError(
+            f"{party} lets activations tell at most epsilon = {most:g} (policy.maximum_epsilon), and the plan has "
+            f"{settings.epsilon:g}: lower it"
+        )
+
+
+def check_common_rows(party: str, common: int) -> None:
+    """Refuse a gradient over so few rows that it would tell about single ones."""
     if common < LEAST_ROWS:
         raise RefusedError(
             f"{party} takes part in a gradient over at least {LEAST_ROWS} common rows; there are {common}"
         )
+
+
+def _shown(team: Team, features: Floats, columns: int) -> Floats:
+    """At a passive party: the mean gradient, features × columns, over the common rows."""
+    common, width = features.shape
+    if not width:  # its columns do not differ, and the active party asks for no product
+        return np.zeros((0, columns))
+    call = _call(team, team.session.party, common, width, columns)
+    (sums,) = product(team.products, [(call, Inputs(x=FEATURES.encode(features, "features")))])
+    assert sums is not None
+    gradient: Floats = sums / 2.0 ** (FEATURES.fraction_bits + GRADIENTS.fraction_bits) / common
+    return gradient
 
 
 def _call(team: Team, party: str, rows: int, features: int, columns: int) -> Call:
@@ -187,8 +219,6 @@ def _call(team: Team, party: str, rows: int, features: int, columns: int) -> Cal
 
 
 def _checked_features(party: str, told: FeatureCount, common: int) -> int:
-    if not 1 <= told.features <= int(ANSWERED_FRACTION * common):
-        raise ProtocolError(
-            f"invalid FeatureCount from {party}: more than a tenth of the {common} common rows, or none"
-        )
+    if not 0 <= told.features <= int(ANSWERED_FRACTION * common):
+        raise ProtocolError(f"invalid FeatureCount from {party}: more than a tenth of the {common} common rows")
     return told.features

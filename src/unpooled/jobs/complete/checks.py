@@ -8,10 +8,12 @@ from unpooled.complete.completers.completer import CompleterSettings
 from unpooled.complete.completers.completers import completer_of
 from unpooled.complete.screening import can_be_learned, load
 from unpooled.complete.variables import coded, variables_of
+from unpooled.complete.vf_gain.protocol import check_common_rows
 from unpooled.data.columns import fault
 from unpooled.data.restore import check_restorable
 from unpooled.data.table import Table
 from unpooled.errors import InputError, PlanError
+from unpooled.jobs.complete.activating import check_sending, check_width
 from unpooled.jobs.complete.choosing import screened_variables
 from unpooled.jobs.complete.parameters import Parameters
 from unpooled.jobs.complete.table_files import check_names
@@ -24,6 +26,8 @@ def check_files(job: CheckedJob[Parameters]) -> None:
     private, parameters, party = job.private, job.parameters, job.party
     if party != job.plan.active:
         check_prepared(job.plan, parameters.model, party, private)
+        if party in job.plan.owners:
+            check_sending(job)
         return
     if private.prepare.missing == "drop":
         raise PlanError(f"{party}: prepare.missing: 'drop' would drop rows that are to be completed; remove this key")
@@ -51,10 +55,12 @@ def _check_installed(settings: CompleterSettings, party: str) -> None:
 
 
 def check_table(job: CheckedJob[Parameters], table: Table) -> None:
-    """Refuse a table without columns; of the active party, one that the plan or its settings do not go with."""
+    """Refuse a table without columns, or with too few; of the active party, one that the plan or its settings do not go
+    with."""
     if not table.kinds:
         raise fault(table.party, table.origin, "it has no column besides the ids")
     if job.party != job.plan.active:
+        check_width(job, table)
         return
     parameters, settings = job.parameters, job.private.generate
     named = {"columns in the plan": parameters.columns or ()}
@@ -98,6 +104,8 @@ def check_common(job: CheckedJob[Parameters], table: Table, _known: Bools | None
                 f"columns in the plan names it, but in the common rows it has one value or fewer than {least} cells"
             )
             raise fault(table.party, table.origin, reason, variable.name)
+    if parameters.activations:
+        check_common_rows(passive[0], table.frame.height)
     if parameters.association == "cramer":
         check_rows(passive[0], table.frame.height, sum(coded(variables, table.frame.height)[1]), CLASSES)
     elif parameters.association:

@@ -3,7 +3,8 @@
 1. align: the rows that all owners have; the passive parties' other rows get handles (`align.other_rows`)
 2. screen: which columns can be predicted (`choosing`)
 3. predict these (`complete.federated`)
-4. generate the others at the active party alone, and write the table (`complete.table`)
+4. activations: passive parties send some of all rows, if the plan says so (`activating`)
+5. generate the other columns at the active party alone, and write the table (`complete.table`)
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from unpooled.complete.outline import association_outline, completing_outline
 from unpooled.complete.screening import Measure
 from unpooled.complete.table import complete_table
 from unpooled.complete.variables import variables_of
+from unpooled.complete.vf_gain.outline import activations_outline
 from unpooled.jobs.align import job as align
 from unpooled.jobs.complete import table_files
+from unpooled.jobs.complete.activating import gather, lend, sent_in
 from unpooled.jobs.complete.checks import check_common, check_files, check_table
 from unpooled.jobs.complete.choosing import AssociationsNeeded, choose, help_choose
 from unpooled.jobs.complete.figures import completed_figures, warn_of_few
@@ -91,6 +94,7 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     if parameters.association:
         associations += [Exchange(setup.active, party, AssociationsNeeded, 1, 60) for party in setup.passive]
         associations += association_outline(setup, parameters.association)
+    activations = activations_outline(setup) if parameters.activations else []
     return completing_outline(
         places,
         parameters.psi,
@@ -98,6 +102,7 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
         parameters.model,
         measure,
         before_screening=associations,
+        after_predicting=activations,
         screening_checkpoints=True,
         waiting=waiting_in(plan),
     )
@@ -145,6 +150,8 @@ def _complete(session: Session, work: Work[Parameters], rows: _Rows) -> dict[str
             predict_seed,
             checkpoint=checkpoint,
         )
+    activations = gather(team_of(work.plan, rows.engine, rows.common.digest), work, table, extended, choice.columns)
+    with session.scope("predict"):
         finish(rows.engine)
     with session.scope("generate"):
         session.progress(0, 1)
@@ -164,21 +171,24 @@ def _complete(session: Session, work: Work[Parameters], rows: _Rows) -> dict[str
                 groups=[(group.columns, group.completer) for group in settings.groups],
                 draws=settings.draws,
                 least_confidence=settings.least_confidence,
+                further=activations,
             )
         files = table_files.write(work.folder, table, done, settings)
         table_files.write_handles(work.folder, table.ids, handles[: extended.common])
         session.progress(1, 1)
     figures = completed_figures(table, done, choice, predicted.predictions, work)
     warn_of_few(figures, work.party)
-    return figures | files
+    return figures | files | sent_in(parameters.activations, extended)
 
 
 def _lend(session: Session, work: Work[Parameters], rows: _Rows) -> dict[str, Any]:
-    """At a passive party: lend columns of the common rows to the screening, and of all rows to the prediction."""
+    """At a passive party: lend columns of the common rows to the screening, and of all rows to the prediction; perhaps
+    send activations."""
     parameters, extended, plan = work.parameters, rows.extended, work.plan
     assert work.table is not None
     table = work.table.take(extended.rows)
-    rng = np.random.default_rng(int(session.rng.integers(SEEDS)))
+    seed = int(session.rng.integers(SEEDS))
+    rng = np.random.default_rng(seed)
     learner = learner_of(parameters.model)
     columns, _ = ready(work, table, learner)
     first = table.take(np.arange(extended.common))
@@ -199,6 +209,8 @@ def _lend(session: Session, work: Work[Parameters], rows: _Rows) -> dict[str, An
             checkpoint=checkpoint,
             most=(parameters.most_predicted, parameters.most_classes),
         )
+    sent = lend(team_of(plan, rows.engine, rows.common.digest), work, table, columns, extended, seed)
+    with session.scope("predict"):
         finish(rows.engine)
     table_files.write_handles(work.folder, table.ids, extended.handles)
     return {
@@ -206,4 +218,4 @@ def _lend(session: Session, work: Work[Parameters], rows: _Rows) -> dict[str, An
         "importance": lent_importance([part for (_, what), part in parts.items() if what == "values"]),
         "limits": lent_limits(work.private.policy),
         "file": table_files.HANDLES,
-    }
+    } | sent

@@ -95,6 +95,14 @@ COMPLETE = Kind(
                 "many there are, and sees in trees on which side of thresholds of {party}'s columns each of them is; "
                 "other passive parties learn which people of {party} they have too",
             ),
+            Agreement(
+                "activations",
+                "{active} gets a few numbers for each person of {party}, also for those whom it does not have, which "
+                "{party}'s own network makes of all its columns, with noise. epsilon in the plan says how much they "
+                "tell: by a person's numbers {active} may raise the odds of a guess about that person by a factor of "
+                "e^epsilon at the most (e^1 is 2.7, e^8 is 2,981), and with a chance of delta by more",
+                only_with="activations",
+            ),
         ),
     },
     table=own_table,

@@ -10,6 +10,7 @@ from unpooled.complete.federated import with_classes
 from unpooled.complete.screening import GAIN_SETTINGS, AssociationMeasure, Screening
 from unpooled.complete.self_training import SelfTrainingSettings
 from unpooled.complete.variables import MOST_BINS
+from unpooled.complete.vf_gain.settings import VfGainSettings
 from unpooled.jobs.align import job as align
 from unpooled.vertical.learner import LearnerParameters
 from unpooled.vertical.learners import AnyParameters, begun_small, default_parameters
@@ -52,6 +53,12 @@ class Parameters(align.Parameters):
         description="the most classes that a column is predicted in; rarer categories are pooled",
         ge=2,
         le=256,
+    )
+    activations: VfGainSettings | None = Field(
+        None,
+        description="a table: passive parties send a few numbers for each row, with noise, as further columns for what "
+        "fills the columns that are not predicted; its keys are epsilon, delta, units, column_limit, hidden and "
+        "directions, and {} takes their defaults",
     )
     predict: SelfTrainingSettings = Field(SelfTrainingSettings(), description="how columns are predicted")
     model: Annotated[AnyParameters, BeforeValidator(begun_small)] = Field(

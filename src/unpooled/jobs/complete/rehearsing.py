@@ -23,8 +23,10 @@ from unpooled.complete.association import (
 )
 from unpooled.complete.screening import by_contingency, by_correlation, screen
 from unpooled.complete.variables import MOST_BINS, Variable, coded, matrix_of, variables_of
+from unpooled.complete.vf_gain import protocol as vf_gain
 from unpooled.data.prepare import fit, transform
 from unpooled.data.table import Table
+from unpooled.jobs.complete.activating import noise_is_installed
 from unpooled.jobs.complete.choosing import screened_variables
 from unpooled.jobs.complete.parameters import SCREENED_CLASSES, Parameters
 from unpooled.jobs.kind import Rehearsed
@@ -53,6 +55,9 @@ def rehearsed(
         changed = {"measure": "max"}
     if not (parameters.columns or together):
         guesses.append("all columns can be predicted; if fewer can, the job costs less")
+    if (sent := parameters.activations) and (not noise_is_installed() or (not together and sent.units >= columns)):
+        changed |= {"activations": None}
+        guesses.append("activations are left out, which cost little")
     after = parameters.model_copy(update=changed)
     if after.association != parameters.association == "cramer":
         guesses.append("columns are screened by rank correlations, not by Cramér's V, which costs more")
@@ -69,7 +74,8 @@ def rehearsed(
 def least_own_rows(parameters: Parameters, columns: int) -> int:
     """How many rows of the active party with so many columns are enough for a rehearsal."""
     each = max(SCREENED_CLASSES, MOST_BINS) + 1 if parameters.association == "cramer" else 1
-    return max(LEAST_ROWS, ROWS_PER_COLUMN * columns * each if parameters.association else 0)
+    least = max(LEAST_ROWS, vf_gain.LEAST_ROWS if parameters.activations else 0)
+    return max(least, ROWS_PER_COLUMN * columns * each if parameters.association else 0)
 
 
 def columns_chosen(parameters: Parameters, together: Mapping[str, tuple[Table, Private]]) -> tuple[str, ...]:

@@ -115,6 +115,16 @@ class Associations:
 
 
 @dataclass(frozen=True)
+class SentActivations:
+    """How many numbers each passive party sent for each of so many rows, and how much they may tell."""
+
+    epsilon: Annotated[float, Field(gt=0)]
+    delta: Fraction
+    units: NonNegativeInt
+    rows: NonNegativeInt
+
+
+@dataclass(frozen=True)
 class UnsureRows:
     """In how many rows some predicted cells are unsure, and in how many all are."""
 
@@ -140,6 +150,7 @@ class CompletedResult:
     draws: NonNegativeInt = 0
     warning: str = ""
     associations: Associations | None = None
+    activations: SentActivations | None = None
     file: str
     files: tuple[str, ...]
 
@@ -167,6 +178,7 @@ class LentResult:
     columns: NonNegativeInt
     importance: tuple[Splits, ...] | tuple[Weight, ...] = ()
     limits: OwnLimits = OwnLimits()
+    activations: SentActivations | None = None
     file: str
     questions: NonNegativeInt = 0
     bits: NonNegativeInt = 0

@@ -5,6 +5,8 @@ Of a whole run there is a headline, and the parties' own pages.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import exp
 from pathlib import Path
 from statistics import fmean
 
@@ -12,7 +14,7 @@ from unpooled.drawing.html import render
 from unpooled.drawing.words import listed, many, people, percent
 from unpooled.jobs.align.section import alignment_html, common_figures
 from unpooled.jobs.complete.parameters import Parameters
-from unpooled.jobs.complete.results import CompletedResult, LentResult
+from unpooled.jobs.complete.results import CompletedResult, LentResult, SentActivations
 from unpooled.jobs.complete.table_section import columns_html, table_html
 from unpooled.jobs.run_files import Figure, RunFiles, Section, Told, learnt, result_of
 from unpooled.jobs.train.columns import OwnerResult, Weight, ranked
@@ -20,7 +22,7 @@ from unpooled.jobs.work import Result
 
 _LENT, _LEFT, _NOTHING = (Path(__file__).with_name(name) for name in ("lent.html", "left.html", "nothing.html"))
 
-
+_SPELLED_OUT = 20
 _BY_THE_TRUTH = {"r2": "R² {:.2f} of predicted numbers", "accuracy": "accuracy {:.2f} of predicted classes"}
 
 
@@ -57,7 +59,7 @@ def section(run: RunFiles, parameters: Parameters) -> Section:
     if role == "passive" and (lent := result_of(party, LentResult)):
         lent_words = f"{many(lent.columns, 'column')} of {people(lent.common + lent.others)}"
         words = f"{run.owner} lent {lent_words} to {active}’s table."
-        return Section(words, _lent_html(run, lent) + _left_html(run, _lent_words(run)) + alignment)
+        return Section(words, _lent_html(run, lent) + _left_html(run, _lent_words(run, lent)) + alignment)
     return Section("", ("" if role == "coordinator" else render(_NOTHING, run=run)) + alignment)
 
 
@@ -72,17 +74,39 @@ def _own_words(run: RunFiles, done: CompletedResult) -> str:
     lenders = listed(run.plan.with_role("passive"))
     predicted = sum(one.way == "predicted" for one in done.completed)
     known = "whose names the plan tells, without their values" if not done.measure else "without their names and values"
-    return (
+    words = (
         f"No cell of {run.owner} left the house. {lenders} learnt which {done.common:,} people {run.owner} has "
         f"too, and took part in predicting {many(predicted, 'column')}, {known}."
     )
+    if done.activations is None:
+        return words
+    return (
+        f"{words} {_sent_words(done.activations, run.plan.with_role('passive'), run.owner or '')} For that "
+        f"{lenders} learnt how columns of {'its' if len(run.plan.with_role('passive')) == 1 else 'their'} own go with "
+        f"{run.owner}’s, over the {done.common:,} people in common together."
+    )
 
 
-def _lent_words(run: RunFiles) -> str:
+def _sent_words(sent: SentActivations, lenders: Sequence[str], receiver: str) -> str:
+    """Which activations were sent, and what epsilon and delta mean."""
+    each = "sent" if len(lenders) == 1 else "each sent"
+    factor = f" = {exp(sent.epsilon):,.0f}" if sent.epsilon <= _SPELLED_OUT else ""
+    return (
+        f"{listed(lenders)} {each} {receiver} activations, once: {many(sent.units, 'number')} with noise for each of "
+        f"{people(sent.rows)}, which change the odds of a guess about a person by a factor of "
+        f"e^{sent.epsilon:g}{factor} at the most (ε = {sent.epsilon:g}), and with a chance of δ = {sent.delta:g} by "
+        "more."
+    )
+
+
+def _lent_words(run: RunFiles, lent: LentResult) -> str:
+    sent = ""
+    if lent.activations:
+        sent = f" {_sent_words(lent.activations, [run.owner or ''], run.plan.active)} Those of several runs add up."
     return (
         f"No cell of {run.owner} left the house. {run.plan.active} learnt sums over many people, and which people lie "
         "on which side of a threshold, without its value or the column’s name. Put together, that may show in which "
-        "range of most columns each person lies; limits on thresholds, bits and splits keep it from that."
+        f"range of most columns each person lies; limits on thresholds, bits and splits keep it from that.{sent}"
     )
 
 

@@ -60,7 +60,9 @@ def table_html(run: RunFiles, result: CompletedResult) -> str:
     origins = {
         REAL: f"values that {owner} had",
         PREDICTED: f"found for each person by models over the columns of {listed(lenders)}",
-        GENERATED: f"drawn at {owner} alone, to look like its column",
+        GENERATED: f"drawn at {owner}, with activations of {listed(lenders)} beside its own columns"
+        if result.activations
+        else f"drawn at {owner} alone, to look like its column",
         NOT_FILLED: "empty, as before",
     }
     no_better = [one.name for one in result.completed if one.way == PREDICTED and one.no_better]
