@@ -23,7 +23,7 @@ class VfGainSettings(Section):
     )
     units: int = Field(1, description="how many numbers a passive party sends for each row", ge=1, le=64)
     column_limit: float = Field(
-        0.092,
+        0.094,
         description="the fraction of the variance of any one column of a passive party that its activations may "
         "explain; 1: no limit besides epsilon",
         gt=0,
