@@ -16,6 +16,7 @@ _GROUPS = 8
 _PLACES = 16
 _LARGEST = 40.0
 """Logits are bent so that none is larger: then no exponential is too large or too small for a float32."""
+_ROUNDS, _LARGEST_SHIFT = 20, 3.0
 
 
 class Units(NamedTuple):
@@ -126,3 +127,16 @@ def as_units(raw: Array, groups: Array, units: Units, silent: Array) -> Array:
     scalars = len(units.scalar)
     spoken = units.scalar * (1.0 - groups @ silent)
     return jnp.concatenate([jnp.tanh(raw[..., :scalars]) * spoken, groups[..., scalars:]], axis=-1)
+
+
+def balancing_shift(raw: Array, units: Units, frequencies: Array) -> Array:
+    """What is to be added to answers (rows × units) so that units of groups are as frequent as they should be."""
+    least = 0.5 / len(raw)
+
+    def again(_: Array, shift: Array) -> Array:
+        found = jnp.mean(softmax(raw + shift, units), axis=0)
+        change = jnp.clip(jnp.log((frequencies + least) / (found + least)), -1.0, 1.0)
+        return jnp.clip(shift + change * units.grouped, -_LARGEST_SHIFT, _LARGEST_SHIFT)
+
+    shift: Array = jax.lax.fori_loop(0, _ROUNDS, again, jnp.zeros(raw.shape[-1]))
+    return shift

@@ -187,25 +187,16 @@ def judge_layers(key: Array, name: str, image: Image, channels: int = 1) -> Weig
     return weights | dense_layers(two, f"{name}.dense", [image.smallest**2 * image.channels[-1], image.hidden, 1])
 
 
-def judged(
-    weights: Weights, name: str, image: Image, images: Array, key: Array | None = None, dropout: float = 0.0
-) -> tuple[Array, Array]:
-    """A number for each image, and its features; a key is needed for dropout.
+def judged(weights: Weights, name: str, image: Image, images: Array) -> tuple[Array, Array]:
+    """A number for each image, and its features.
 
     There is no batch normalisation, which the papers have: trainings with it let the discriminator win.
     """
-
-    def kept(layer: Array, number: int) -> Array:
-        if key is None or not dropout:
-            return layer
-        stays = jax.random.bernoulli(jax.random.fold_in(key, number), 1.0 - dropout, layer.shape)
-        return jnp.where(stays, layer / (1.0 - dropout), 0.0)
-
     for number in range(image.halvings):
         raw = halved(images, weights[f"{name}.{number}.kernel"]) + weights[f"{name}.{number}.bias"]
-        images = kept(jax.nn.leaky_relu(raw, _SLOPE), number)
+        images = jax.nn.leaky_relu(raw, _SLOPE)
     features = jax.nn.leaky_relu(dense(weights, f"{name}.dense", 0, images.reshape(len(images), -1)), _SLOPE)
-    return dense(weights, f"{name}.dense", 1, kept(features, image.halvings))[:, 0], features
+    return dense(weights, f"{name}.dense", 1, features)[:, 0], features
 
 
 def information_loss(real: Array, made: Array, margin: float) -> Array:

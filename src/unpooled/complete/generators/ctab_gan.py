@@ -7,9 +7,11 @@ takes squares of twice the size.
 
 Besides deceiving the discriminator, the generator has to give the unit asked for, to give the discriminator's features
 the same means and standard deviations (the information loss), and to give the label that a classifier expects of the
-other cells (the downstream loss). In the preset `fast`, the discriminator sees one-hot units with some noise
-(Arjovsky and Bottou 2017) and has dropout, rows are drawn with the mean of the generator's weights over the last steps
-(Yazici and others 2019), and there are a quarter of the filters.
+other cells (the downstream loss). In the preset `fast`, the discriminator learns Wasserstein's distance with a penalty
+on its gradient, as in the authors' later model (CTAB-GAN+, Zhao and others 2024), there is no information loss, rows
+are drawn with the mean of the generator's weights over the last steps (Yazici and others 2019), levels and modes are
+made as frequent as in the table, and there are a quarter of the filters. On one draw of credit a classifier lost .21 of
+AUC by generated rows with the paper's losses, .08 with Wasserstein's distance, and .04 without the information loss.
 """
 
 from __future__ import annotations
@@ -64,6 +66,7 @@ from unpooled.networks.encoding import Layout, Singles, learn_encoding
 from unpooled.networks.groups import (
     Units,
     as_units,
+    balancing_shift,
     cross_entropy,
     gumbel_softmax,
     silent_units,
@@ -92,26 +95,30 @@ _LARGER = 4.0
 """So much larger the discriminator sees scalars, which then have about the spread that one-hot units have."""
 _ROWS = 500
 """So many rows are drawn at once."""
+_SHIFT, _FREQUENCIES = "shift", "frequencies"
 
 
 @dataclass(frozen=True)
 class Form:
     """Constants of a preset.
 
-    The discriminator sees units of groups with `haze`, noise of this standard deviation. `mean_steps` is over how many
-    steps the generator's weights are averaged, 1: not at all.
+    `information`: whether there is the information loss. `penalty` is that on the gradient of Wasserstein's distance,
+    taken at one of so many rows that are `penalised`; 0: the discriminator tells real from generated rows instead.
+    `mean_steps` is over how many steps the generator's weights are averaged, 1: not at all. `balanced`: whether units
+    are made as frequent as in the table.
     """
 
     filters: int = 64
-    haze: float = 0.0
-    dropout: float = 0.0
+    information: bool = True
+    penalty: float = 0.0
+    penalised: int = 4
     mean_steps: int = 1
+    balanced: bool = False
 
 
-_PAPER = Form()
 _FORMS: Mapping[Preset, Form] = {
-    "fast": Form(filters=16, haze=0.2, dropout=0.3, mean_steps=1_000),
-    "paper": _PAPER,
+    "fast": Form(filters=16, information=False, penalty=10.0, mean_steps=1_000, balanced=True),
+    "paper": Form(),
 }
 
 
@@ -152,31 +159,31 @@ def _image(settings: CtabGanSettings, layout: Layout) -> Image:
 def _made(sizes: _Sizes, weights: Weights, asked: Array, key: Array, fixed: _Fixed) -> tuple[Array, Array]:
     """Rows of units, and how far the generator is from giving what was asked for."""
     one, two = jax.random.split(key)
-    noise = jax.random.normal(one, (len(asked), _NOISE))
     width = len(fixed.units.grouped)
-    images, _ = generated(weights, sizes.image, jnp.concatenate([noise, vector(asked, fixed.places)], axis=-1))
+    images, _ = generated(weights, sizes.image, _inputs(asked, one, fixed.places))
     raw = as_rows(images, width)
     rows = as_units(raw, gumbel_softmax(two, raw, fixed.units, _TEMPERATURE), fixed.units, fixed.silent)
     return rows, jnp.mean(cross_entropy(raw, asked_units(asked, width), fixed.units))
 
 
-def _judged(
-    sizes: _Sizes, weights: Weights, rows: Array, asked: Array, key: Array, units: Units
-) -> tuple[Array, Array]:
-    one, two = jax.random.split(key)
-    if sizes.form.haze:
-        rows = rows + sizes.form.haze * units.grouped * jax.random.normal(one, rows.shape)
+def _judged(sizes: _Sizes, weights: Weights, rows: Array, asked: Array, units: Units) -> tuple[Array, Array]:
     rows = jnp.concatenate([_LARGER * rows[:, : len(units.scalar)], rows[:, len(units.scalar) :]], axis=-1)
     both = jnp.concatenate([as_square(some, sizes.image.side) for some in (rows, asked)], axis=-1)
-    return judged(weights, "discriminator", sizes.image, both, two, sizes.form.dropout)
+    return judged(weights, "discriminator", sizes.image, both)
 
 
 def _discriminator_loss(
     sizes: _Sizes, weights: Weights, real: Array, made: Array, asked: Array, key: Array, units: Units
 ) -> Array:
-    both, twice = jnp.concatenate([real, made]), jnp.concatenate([asked, asked])
-    one, two = jnp.split(_judged(sizes, weights, both, twice, key, units)[0], 2)
-    return jnp.mean(jax.nn.softplus(-one)) + jnp.mean(jax.nn.softplus(two))
+    form, both, twice = sizes.form, jnp.concatenate([real, made]), jnp.concatenate([asked, asked])
+    of_real, of_made = jnp.split(_judged(sizes, weights, both, twice, units)[0], 2)
+    if not form.penalty:
+        return jnp.mean(jax.nn.softplus(-of_real)) + jnp.mean(jax.nn.softplus(of_made))
+    some = max(len(real) // form.penalised, 1)
+    between = real[:some] + jax.random.uniform(key, (some, 1)) * (made[:some] - real[:some])
+    slopes = jax.grad(lambda rows: jnp.sum(_judged(sizes, weights, rows, asked[:some], units)[0]))(between)
+    norms = jnp.sqrt(jnp.sum(slopes**2, axis=-1) + 1e-12)
+    return jnp.mean(of_made) - jnp.mean(of_real) + form.penalty * jnp.mean((norms - 1.0) ** 2)
 
 
 def _label_logits(weights: Weights, rows: Array, fixed: _Fixed) -> Array:
@@ -208,12 +215,13 @@ def _generator_loss(
     classifier: Weights,
     real: Array,
     asked: Array,
-    key: Array,
     fixed: _Fixed,
 ) -> Array:
     """What generated rows lack; `real` are the statistics of features of real ones."""
-    score, features = _judged(sizes, discriminator, made, asked, key, fixed.units)
-    loss = jnp.mean(jax.nn.softplus(-score)) + information_loss(real, features_moments(features), 0.0)
+    score, features = _judged(sizes, discriminator, made, asked, fixed.units)
+    loss = -jnp.mean(score) if sizes.form.penalty else jnp.mean(jax.nn.softplus(-score))
+    if sizes.form.information:
+        loss += information_loss(real, features_moments(features), 0.0)
     if sizes.classifier:
         loss += _downstream_loss(classifier, made, fixed)
     return loss
@@ -221,7 +229,7 @@ def _generator_loss(
 
 def _step(sizes: _Sizes, state: _State, batch: tuple[Array, Array], key: Array, fixed: _Fixed) -> tuple[_State, Array]:
     asked, rows = batch
-    one, two, three, four = jax.random.split(key, 4)
+    one, two = jax.random.split(key)
     condition = asked_units(asked, rows.shape[1])
     (made, unlike), back = jax.vjp(lambda weights: _made(sizes, weights, asked, one, fixed), state.generator)
     optimiser = adam(_DECAY, _B1, _B2)
@@ -235,9 +243,9 @@ def _step(sizes: _Sizes, state: _State, batch: tuple[Array, Array], key: Array, 
     if sizes.classifier:
         gradients = jax.grad(_classifier_loss)(classifier, rows, fixed)
         classifier, classifier_moments = stepped(optimiser, classifier, classifier_moments, gradients, fixed.rate)
-    real = features_moments(_judged(sizes, discriminator, rows, condition, three, fixed.units)[1])
+    real = features_moments(_judged(sizes, discriminator, rows, condition, fixed.units)[1])
     deceive = jax.value_and_grad(partial(_generator_loss, sizes))
-    loss, disliked = deceive(made, discriminator, classifier, real, condition, four, fixed)
+    loss, disliked = deceive(made, discriminator, classifier, real, condition, fixed)
     (gradients,) = back((disliked, jnp.ones_like(unlike)))
     generator, generator_moments = stepped(optimiser, state.generator, generator_moments, gradients, fixed.rate)
     steps = state.steps + 1.0
@@ -302,13 +310,28 @@ def fit(
         watch=watch,
         checkpoint=checkpoint,
     )
-    weights = state.averaged or state.generator
-    frequencies = frequencies_of(groups, units)
-    asked = draw_asked(groups, logarithmic(frequencies, len(units)), SETTLING[0] * SETTLING[1], rng)
-    conditions = vector(jnp.asarray(asked, jnp.int32), places).reshape(*SETTLING, -1)
-    noise = jax.random.normal(key_from(rng), (*SETTLING, _NOISE))
-    statistics = settled(sizes.image, weights, jnp.concatenate([noise, conditions], axis=-1))
-    return Trained(encoding, as_weights({**weights, **statistics, "frequencies": frequencies}))
+    weights, frequencies = state.averaged or state.generator, frequencies_of(layout.groups, units)
+    settling = SETTLING[0] * SETTLING[1]
+    asked = draw_asked(groups, logarithmic(frequencies, len(units)), settling, rng)
+    weights = weights | settled(sizes.image, weights, _inputs(asked, key_from(rng), places).reshape(*SETTLING, -1))
+    shift = np.zeros(layout.width, np.float32)
+    if sizes.form.balanced:
+        asked = draw_asked(groups, frequencies, settling, rng)
+        shift = _balanced(sizes.image, weights, _inputs(asked, key_from(rng), places), units_of(layout), frequencies)
+    return Trained(encoding, as_weights({**weights, _SHIFT: shift, _FREQUENCIES: frequencies}))
+
+
+def _inputs(asked: Any, key: Array, places: Array) -> Array:
+    """Noise and conditions."""
+    noise = jax.random.normal(key, (len(asked), _NOISE))
+    return jnp.concatenate([noise, vector(jnp.asarray(asked, jnp.int32), places)], axis=-1)
+
+
+@partial(jax.jit, static_argnums=0)
+def _balanced(image: Image, weights: Weights, inputs: Array, units: Units, frequencies: Array) -> Array:
+    batches = inputs.reshape(*SETTLING, -1)
+    raw = jax.lax.map(lambda some: as_rows(generated(weights, image, some, weights)[0], len(units.grouped)), batches)
+    return balancing_shift(raw.reshape(len(inputs), -1), units, frequencies)
 
 
 def shapes(settings: CtabGanSettings, layout: Layout) -> Shapes:
@@ -317,15 +340,14 @@ def shapes(settings: CtabGanSettings, layout: Layout) -> Shapes:
     inputs = _NOISE + len(places_of(groups_to_ask(layout, modes=True)))
     arrays = jax.eval_shape(lambda: generator_layers(jax.random.key(0), image, inputs))
     found = {name: tuple(array.shape) for name, array in arrays.items()}
-    return {**found, **statistics_shapes(image), "frequencies": (layout.width,)}
+    return {**found, **statistics_shapes(image), **dict.fromkeys((_SHIFT, _FREQUENCIES), (layout.width,))}
 
 
 @partial(jax.jit, static_argnums=0)
-def _drawn(image: Image, weights: Weights, asked: Array, key: Array, places: Array, units: Units) -> Array:
+def _drawn(image: Image, weights: Weights, inputs: Array, units: Units) -> Array:
     """Units of rows; those of groups are chances."""
-    noise = jax.random.normal(key, (len(asked), _NOISE))
-    images, _ = generated(weights, image, jnp.concatenate([noise, vector(asked, places)], axis=-1), weights)
-    raw, scalars = as_rows(images, len(units.grouped)), len(units.scalar)
+    images, _ = generated(weights, image, inputs, weights)
+    raw, scalars = as_rows(images, len(units.grouped)) + weights[_SHIFT], len(units.scalar)
     return jnp.concatenate([jnp.tanh(raw[:, :scalars]) * units.scalar, softmax(raw, units)[:, scalars:]], axis=-1)
 
 
@@ -342,15 +364,15 @@ def sample(
     layout = trained.encoding.layout
     groups, image, units = groups_to_ask(layout, modes=True), _image(settings, layout), units_of(layout)
     places = jnp.asarray(places_of(groups), jnp.int32)
-    weights = {name: array for name, array in trained.weights.items() if name != "frequencies"}
-    frequencies: Singles = trained.weights["frequencies"]
+    weights = {name: array for name, array in trained.weights.items() if name != _FREQUENCIES}
+    frequencies: Singles = trained.weights[_FREQUENCIES]
     asked: Ints = draw_asked(groups, frequencies if missing else known_only(layout, frequencies), rows, rng)
     values = np.empty((rows, len(trained.encoding.coders)))
     for start in range(0, rows, _ROWS):
         some = np.full(_ROWS, NOTHING, np.int32)
         count = min(rows - start, _ROWS)
         some[:count] = asked[start : start + count]
-        found = np.asarray(_drawn(image, weights, some, key_from(rng), places, units))[:count]
+        found = np.asarray(_drawn(image, weights, _inputs(some, key_from(rng), places), units))[:count]
         values[start : start + count] = trained.encoding.decode(found, rng, missing=missing)
     return values
 

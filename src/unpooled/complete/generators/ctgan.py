@@ -42,7 +42,16 @@ from unpooled.complete.generators.matching import filling_by_matching
 from unpooled.complete.generators.settings import CtganSettings
 from unpooled.data.coding import Column
 from unpooled.networks.encoding import Layout, Singles, learn_encoding
-from unpooled.networks.groups import Units, as_units, cross_entropy, gumbel_softmax, silent_units, softmax, units_of
+from unpooled.networks.groups import (
+    Units,
+    as_units,
+    balancing_shift,
+    cross_entropy,
+    gumbel_softmax,
+    silent_units,
+    softmax,
+    units_of,
+)
 from unpooled.networks.layers import Weights, adam, blocks, dense, dense_layers, stepped
 from unpooled.networks.trained import Shapes, Trained, as_weights
 from unpooled.networks.training import Watch, about_training, chunked, key_from, train, unwatched
@@ -79,8 +88,6 @@ _FAST = replace(_PAPER, pack=1, dropout=0.0, penalised=4, made_twice=False, mean
 _FORMS: Mapping[Preset, Form] = {"fast": _FAST, "paper": _PAPER}
 
 _SETTLING_ROWS = 10_000
-_ROUNDS = 20
-_LARGEST_SHIFT = 3.0
 
 
 class _Fixed(NamedTuple):
@@ -268,15 +275,7 @@ def _balanced(
 ) -> Array:
     """The bias of the last layer with which levels and modes are as frequent as in the table."""
     raw, _ = _generated(form, weights, _inputs(form, asked, key, places), weights)
-    least = 0.5 / len(asked)
-
-    def again(_: Array, shift: Array) -> Array:
-        found = jnp.mean(softmax(raw + shift, units), axis=0)
-        change = jnp.clip(jnp.log((frequencies + least) / (found + least)), -1.0, 1.0)
-        return jnp.clip(shift + change * units.grouped, -_LARGEST_SHIFT, _LARGEST_SHIFT)
-
-    shift: Array = jax.lax.fori_loop(0, _ROUNDS, again, jnp.zeros(raw.shape[-1]))
-    return weights[_last_bias(form)] + shift
+    return weights[_last_bias(form)] + balancing_shift(raw, units, frequencies)
 
 
 def _last_bias(form: Form) -> str:

@@ -100,7 +100,7 @@ class CtabGanSettings(_LabelSettings):
     """A convolutional adversarial network with sampled conditions and a classifier (Zhao and others 2021)."""
 
     schedules: ClassVar[Mapping[Preset, Schedule]] = {
-        "fast": Schedule(epochs=40, batch_rows=100, learning_rate=2e-4),
+        "fast": Schedule(epochs=60, batch_rows=100, learning_rate=5e-4),
         "paper": Schedule(epochs=150, batch_rows=500, learning_rate=2e-4),
     }
     completer: Literal["ctab-gan"] = Field(
