@@ -170,6 +170,8 @@ def comparable(table: Table, rules: IdRules) -> pl.DataFrame:
 
 
 def _column(table: Table, name: str, rule: Rule, rules: IdRules) -> pl.Series:
+    if rule.name == "exact" and not rules.hash:
+        return table.frame[name]
     cells, normal = table.frame[name].to_list(), _as_hash if table.hashed else rule.normal
     found = [cell and normal(cell) for cell in cells]
     if rows := [row for row, (cell, one) in enumerate(zip(cells, found, strict=True), start=1) if cell and not one]:

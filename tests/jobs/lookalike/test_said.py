@@ -49,6 +49,7 @@ CASES = [
     pytest.param(FINDS, {"hide_bags": False, "hide_nodes": False}, id="shares, open bags, nodes shown"),
     pytest.param({"method": {"name": "two-step", "folds": 2}}, {"learner": "rf"}, id="shares, two steps, forest"),
     pytest.param(SMALL_KEY | FINDS, {}, id="shares, blind signatures"),
+    pytest.param({"psi": "aided", "parties": FIVE} | FINDS, {}, id="shares, tags under a shared key"),
     pytest.param({"method": {"name": "naive", "folds": 2}}, LINEAR, id="shares, linear"),
     pytest.param({"parties": FIVE} | ONE_BAG, LINEAR, id="shares, linear, two that lend columns"),
     pytest.param({"parties": FIVE} | ONE_BAG, LINEAR | {"reveal": "final"}, id="shares, linear, weights in shares"),
