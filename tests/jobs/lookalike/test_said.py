@@ -263,3 +263,12 @@ def test_the_dry_run_shows_what_will_be_disclosed(tmp_path: Path) -> None:
     refused = run.invoke(app, ["run", job, "--dry-run", "--no-forecast"])
     assert refused.exit_code != 0
     assert "consent.found" in str(refused.exception) + refused.output
+
+
+def test_the_list_does_not_depend_on_how_ids_are_compared(seeking: Any) -> None:
+    """Owners sort their common rows by id, whatever the order that the alignment gave them."""
+    lists = []
+    for psi in ("ecdh", "aided"):
+        seeking.run(seeking.plan(psi=psi, **ONE_BAG), psi)
+        lists.append(seeking.reliable(psi).to_dicts())
+    assert lists[0] == lists[1]
