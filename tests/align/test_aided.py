@@ -422,8 +422,8 @@ def test_owners_with_different_keys_are_found(fail: Run, changing: Run) -> None:
 def test_an_owner_without_the_dummies_is_found(fail: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     make = aided._with_dummies
 
-    def without(key: bytes, ids: Any) -> Any:
-        return make(bytes(32), ids) if ids.height == len(TELCO) else make(key, ids)
+    def without(session: Session, key: bytes, ids: Any) -> Any:
+        return make(session, bytes(32) if session.party == "telco" else key, ids)
 
     monkeypatch.setattr(aided, "_with_dummies", without)
     assert "the dummies that all should have" in str(fail(OWNERS, **AIDED).error)

@@ -97,7 +97,7 @@ def member(
 ) -> Common | None:
     """The part of a member that learns which of its rows are common to all; None if there are too few."""
     sent = _hand_in(session, members, coordinator, ids, exchange)
-    told = session.recv(coordinator, CommonTags, TooFew, at_most=len(sent.order))  # 4
+    told = session.recv(coordinator, CommonTags, TooFew, at_most=(len(sent.order) + 7) // 8)  # 4
     if isinstance(told, TooFew):
         return None
     if told.exchange != exchange.name:
@@ -141,9 +141,10 @@ def _hand_in(
     session: Session, members: Sequence[str], coordinator: str, ids: pl.DataFrame, exchange: Intersection
 ) -> _Sent:
     key = _shared_key(session, members, exchange)  # 2
-    with session.scope("tags"):  # 3
-        tags = _with_dummies(key, ids)
+    with session.scope("hide"):  # 3
+        tags = _with_dummies(session, key, ids)
         order = in_order_of_value(tags)
+    with session.scope("tags"):
         pieces = _taken(tags, order)
         for _ in sending(session, coordinator, KeyedTags, exchange.name, pieces, len(tags)):
             pass
@@ -166,7 +167,7 @@ def _shared_key(session: Session, members: Sequence[str], exchange: Intersection
     return hashlib.sha256(_KEY + exchange.name + b"".join(parts[party] for party in members)).digest()
 
 
-def _with_dummies(key: bytes, ids: pl.DataFrame) -> Bytes:
+def _with_dummies(session: Session, key: bytes, ids: pl.DataFrame) -> Bytes:
     """First and second tags of ids and dummies; a second tag is the first one encrypted under another key."""
     count = _length(ids.height) // 2
     tags = np.empty((2 * count, TAG_BYTES), np.uint8)
@@ -175,6 +176,7 @@ def _with_dummies(key: bytes, ids: pl.DataFrame) -> Bytes:
         tags[start : start + len(piece)] = piece
         tags[count + start : count + start + len(piece)] = encrypted(expand_bytes(key, _TWIN, SEED_BYTES), piece)
         start += len(piece)
+        session.progress(start, count)
     return tags
 
 
