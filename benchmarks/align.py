@@ -1,8 +1,11 @@
-"""How long two parties take to find their common ids, compared with the bare arithmetic.
+"""How long two parties take to find their common ids, compared with the bare arithmetic, and how much memory.
 
 Each party is its own process, connected by mutual TLS, and reads its table as `unpooled join` would. Time runs from the
 moment both are connected until the asker has its matches. It includes starting worker processes, which every run does
 again. The matches of every run are compared with those of plain sets.
+
+With `aided` there are three processes: two owners, and the coordinator, which compares. Time runs from the moment all
+are connected until the last of them is done; that includes the comparison of the rows' digests.
 
 The floor is a lower limit for blind RSA: a signature of every id of both sides, divided evenly among all cores, at the
 rate of a bare loop of signatures on one core, before and after the run. As in a real run, signatures are made with
@@ -10,7 +13,8 @@ rate of a bare loop of signatures on one core, before and after the run. As in a
 `powmod`, which is faster and reveals the key's bits to others on the same machine, with all cores and with one.
 
 Memory is that of a party with its worker processes: the sum of all resident pages, from before it reads its table until
-it is done; pages that processes share count for each. It is read from /proc, so this runs on Linux only.
+it is done; pages that processes share count for each. It is read from /proc, so this runs on Linux only. `aided` starts
+no workers, so that a party's memory is its process's own high-water mark.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -40,37 +45,46 @@ from gmpy2 import mpz
 from numpy.typing import NDArray
 from rich.console import Console
 
-from transport import free_port, open_session
+from transport import free_port
 from unpooled.align.opening import Limits
-from unpooled.align.rows import POSITIVE, Aligned, Method, Places, Psi, help_label, label
+from unpooled.align.rows import POSITIVE, Aligned, Method, Places, Psi, find_common, help_find_common, help_label, label
 from unpooled.align.rsa import make_key
 from unpooled.data.prepare import PrepareSettings, clean
 from unpooled.data.sources import TableSettings, load
+from unpooled.data.table import Table
+from unpooled.ledger import Ledger
+from unpooled.session import Session
 from unpooled.transport.certificates import make_trial
-from unpooled.transport.network import Addresses
+from unpooled.transport.mailbox import Mailbox
+from unpooled.transport.network import Addresses, NetworkTransport
+from unpooled.transport.trust import load_identity
 from unpooled.workers import cores
 
-ASKER, ANSWERER = "bank", "shop"
+ASKER, ANSWERER, COORDINATOR = "bank", "shop", "coordinator"
 KEY_BITS = 2048
 IDS, MANY_IDS = 50_000, 1_000_000
 QUICK_IDS, QUICK_MANY_IDS = 2_000, 20_000
+AIDED_IDS, ECDH_IDS, MOST_IDS = 1_000_000, 20_000, 10_000_000
+QUICK_AIDED_IDS, QUICK_ECDH_IDS, QUICK_MOST_IDS = 20_000, 2_000, 100_000
+AIDED_RUNS = 3
 FLOOR_ROUNDS, SIGNATURES_IN_A_ROUND = 8, 400
 ECDH_RUNS = 2  # before blind RSA, and as many after it, since a machine's speed drifts
 FLOOR_BAR, ECDH_BAR, MEMORY_BAR = 0.75, 6.0, 1.5
+AIDED_BAR, MOST_MEMORY_BAR = 3.0, 2.0
 GLANCE_SECONDS = 0.1
-START_SECONDS = 60.0
+START_SECONDS, TIMEOUT = 300.0, 60.0
 
-Ids = NDArray[np.str_]
+Ids = NDArray[np.int64]
 
 
 class Part(NamedTuple):
-    """What a party reports: how long its role took, the CPU time of its processes, and what it found."""
+    """What a party reports: how long its role took, the CPU time of its processes, and which rows it found."""
 
     seconds: float
     own_cpu: float
     workers_cpu: float
     machine_cpu: float
-    labels: NDArray[np.int8] | None
+    found: NDArray[np.int64] | None
 
 
 class Run(NamedTuple):
@@ -120,29 +134,53 @@ def signing_rates(rounds: int) -> Rates:
 # a party
 
 
-def take_part(party: str, psi: Psi, folder: Path, port: int, linked: Any, outcome: Connection) -> None:
+def take_part(party: str, psi: Psi, folder: Path, ports: Mapping[str, int], linked: Any, outcome: Connection) -> None:
     """A party's process, from its table to its matches."""
-    places, method = Places(ASKER, seeker=ANSWERER), Method(psi, KEY_BITS)
-    settings = TableSettings(path=folder / f"{party}.csv", id=("id",))
-    table, _ = clean(load(settings, party), PrepareSettings())
-    address = f"127.0.0.1:{port}"
-    if party == ASKER:
-        session = open_session(folder, ASKER, ANSWERER, Addresses(address, {}))
-    else:
-        session = open_session(folder, ANSWERER, ASKER, Addresses(None, {ASKER: address}))
+    table = None
+    if party != COORDINATOR:
+        settings = TableSettings(path=folder / f"{party}.csv", id=("id",))
+        table, _ = clean(load(settings, party), PrepareSettings())
+    session = open_session(folder, party, ports)
     linked.wait(START_SECONDS)
     start, cpu_start, machine_start = time.perf_counter(), time.process_time(), machine_cpu()
-    labels = None
-    if party == ASKER:
-        everything = Aligned(np.arange(table.frame.height), digest="")
-        labels = label(session, places, table, everything, method, Limits())
-    else:
-        help_label(session, places, table, method, Limits())
+    found = align(session, psi, table)
     seconds, own_cpu, in_all = time.perf_counter() - start, time.process_time() - cpu_start, machine_cpu()
-    outcome.send(Part(seconds, own_cpu, workers_cpu(), in_all - machine_start, labels))
+    outcome.send(Part(seconds, own_cpu, workers_cpu(), in_all - machine_start, found))
     session.finish()
     for worker in multiprocessing.active_children():  # they are idle, and this process would wait until they leave
         worker.terminate()
+
+
+def open_session(folder: Path, party: str, ports: Mapping[str, int]) -> Session:
+    """A party's session; each party listens, and dials those before it."""
+    addresses, parties = {name: f"127.0.0.1:{port}" for name, port in ports.items()}, list(ports)
+    before = parties[: parties.index(party)]
+    ledger = Ledger(folder / f"{party}.jsonl", party, "benchmark")
+    mailbox = Mailbox(party, tuple(name for name in parties if name != party), ledger)
+    where = Addresses(addresses[party], {name: addresses[name] for name in before})
+    transport = NetworkTransport(load_identity(folder / party, party), mailbox, where, START_SECONDS)
+    session = Session(transport, ledger, seed=0, timeout=TIMEOUT)
+    session.open()
+    session.agreed()
+    return session
+
+
+def align(session: Session, psi: Psi, table: Table | None) -> NDArray[np.int64] | None:
+    """A party's role; the asker gets its rows that the other has, with `aided` both owners do."""
+    method, limits, party = Method(psi, KEY_BITS), Limits(), session.party
+    if psi == "aided":
+        places = Places(ASKER, (ANSWERER,), None, COORDINATOR)
+        if table is None:
+            help_find_common(session, places, method, limits)
+            return None
+        return find_common(session, places, table, method, limits).rows
+    assert table is not None
+    places = Places(ASKER, seeker=ANSWERER)
+    if party != ASKER:
+        help_label(session, places, table, method, limits)
+        return None
+    everything = Aligned(np.arange(table.frame.height), digest="")
+    return np.flatnonzero(label(session, places, table, everything, method, limits) == POSITIVE)
 
 
 # what processes use
@@ -238,7 +276,7 @@ def made_up_ids(count: int) -> dict[str, Ids]:
     rng = np.random.default_rng(count)
     digits = rng.integers(7, 13, 2 * count)
     numbers = np.unique(rng.integers(10 ** (digits - 1), 10**digits))
-    chosen = rng.permutation(numbers)[: count + count // 2].astype(str)
+    chosen = rng.permutation(numbers)[: count + count // 2]
     if len(chosen) < count + count // 2:
         raise ValueError("too many ids were drawn twice")
     return {ASKER: rng.permutation(chosen[:count]), ANSWERER: rng.permutation(chosen[-count:])}
@@ -248,15 +286,17 @@ def run(psi: Psi, count: int, *, watch_memory: bool = False) -> Run:
     """Align once, each party in a fresh process, and compare what the asker found with plain sets."""
     ids = made_up_ids(count)
     context = multiprocessing.get_context("spawn")
-    linked, port = context.Barrier(2), free_port()
+    ports = {party: free_port() for party in (*ids, *([COORDINATOR] if psi == "aided" else []))}
+    linked = context.Barrier(len(ports))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        make_trial(folder, [ASKER, ANSWERER])
+        make_trial(folder, list(ports))
         processes, outcomes = {}, {}
         for party, column in ids.items():
             pl.DataFrame({"id": column}).write_csv(folder / f"{party}.csv")
+        for party in ports:
             outcomes[party], theirs = context.Pipe(duplex=False)
-            processes[party] = context.Process(target=take_part, args=(party, psi, folder, port, linked, theirs))
+            processes[party] = context.Process(target=take_part, args=(party, psi, folder, ports, linked, theirs))
             processes[party].start()
             theirs.close()  # so that a party that fails ends the wait for its outcome
         peaks = Peaks({party: process.pid or 0 for party, process in processes.items()} if watch_memory else {})
@@ -264,11 +304,11 @@ def run(psi: Psi, count: int, *, watch_memory: bool = False) -> Run:
             parts: dict[str, Part] = {party: outcome.recv() for party, outcome in outcomes.items()}
         for process in processes.values():
             process.join()
-    check(ids, parts[ASKER].labels)
+    check(ids, {party: part.found for party, part in parts.items() if part.found is not None})
     of_workers = sum(part.workers_cpu for part in parts.values())
     in_all = of_workers + sum(part.own_cpu for part in parts.values())
     return Run(
-        parts[ASKER].seconds,
+        max(part.seconds for part in parts.values()) if psi == "aided" else parts[ASKER].seconds,
         in_all,
         of_workers,
         parts[ASKER].machine_cpu - in_all,
@@ -277,10 +317,12 @@ def run(psi: Psi, count: int, *, watch_memory: bool = False) -> Run:
     )
 
 
-def check(ids: Mapping[str, Ids], labels: NDArray[np.int8] | None) -> None:
+def check(ids: Mapping[str, Ids], found: Mapping[str, NDArray[np.int64]]) -> None:
     """Refuse to report the time of a wrong result."""
-    found = set() if labels is None else set(ids[ASKER][labels == POSITIVE].tolist())
-    if found != set(ids[ASKER].tolist()) & set(ids[ANSWERER].tolist()):
+    common = np.intersect1d(ids[ASKER], ids[ANSWERER], assume_unique=True)
+    if ASKER not in found or any(
+        not np.array_equal(np.sort(ids[party][rows]), common) for party, rows in found.items()
+    ):
         raise SystemExit("the ids found are not those that plain sets have in common")
 
 
@@ -343,6 +385,45 @@ def many(count: int, say: Callable[[str], None]) -> tuple[dict[str, Any], list[d
     ]
 
 
+def aided(counts: tuple[int, int, int], say: Callable[[str], None]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """How long `aided` takes beside ECDH, and how much memory for very long lists."""
+    count, ecdh_count, most = counts
+    runs = []
+    for _ in range(AIDED_RUNS):
+        say(f"aided, {count:,} ids a side")
+        runs.append(run("aided", count))
+    say(f"ECDH, {ecdh_count:,} ids a side")
+    ecdh = run("ecdh", ecdh_count)
+    say(f"aided, {most:,} ids a side, watching memory")
+    large = run("aided", most, watch_memory=True)
+    seconds = statistics.median(one.seconds for one in runs)
+    peak = max(large.high_water_gb.values())
+    times = count / ecdh_count
+    figures = {
+        "aided_ids_a_side": count,
+        "aided": [taken(one) for one in runs],
+        "ecdh_extrapolated": {
+            "measured_ids_a_side": ecdh_count,
+            "measured": taken(ecdh),
+            "ids_a_side": count,
+            "seconds": round(ecdh.seconds * times, 1),
+            "cpu": round(ecdh.cpu * times, 1),
+        },
+        "aided_most_ids_a_side": most,
+        "aided_most": taken(large),
+        "aided_most_high_water_gb": {party: round(size, 3) for party, size in large.high_water_gb.items()},
+    }
+    return figures, [
+        {"name": "aided_million_s", "value": round(seconds, 2), "bar": AIDED_BAR, "holds": seconds <= AIDED_BAR},
+        {
+            "name": "aided_ten_million_gb",
+            "value": round(peak, 3),
+            "bar": MOST_MEMORY_BAR,
+            "holds": peak <= MOST_MEMORY_BAR,
+        },
+    ]
+
+
 def taken(one: Run) -> dict[str, float]:
     """What a run took, in seconds."""
     return {
@@ -361,7 +442,7 @@ def spread(rates: Iterable[float]) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few ids, to try it out: the bars do not hold then")
-    parser.add_argument("--only", choices=("compare", "many"), help="the two methods alone, or the long lists alone")
+    parser.add_argument("--only", choices=("compare", "many", "aided"), help="one part of it alone")
     options = parser.parse_args()
     os.environ.pop("LOKY_MAX_CPU_COUNT", None)  # the floor is that of all cores, and so are the runs
     figures: dict[str, Any] = {
@@ -374,11 +455,17 @@ def main() -> None:
         "load_before": round(os.getloadavg()[0], 2),
     }
     bars: list[dict[str, Any]] = []
-    sizes = {"compare": QUICK_IDS, "many": QUICK_MANY_IDS} if options.quick else {"compare": IDS, "many": MANY_IDS}
+    few, lists = (QUICK_IDS, QUICK_MANY_IDS) if options.quick else (IDS, MANY_IDS)
+    long = (QUICK_AIDED_IDS, QUICK_ECDH_IDS, QUICK_MOST_IDS) if options.quick else (AIDED_IDS, ECDH_IDS, MOST_IDS)
+    parts: dict[str, Callable[[Callable[[str], None]], tuple[dict[str, Any], list[dict[str, Any]]]]] = {
+        "compare": partial(compare, few),
+        "many": partial(many, lists),
+        "aided": partial(aided, long),
+    }
     with Console(stderr=True).status("measuring") as status:
-        for part, measure in (("compare", compare), ("many", many)):
+        for part, measure in parts.items():
             if options.only in (None, part):
-                more_figures, more_bars = measure(sizes[part], status.update)
+                more_figures, more_bars = measure(status.update)
                 figures |= more_figures
                 bars += more_bars
     print(json.dumps(figures | {"bars": bars}))

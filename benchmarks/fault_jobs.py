@@ -46,6 +46,7 @@ JOBS: dict[str, Job] = {
     "align, blind rsa": Job(
         "align", ("shop", "telco", "bank"), {"key_bits": 1024, "insecure": True}, {"psi": "blind-rsa"}
     ),
+    "align, aided": Job("align", tuple(ROLES), {}, {"psi": "aided"}),
     "train, trees": Job("train", OWNERS, {}, {"model": SMALL}),
     "train, hidden nodes": Job("train", OWNERS, {}, {"model": SMALL | {"hide_nodes": True}}),
     "train, linear": Job("train", OWNERS, {}, {"model": LINEAR}),
@@ -98,7 +99,7 @@ def privates_of(job: Job, tables: Path, models: Path | None) -> dict[str, Privat
     few = {"minimum_rows": 3, "minimum_peer_rows": 3, "minimum_overlap": 3, "minimum_positives": 3}
     made: dict[str, Private] = {}
     for number, party in enumerate(job.parties):
-        consent: dict[str, Any] = dict.fromkeys(("positives", "found", "values", "rows"), True)
+        consent: dict[str, Any] = dict.fromkeys(("aided", "positives", "found", "values", "rows"), True)
         consent["describe"] = ["calls"] if party == "telco" else ["age"]
         own: dict[str, Any] = {"seed": number + 1, "policy": few, "consent": consent}
         if party != "coordinator":

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from unpooled.align import normalise
 from unpooled.align.normalise import IdRules, Rule, comparable
 from unpooled.data.table import Table
 from unpooled.errors import InputError, PlanError
@@ -135,3 +136,14 @@ def test_rules_are_part_of_the_plan_and_one_rule_is_a_list_of_one() -> None:
         '["exact"]',
     ]
     assert Rule.model_validate({"name": "case"}) == Rule(name="case")
+
+
+def test_long_columns_are_normalised_piece_by_piece(table: MakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(normalise, "_AT_ONCE", 3)
+    mails, rules = (
+        [f"Person{number}@Example.org" for number in range(8)],
+        IdRules.model_validate({"normalise": "email"}),
+    )
+    assert comparable(table("bank", mails), rules)["id"].to_list() == [mail.lower() for mail in mails]
+    with pytest.raises(InputError, match=r"rows 5.* 10"):
+        comparable(table("bank", [*mails[:4], "nobody", *mails[4:], "no one"]), rules)

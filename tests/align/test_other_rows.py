@@ -33,7 +33,7 @@ INSURER = ["g", "f", "c", "a", "b", "e", "y"]
 
 
 def run(
-    owners: Mapping[str, Sequence[str]], seed: int = 0, least: int = 1
+    owners: Mapping[str, Sequence[str]], seed: int = 0, least: int = 1, method: Method = METHOD
 ) -> tuple[dict[str, ExtendedRows], dict[str, Record]]:
     """Align, then keep the other rows; the first owner is the active one."""
     active, *passive = owners
@@ -42,14 +42,14 @@ def run(
 
     def owner(session: Session) -> ExtendedRows:
         table: Table = tables[session.party]
-        aligned = find_common(session, places, table, METHOD, LIMITS)
+        aligned = find_common(session, places, table, method, LIMITS)
         if session.party == active:
             return learn_other_rows(session, places, aligned)
-        return keep_other_rows(session, places, table, aligned, METHOD, LIMITS, least)
+        return keep_other_rows(session, places, table, aligned, method, LIMITS, least)
 
     def coordinator(session: Session) -> Any:
-        help_find_common(session, places, METHOD, LIMITS)
-        return help_keep_other_rows(session, places, METHOD, LIMITS)
+        help_find_common(session, places, method, LIMITS)
+        return help_keep_other_rows(session, places, method, LIMITS)
 
     roles: dict[str, Any] = dict.fromkeys(owners, owner)
     seeds = dict.fromkeys(owners, seed)
@@ -69,8 +69,9 @@ def test_one_passive_party_keeps_all_of_its_rows() -> None:
     assert len(set(clinic.handles)) == 7
 
 
-def test_several_passive_parties_keep_what_all_of_them_have() -> None:
-    found, _ = run({"clinic": CLINIC, "registry": REGISTRY, "insurer": INSURER})
+@pytest.mark.parametrize("psi", ["ecdh", "aided"])
+def test_several_passive_parties_keep_what_all_of_them_have(psi: Any) -> None:
+    found, _ = run({"clinic": CLINIC, "registry": REGISTRY, "insurer": INSURER}, method=Method(psi, 1024))
     registry, insurer = found["registry"], found["insurer"]
     kept = [REGISTRY[row] for row in registry.rows]
     assert kept == [INSURER[row] for row in insurer.rows]

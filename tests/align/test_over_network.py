@@ -87,7 +87,7 @@ def roles_of(table: MakeTable, method: Method) -> dict[str, Role]:
     }
 
 
-@pytest.mark.parametrize("psi", ["ecdh", "blind-rsa"])
+@pytest.mark.parametrize("psi", ["ecdh", "blind-rsa", "aided"])
 def test_all_parties_over_the_network_find_what_sets_have_in_common(
     table: MakeTable, certs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, psi: Any
 ) -> None:

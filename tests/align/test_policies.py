@@ -11,7 +11,7 @@ import pytest
 
 from unpooled.align import rows
 from unpooled.align.ecdh import HiddenIds
-from unpooled.align.ids import IdLooks, keys_of
+from unpooled.align.ids import IdLooks, ids_of
 from unpooled.align.normalise import IdRules
 from unpooled.align.opening import Limits, Opening, TooFew, wait_for_the_end
 from unpooled.align.ring import CommonRows, Tags
@@ -29,6 +29,7 @@ WAYS = [
     pytest.param({"psi": "ecdh"}, id="pair"),
     pytest.param({"psi": "ecdh", "coordinator": True}, id="ring"),
     pytest.param({"psi": "blind-rsa"}, id="blind-rsa"),
+    pytest.param({"psi": "aided", "coordinator": True}, id="aided"),
 ]
 BANK = [f"customer-{n}" for n in range(20)]
 TELCO = [f"customer-{n}" for n in range(15, 45)]
@@ -106,14 +107,14 @@ def test_a_seeker_is_asked_about_as_many_ids_as_are_in_common(
     fail: Run, monkeypatch: pytest.MonkeyPatch, way: dict[str, Any], asked: list[str]
 ) -> None:
     """Five are in common. The active party asks about others instead, as if the seeker could not know how many."""
-    honest = keys_of
+    honest = ids_of
 
-    def keys(table: Table, rules: IdRules) -> list[bytes]:
+    def ids(table: Table, rules: IdRules) -> pl.DataFrame:
         instead = table_from_frame(pl.DataFrame({"id": asked}), "id", "bank")
         common = table.party == "bank" and table.frame.height == 5
         return honest(instead if common else table, rules)
 
-    monkeypatch.setattr(rows, "keys_of", keys)
+    monkeypatch.setattr(rows, "ids_of", ids)
     ran = fail({"bank": BANK, "telco": TELCO}, seeker=SHOP, **way)
     assert isinstance(ran.error, RefusedError)
     assert re.search("bank.*shop.*telco", str(ran.error))

@@ -33,7 +33,7 @@ WAYS: dict[str, Callable[[str], list[str]]] = {
 }
 """How a party may have an id in its table."""
 
-PARTIES = ("bank", "telco", "shop")
+PARTIES, METHODS = ("bank", "telco", "shop"), ("ecdh", "blind-rsa", "aided")
 UNUSUAL = [
     "ﬁ",
     "ß",
@@ -118,13 +118,19 @@ def test_a_ring_finds_what_sets_have_in_common(table: MakeTable, align: Align, p
     check(align_all(align, tables_of(table, people), coordinator=True), sets)
 
 
+@cases
+def test_tags_find_what_sets_have_in_common(table: MakeTable, align: Align, people: People) -> None:
+    check(align_all(align, tables_of(table, people), coordinator=True, psi="aided"), sets_of(people))
+
+
 @settings(max_examples=5, deadline=None)
 @given(people)
-def test_both_methods_find_the_same(table: MakeTable, align: Align, people: People) -> None:
+def test_all_methods_find_the_same(table: MakeTable, align: Align, people: People) -> None:
     tables = tables_of(table, people)
-    curve, signatures = (align_all(align, tables, psi=psi) for psi in ("ecdh", "blind-rsa"))
-    assert sorted(curve.ids["telco"]) == sorted(signatures.ids["telco"])
-    assert curve.labels == signatures.labels
+    curve, *others = (align_all(align, tables, coordinator=psi == "aided", psi=psi) for psi in METHODS)
+    for other in others:
+        assert sorted(curve.ids["telco"]) == sorted(other.ids["telco"])
+        assert curve.labels == other.labels
 
 
 names = st.lists(st.sampled_from(["Anna", "ANNA", "anna", "STRASSE", "straße", "É", "e\u0301", "ς", "Σ", "carl"]))

@@ -122,7 +122,10 @@ class Learning:
     ) -> Outcome[dict[str, Any]]:
         """Run it; what a party's private settings have besides is given by its name."""
         bank = {"target": target, "weight": weight}
-        settings = {party: {"seed": SEEDS.get(party)} | (bank if party == "bank" else {}) for party in plan.parties}
+        agreed = {"consent": {"aided": True}}
+        settings = {
+            party: {"seed": SEEDS.get(party)} | agreed | (bank if party == "bank" else {}) for party in plan.parties
+        }
         made = {party: Private.model_validate(own | dict(privates.get(party, {}))) for party, own in settings.items()}
         given = self.tables(plan, target, weight) if tables is None else tables
         return simulate_job(plan, made, given, self.root / name)
@@ -213,8 +216,8 @@ def many(tmp_path: Path) -> Learning:
 
 SEEKING = ("shop", "telco", "bank", "coordinator")
 DESCRIBED = {"telco": ["calls", "tariff"], "bank": ["income"], "railway": ["trips", "card"]}
-AGREED = {"shop": {"consent": {"positives": True}}} | {
-    party: {"consent": {"found": True, "advice": True, "describe": DESCRIBED[party]}} for party in OWNERS
+AGREED = {"shop": {"consent": {"positives": True, "aided": True}}} | {
+    party: {"consent": {"aided": True, "found": True, "advice": True, "describe": DESCRIBED[party]}} for party in OWNERS
 }
 
 

@@ -52,6 +52,7 @@ TRAINED: dict[str, dict[str, Any]] = {
     "linear, gradients": {"model": SHOWN, "parties": TWO},
     "linear, gradients, paillier": {"model": SHOWN | {"epochs": 1}, "parties": TWO} | PAILLIER,
     "linear, blind-rsa": {"model": LINEAR, "parties": TWO} | BLIND_RSA,
+    "linear, aided": {"model": LINEAR, "psi": "aided"},
     "nodes shown": {"model": ONE_TREE},
     "nodes shown, rows not counted": {"model": ONE_TREE, "parties": TWO, "count_rows": False},
     "nodes hidden": {"model": ONE_TREE | {"hide_nodes": True}},
@@ -69,6 +70,7 @@ def test_two_trainings_look_the_same(learning: Any, settings: dict[str, Any]) ->
     assert "Stop" in from_bank
     assert any(kind in from_bank for kind in ("Deal", "Decrypt"))
     assert ("Tags" in from_bank) == ("psi" not in settings), "blind signatures need no coordinator"
+    assert ("KeyedTags" in from_bank) == (settings.get("psi") == "aided")
 
 
 SEARCHED: dict[str, dict[str, Any]] = {
@@ -77,6 +79,7 @@ SEARCHED: dict[str, dict[str, Any]] = {
     "trees": {"model": ONE_TREE},
     "trees, hidden nodes": {"model": ONE_TREE | {"hide_nodes": True}},
     "trees, paillier": {"model": ONE_TREE} | PAILLIER,
+    "linear, aided": {"model": LINEAR, "psi": "aided"},
 }
 
 

@@ -18,7 +18,7 @@ from unpooled.jobs.checks import checked
 from unpooled.jobs.over_runs import check_over_runs, said
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.preflight import loaded
-from unpooled.jobs.private import Policy, Private
+from unpooled.jobs.private import Consent, Policy, Private
 from unpooled.jobs.work import CheckedJob, cleaned
 from unpooled.run.simulate import simulate_job
 
@@ -43,7 +43,7 @@ class Firms:
         if party == "dealer":
             return Private()
         table = TableSettings(path=self.folder / f"{party}.csv", id=("id",), columns=("income", "buys"))
-        return Private(table=table, policy=policy or Policy(), seed=1, **settings)
+        return Private(table=table, policy=policy or Policy(), consent=Consent(aided=True), seed=1, **settings)
 
     def plan(self, kind: str, **parameters: Any) -> Plan:
         return Plan.model_validate({"kind": kind, "parties": PARTIES, "parameters": parameters})
@@ -82,6 +82,7 @@ Align = Callable[[Firms], Plan]
 METHODS: dict[str, Align] = {
     "ring": lambda firms: firms.plan("align"),
     "blind-rsa": lambda firms: firms.plan("align", psi="blind-rsa"),
+    "aided": lambda firms: firms.plan("align", psi="aided"),
 }
 
 

@@ -239,6 +239,19 @@ def test_the_page_needs_no_style_of_its_own_and_no_script(run: Path) -> None:
             "helper",
             "nothing: this way of comparing ids does without it",
         ),
+        (
+            SHOP | PAIR | HELPER,
+            {"parameters": {"psi": "aided"}},
+            "helper",
+            "how many rows each of telco and bank brought, and how many any of them have in common; how many ids shop "
+            "brought, and how many of the common rows are its own; no ids",
+        ),
+        (
+            THREE | HELPER,
+            {"parameters": {"psi": "aided"}},
+            "power",
+            "which 600 of its rows are common to the 3 owners of columns; how many rows telco and bank brought",
+        ),
         (PAIR, {}, "bank", "which 600 of its rows are common to telco and bank; how many rows telco brought"),
         (PAIR, {}, "telco", "which 600 of its rows are common to telco and bank; how many rows bank brought"),
         (
@@ -263,10 +276,15 @@ def test_who_learnt_what(
     [
         ({}, "ECDH on ristretto255"),
         ({"parameters": {"psi": "blind-rsa"}, "key_bits": 3072}, "blind RSA, 3072 bits"),
+        (
+            {"parameters": {"psi": "aided"}},
+            "tags under a key that helper does not have; if it colluded with a party that has it, the two could test "
+            "guesses of the others' ids",
+        ),
     ],
 )
 def test_the_method_is_named(settings: dict[str, Any], method: str, tmp_path: Path) -> None:
-    tree = parsed(write_report(write_run(tmp_path, PAIR, **settings)))
+    tree = parsed(write_report(write_run(tmp_path, PAIR | HELPER, **settings)))
     assert f"Ids were compared by {method}." in words(shown(tree))
 
 

@@ -50,7 +50,12 @@ class Job:
     def __init__(self, kind: str, parameters: dict[str, Any], **settings: Any) -> None:
         made = example_job(kind, Path() if kind == "predict" else None)
         self.plan: Plan = made.plan.model_copy(update={"parameters": parameters, **settings})
-        self.privates = {name: private.model_copy(update={"table": None}) for name, private in made.privates.items()}
+        self.privates = {
+            name: private.model_copy(
+                update={"table": None, "consent": private.consent.model_copy(update={"aided": True})}
+            )
+            for name, private in made.privates.items()
+        }
         frames = example.population(ROWS).tables
         self.tables = {name: _table(name, frame) for name, frame in frames.items() if name in self.plan.parties}
 
@@ -83,6 +88,7 @@ def off_by(found: Forecast, ledgers: dict[str, Record]) -> float:
     ("kind", "parameters", "settings"),
     [
         ("align", {}, {}),
+        ("align", {"psi": "aided"}, {}),
         ("train", {"model": {"classes": 0, "trees": 30, "depth": 2}}, {}),
         ("train", {"model": {"learner": "xgb", "classes": 0, "trees": 3, "depth": 2, "hide_nodes": True}}, {}),
         ("train", {"model": {"learner": "lgb", "classes": 0, "trees": 20, "leaves": 3, "hide_bags": False}}, {}),

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from unpooled import control
+from unpooled.align.aided import KeyedTags
 from unpooled.align.ring import Tags
 from unpooled.run.simulate import Outcome
 from unpooled.secure.paillier.key_holder import Decrypted
@@ -64,6 +65,7 @@ def view_of(run: Callable[[], Outcome[Any]], coordinator: str = "coordinator") -
         view.lines[peer] = [(e.kind, e.scope, e.bytes, _said(message, names)) for e, message in found]
     messages = [message for each in came.values() for message in each]
     points = {row[1:31].tobytes() for message in messages if isinstance(message, Tags) for row in message.values}
+    points |= {row[2:].tobytes() for message in messages if isinstance(message, KeyedTags) for row in message.values}
     numbers = [row[:-8].tobytes() for message in decrypted for sums in message.sums for row in sums]
     view.random = {"tags": b"".join(points), "what it decrypts": b"".join(numbers)}  # bytes that may have any value
     view.seeds = [message.seed for message in messages if isinstance(message, Deal)]

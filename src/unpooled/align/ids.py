@@ -16,15 +16,24 @@ _LONGEST = 10**6
 _HASH_DIGITS = 64
 
 
+def ids_of(table: Table, rules: IdRules) -> pl.DataFrame:
+    """The id of each row as it is compared; two rows with one id are an error."""
+    ids = comparable(table, rules)
+    if ids.n_unique() < ids.height:
+        reason = "rows have the same id, as the plan normalises ids (rows are counted after cleaning)"
+        raise fault(table.party, table.origin, reason, ", ".join(table.id), _repeated(keys_in(ids)))
+    return ids
+
+
 def keys_of(table: Table, rules: IdRules) -> list[bytes]:
     """One key per row, equal exactly if the ids are compared as equal; two rows with one key are an error."""
-    columns = [column.to_list() for column in comparable(table, rules)]
-    encoded = [[_prefixed(cell.encode()) for cell in column] for column in columns]
-    keys = encoded[0] if len(encoded) == 1 else [b"".join(parts) for parts in zip(*encoded, strict=True)]
-    if len(set(keys)) < len(keys):
-        reason = "rows have the same id, as the plan normalises ids (rows are counted after cleaning)"
-        raise fault(table.party, table.origin, reason, ", ".join(table.id), _repeated(keys))
-    return keys
+    return keys_in(ids_of(table, rules))
+
+
+def keys_in(ids: pl.DataFrame) -> list[bytes]:
+    """The keys of ids as they are compared."""
+    encoded = [[_prefixed(cell.encode()) for cell in column.to_list()] for column in ids]
+    return encoded[0] if len(encoded) == 1 else [b"".join(parts) for parts in zip(*encoded, strict=True)]
 
 
 def _prefixed(part: bytes) -> bytes:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import zip_longest
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from unpooled.arrays import Bytes, Ints
+from unpooled.arrays import Bools, Bytes, Ints
 from unpooled.errors import ProtocolError
 from unpooled.session import Session
 
@@ -121,6 +122,58 @@ def common_positions(lists: Sequence[Bytes], owners: Sequence[str]) -> list[Ints
     return [
         order[np.searchsorted(column, common)].astype(np.int64) for column, order in zip(ranked, orders, strict=True)
     ]
+
+
+def marked_in_all(lists: Mapping[str, Iterator[Bytes]], kind: type[Chunk]) -> dict[str, Bools]:
+    """Of lists of increasing values, by their owner and in pieces, which values are in all of them.
+
+    The lists are gone through side by side, and of each only a piece is in memory. An order other than increasing, and
+    so a value that is there twice, is refused.
+
+    >>> a, b = (np.array(values, np.uint8).reshape(-1, 1) for values in ([1, 4, 6, 9], [2, 4, 9]))
+    >>> marks = marked_in_all({"bank": iter([a[:3], a[3:]]), "telco": iter([b])}, Chunk)
+    >>> [column.tolist() for column in marks.values()]
+    [[False, True, False, True], [False, True, True]]
+    """
+    pieces = {owner: _increasing(owner, kind, values) for owner, values in lists.items()}
+    held = {owner: next(rest, _NOTHING) for owner, rest in pieces.items()}
+    marks: dict[str, list[Bools]] = {owner: [] for owner in lists}
+    while any(map(len, held.values())):
+        bound = min(values[-1] for values in held.values() if len(values))
+        ends = {owner: int(np.searchsorted(values, bound, side="right")) for owner, values in held.items()}
+        places = _places_in_all([held[owner][:end] for owner, end in ends.items()])
+        for (owner, end), found in zip(ends.items(), places, strict=True):
+            marked = np.zeros(end, bool)
+            marked[found] = True
+            marks[owner].append(marked)
+            held[owner] = held[owner][end:] if end < len(held[owner]) else next(pieces[owner], _NOTHING)
+    return {owner: np.concatenate([np.zeros(0, bool), *found]) for owner, found in marks.items()}
+
+
+_NOTHING: NDArray[Any] = np.zeros(0, "S1")
+
+
+def _increasing(owner: str, kind: type[Chunk], pieces: Iterable[Bytes]) -> Iterator[NDArray[Any]]:
+    """Values as texts of bytes, which numpy compares fast, if each is above the one before it."""
+    before = None
+    for piece in pieces:
+        values = np.ascontiguousarray(piece).view(f"S{piece.shape[1]}").ravel()
+        if (values[1:] <= values[:-1]).any() or (before is not None and values[0] <= before):
+            raise ProtocolError(f"invalid {kind.__name__} from {owner}: the values do not increase")
+        before = values[-1]
+        yield values
+
+
+def _places_in_all(lists: Sequence[NDArray[Any]]) -> list[Ints]:
+    """Where the values that are in all lists stand in each, all of them increasing."""
+    common, places = lists[0], [np.arange(len(lists[0]))]
+    for values in lists[1:]:
+        if not len(values):
+            return [np.zeros(0, np.int64)] * len(lists)
+        where = np.minimum(np.searchsorted(values, common), len(values) - 1)
+        found = values[where] == common
+        common, places = common[found], [*(one[found] for one in places), where[found]]
+    return places
 
 
 def checked_positions(positions: Ints, total: int, sender: str) -> Ints:

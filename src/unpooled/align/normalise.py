@@ -33,6 +33,7 @@ _EMAIL, _HASH = re.compile(r"[^\s@]+@[^\s@]+"), re.compile("[0-9a-f]{64}")
 _PHONE, _INTERNATIONAL = re.compile(r"[(\s]*\+?[0-9\s./()-]+"), re.compile(r"[(\s]*(?:\+|00)")
 _SEPARATORS = re.compile(r"[\s./()-]")
 _SHORTEST_PHONE, _LONGEST_PHONE = 7, 15
+_AT_ONCE = 2**16  # cells as Python's texts, which take far more memory than a column
 _UNFIT_HASH = "not a SHA-256 hash, which has 64 hexadecimal digits"
 _SETTINGS: Mapping[str, tuple[str, ...]] = {"phone": ("country", "trunk"), "digits": ("length",)}
 
@@ -170,14 +171,21 @@ def comparable(table: Table, rules: IdRules) -> pl.DataFrame:
 
 
 def _column(table: Table, name: str, rule: Rule, rules: IdRules) -> pl.Series:
-    cells, normal = table.frame[name].to_list(), _as_hash if table.hashed else rule.normal
-    found = [cell and normal(cell) for cell in cells]
-    if rows := [row for row, (cell, one) in enumerate(zip(cells, found, strict=True), start=1) if cell and not one]:
+    if rule.name == "exact" and not rules.hash:
+        return table.frame[name]
+    normal, unfit, pieces = _as_hash if table.hashed else rule.normal, list[int](), [pl.Series(name, [], pl.String)]
+    for start in range(0, table.frame.height, _AT_ONCE):
+        cells = table.frame[name][start : start + _AT_ONCE].to_list()
+        found = [cell and normal(cell) for cell in cells]
+        both = enumerate(zip(cells, found, strict=True), start=start + 1)
+        unfit += [row for row, (cell, one) in both if cell and not one]
+        if rules.hash and not table.hashed:
+            found = [cell and hashlib.sha256(f"{rules.salt}{cell}".encode()).hexdigest() for cell in found]
+        pieces.append(pl.Series(name, found, pl.String))
+    if unfit:
         reason = f"{_UNFIT_HASH} (table.hashed)" if table.hashed else f"{rule.unfit} (parameters.normalise)"
-        raise fault(table.party, table.origin, reason, name, rows)
-    if rules.hash and not table.hashed:
-        found = [cell and hashlib.sha256(f"{rules.salt}{cell}".encode()).hexdigest() for cell in found]
-    return pl.Series(name, found, dtype=pl.String)
+        raise fault(table.party, table.origin, reason, name, unfit)
+    return pl.concat(pieces)
 
 
 def _as_hash(cell: str) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import permutations
 
-from unpooled.align import blind_rsa, ecdh, ring, rows, same
+from unpooled.align import aided, blind_rsa, ecdh, ring, rows, same
 from unpooled.align.ids import IdLooks
 from unpooled.align.opening import Opening, TooFew
 from unpooled.align.other_rows import OtherRows, RowSeeds, among_passive
@@ -21,7 +21,9 @@ def alignment_outline(places: Places, psi: Psi) -> list[Exchange]:
     """What finding the common rows sends, and where there is a seeker which of them it has."""
     owners = places.owners
     sent: list[Exchange] = []
-    if places.passive and psi == "ecdh" and places.coordinator:
+    if places.coordinator and places.meets(psi) and psi == "aided":
+        sent += _aided_outline(owners, places.coordinator, told=owners)
+    elif places.coordinator and places.meets(psi):
         sent += _ring_outline(owners, places.coordinator)
     else:
         for peer in places.passive:
@@ -29,7 +31,10 @@ def alignment_outline(places: Places, psi: Psi) -> list[Exchange]:
     sent += _same_rows_outline(owners)
     if places.seeker:
         sent += [Exchange(party, places.seeker, rows.CommonCount, 1, 60) for party in places.passive]
-        sent += _pair_outline(places.active, places.seeker, psi)
+        if psi == "aided" and places.coordinator:
+            sent += _aided_outline((places.active, places.seeker), places.coordinator, told=(places.active,))
+        else:
+            sent += _pair_outline(places.active, places.seeker, psi)
         sent.append(Exchange(places.active, places.seeker, rows.Enough, 1, 60))
     return [*sent, *_ending_outline(places, psi)]
 
@@ -53,9 +58,11 @@ def _same_rows_outline(owners: Sequence[str]) -> list[Exchange]:
 def _ending_outline(places: Places, psi: Psi) -> list[Exchange]:
     """What is sent besides when a step finds too few ids in common."""
     few = "if too few are in common"
-    teller = places.coordinator if psi == "ecdh" and places.coordinator else places.active
+    teller = places.coordinator if places.coordinator and places.meets(psi) else places.active
     told = [(teller, owner) for owner in places.owners if places.passive and owner != teller]
     told += [(places.active, places.seeker)] if places.seeker else []
+    if places.seeker and places.coordinator and psi == "aided" and not places.passive:
+        told.append((places.coordinator, places.active))
     askers = [*places.passive, *([places.seeker] if places.seeker else [])]
     return [
         *(Exchange(sender, receiver, TooFew, only_if=few) for sender, receiver in told),
@@ -70,6 +77,15 @@ def _ring_outline(owners: Sequence[str], coordinator: str) -> list[Exchange]:
         *(Exchange(owners[place - 1], owner, ecdh.HiddenIds) for place, owner in enumerate(owners)),
         *(Exchange(owner, coordinator, ring.Tags) for owner in owners),
         *(Exchange(coordinator, owner, ring.CommonRows, 1) for owner in owners),
+    ]
+
+
+def _aided_outline(members: Sequence[str], coordinator: str, told: Sequence[str]) -> list[Exchange]:
+    return [
+        *(Exchange(a, b, Opening, 1, 120) for a, b in permutations((*members, coordinator), 2)),
+        *(Exchange(a, b, aided.KeyPart, 1, 120) for a, b in permutations(members, 2)),
+        *(Exchange(member, coordinator, aided.KeyedTags) for member in members),
+        *(Exchange(coordinator, member, aided.CommonTags, 1) for member in told),
     ]
 
 

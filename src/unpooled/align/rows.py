@@ -7,17 +7,18 @@ ids. They verify that without showing the rows' digest (`same`): positions from 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Literal
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from unpooled.align import blind_rsa, ecdh, ring
+from unpooled.align import aided, blind_rsa, ecdh, ring
 from unpooled.align.ecdh import Matches
-from unpooled.align.ids import keys_of
+from unpooled.align.ids import ids_of, keys_in
 from unpooled.align.lists import secret_order
 from unpooled.align.normalise import IdRules
 from unpooled.align.opening import (
@@ -37,10 +38,11 @@ from unpooled.errors import RefusedError
 from unpooled.session import Session
 from unpooled.wire import message
 
-Psi = Literal["ecdh", "blind-rsa"]
+Psi = Literal["ecdh", "blind-rsa", "aided"]
 
 POSITIVE, UNLABELLED = 1, -1
 _DIGEST = b"unpooled align rows v1"
+_KEYS_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,10 @@ class Places:
     def owners(self) -> tuple[str, ...]:
         return (self.active, *self.passive)
 
+    def meets(self, psi: Psi) -> bool:
+        """Whether all owners compare ids at once, with the help of the coordinator, and not by pairs."""
+        return bool(self.passive and self.coordinator) and psi != "blind-rsa"
+
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
@@ -86,19 +92,22 @@ class Enough:
 
 def find_common(session: Session, places: Places, table: Table, method: Method, limits: Limits) -> Aligned:
     """Step 1 at an owner: its rows that all owners have."""
-    keys = keys_of(table, method.ids)
+    ids = ids_of(table, method.ids)
     with session.scope("common"):
         if not places.passive:
-            common = Common(secret_order(len(keys)), session.secret.randbytes(SALT_BYTES))
-        elif method.psi == "ecdh" and places.coordinator:
-            exchange = _ring_opening(session, places, len(keys), len(table.id), limits)
-            found = ring.member(session, places.owners, places.coordinator, keys, exchange)
+            common = Common(secret_order(ids.height), session.secret.randbytes(SALT_BYTES))
+        elif places.coordinator and places.meets(method.psi):
+            exchange = _meeting(session, places, ids.height, len(table.id), limits)
+            if method.psi == "aided":
+                found = aided.member(session, places.owners, places.coordinator, ids, exchange)
+            else:
+                found = ring.member(session, places.owners, places.coordinator, keys_in(ids), exchange)
             if found is None:
                 end_with_hint(session, places.owners, table, method.ids, exchange.overlap, limits.setting)
             common = found
         else:
-            common = _by_pairs(session, places, table, keys, method, limits)
-        aligned = Aligned(common.rows, _digest_of((keys[row] for row in common.rows), common.salt))
+            common = _by_pairs(session, places, table, keys_in(ids), method, limits)
+        aligned = Aligned(common.rows, _digest_of(_keys_at(ids, common.rows), common.salt))
         require_same_rows(session, places.owners, aligned.digest)
         if places.seeker and session.party != places.active:
             session.send(places.seeker, CommonCount(len(aligned.rows)))
@@ -106,15 +115,27 @@ def find_common(session: Session, places: Places, table: Table, method: Method, 
 
 
 def help_find_common(session: Session, places: Places, method: Method, limits: Limits) -> int | None:
-    """Step 1 at the coordinator, which compares hidden ids; returns how many rows are common, if it knows."""
-    if not places.passive or method.psi != "ecdh":
-        return None
-    with session.scope("common"):
-        exchange = _ring_opening(session, places, 0, 0, replace(limits, peer_ids=0, overlap=0))
-        common = ring.compare(session, places.owners, exchange)
-        if common is None:
-            wait_for_the_end(session, places.active)
-        return common
+    """At the coordinator, which compares hidden ids; returns how many rows are common, if it knows.
+
+    Its part is step 1, and with aided the labels too.
+    """
+    without_ids, common = replace(limits, peer_ids=0, overlap=0), None
+    if places.meets(method.psi):
+        with session.scope("common"):
+            exchange = _meeting(session, places, 0, 0, without_ids)
+            if method.psi == "aided":
+                common = aided.compare(session, places.owners, exchange, told=places.owners)
+            else:
+                common = ring.compare(session, places.owners, exchange)
+            if common is None:
+                wait_for_the_end(session, places.active)
+    if method.psi == "aided" and places.seeker:
+        with session.scope("label"):
+            exchange = _label_opening(session, places, 0, 0, without_ids, method)
+            pair = (places.active, places.seeker)
+            if aided.compare(session, pair, exchange, told=[places.active]) is None:
+                wait_for_the_end(session, places.active)
+    return common
 
 
 def label(
@@ -124,28 +145,32 @@ def label(
     if places.seeker is None:
         raise ValueError("labels need a seeker")
     chosen = table.take(aligned.rows)
-    keys = keys_of(chosen, method.ids)
+    ids = ids_of(chosen, method.ids)
     parties = (places.active, places.seeker)
     with session.scope("label"):
-        exchange = open_intersection(session, "label", parties, len(keys), len(table.id), limits)
-        found = _ask(session, places.seeker, keys, exchange, method).mine
-        if len(found) < exchange.overlap:
+        exchange = _label_opening(session, places, ids.height, len(table.id), limits, method)
+        if method.psi == "aided" and places.coordinator:
+            told = aided.member(session, parties, places.coordinator, ids, exchange)
+            found = None if told is None else told.rows
+        else:
+            found = _ask(session, places.seeker, keys_in(ids), exchange, method).mine
+        if found is None or len(found) < exchange.overlap:
             tell_too_few(session, parties)
             end_with_hint(session, parties, chosen, method.ids, exchange.overlap, limits.setting)
         session.send(places.seeker, Enough())
-    labels = np.full(len(keys), UNLABELLED, np.int8)
+    labels = np.full(ids.height, UNLABELLED, np.int8)
     labels[found] = POSITIVE
     return labels
 
 
 def help_label(session: Session, places: Places, table: Table, method: Method, limits: Limits) -> int:
     """Step 2 at the seeker, which answers without seeing ids; returns how many rows the active party asked about."""
-    keys = keys_of(table, method.ids)
+    ids = ids_of(table, method.ids)
     parties = (places.active, session.party)
     with session.scope("common"):
         counts = {party: session.recv(party, CommonCount).count for party in places.passive}
     with session.scope("label"):
-        exchange = open_intersection(session, "label", parties, len(keys), len(table.id), limits)
+        exchange = _label_opening(session, places, ids.height, len(table.id), limits, method)
         for party, count in counts.items():
             if exchange.ids[places.active] != count:
                 me = session.party
@@ -153,15 +178,26 @@ def help_label(session: Session, places: Places, table: Table, method: Method, l
                     f"{places.active} asks {me} about a different number of ids than {party} says are in common; "
                     f"{me} refuses"
                 )
-        _answer(session, places.active, keys, exchange, method)
+        if method.psi == "aided" and places.coordinator:
+            aided.answer(session, parties, places.coordinator, ids, exchange)
+        else:
+            _answer(session, places.active, keys_in(ids), exchange, method)
         if isinstance(session.recv(places.active, Enough, TooFew), TooFew):
             end_with_hint(session, parties, table, method.ids, exchange.overlap, limits.setting)
     return exchange.ids[places.active]
 
 
-def _ring_opening(session: Session, places: Places, ids: int, columns: int, limits: Limits) -> Intersection:
+def _meeting(session: Session, places: Places, ids: int, columns: int, limits: Limits) -> Intersection:
     coordinator = places.coordinator or ""
     return open_intersection(session, "ring", (*places.owners, coordinator), ids, columns, limits, keyless=coordinator)
+
+
+def _label_opening(
+    session: Session, places: Places, ids: int, columns: int, limits: Limits, method: Method
+) -> Intersection:
+    helper = (places.coordinator or "") if method.psi == "aided" else ""
+    parties = [party for party in (places.active, places.seeker, helper) if party]
+    return open_intersection(session, "label", parties, ids, columns, limits, keyless=helper)
 
 
 def _by_pairs(
@@ -216,6 +252,12 @@ def _answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Inters
     if method.psi == "ecdh":
         return ecdh.answer(session, peer, keys, exchange)
     return blind_rsa.answer(session, peer, keys, exchange, method.key_bits)
+
+
+def _keys_at(ids: pl.DataFrame, rows: Ints) -> Iterator[bytes]:
+    """The keys of some rows, of which only a part is in memory at once."""
+    for start in range(0, len(rows), _KEYS_AT_ONCE):
+        yield from keys_in(ids[rows[start : start + _KEYS_AT_ONCE]])
 
 
 def _digest_of(keys: Iterable[bytes], salt: bytes) -> str:

@@ -183,8 +183,10 @@ def clean(table: Table, settings: PrepareSettings, ids: pl.DataFrame | None = No
     _check_ids_present(table)
     compared = (table.ids if ids is None else ids).rename(lambda name: f"{_COMPARED}{name}")
     rows = table.frame.hstack(compared).with_row_index(_ROW, offset=1)
-    unique = rows.unique(subset=[*compared.columns, *table.kinds], keep="first", maintain_order=True)
-    _check_ids_unique(table, unique, compared.columns)
+    unique = rows
+    if compared.n_unique() < rows.height:  # seldom, and to look for repeated rows takes much memory
+        unique = rows.unique(subset=[*compared.columns, *table.kinds], keep="first", maintain_order=True)
+        _check_ids_unique(table, unique, compared.columns)
     possible, impossible = _without_impossible(table, unique, settings)
     missing = {name: possible[name].null_count() for name in table.kinds if possible[name].has_nulls()}
     kept = possible.drop_nulls() if settings.missing == "drop" else possible

@@ -9,7 +9,7 @@ from unpooled.data.table import Table
 from unpooled.errors import PlanError, RefusedError
 from unpooled.jobs.kind import Kind, agreements_of
 from unpooled.jobs.kinds import kind_named, outline_of, parameters_of
-from unpooled.jobs.plan import Plan
+from unpooled.jobs.plan import Plan, Role
 from unpooled.jobs.private import Policy, Private
 from unpooled.jobs.row_weights import check_weight
 from unpooled.jobs.work import CheckedJob
@@ -50,10 +50,11 @@ def _check_consent(kind: Kind[Any], plan: Plan, party: str, private: Private) ->
     """Refuse a job to which a party has not agreed."""
     for agreement in agreements_of(kind, party, plan.parties[party].role, parameters_of(plan)):
         if not getattr(private.consent, agreement.key):
-            seeker = ", ".join(plan.with_role("seeker"))
-            passive = ", ".join(plan.with_role("passive"))
-            text = agreement.text.format(party=party, active=plan.active, seeker=seeker, passive=passive)
+            roles: tuple[Role, ...] = ("seeker", "passive", "coordinator")
+            others = {role: ", ".join(plan.with_role(role)) for role in roles}
+            text = agreement.text.format(party=party, active=plan.active, **others)
             otherwise = f"agree on a plan without {agreement.only_with}" if agreement.only_with else "do not take part"
+            otherwise += f" = '{agreement.value}'" if agreement.value else ""
             raise PlanError(
                 f"{party}: consent.{agreement.key}: {text}; agree to that in the private file, or {otherwise}"
             )

@@ -34,15 +34,16 @@ P = TypeVar("P", bound=Settings)
 class Agreement:
     """A key of the private file's `consent`, and what a party agrees to with it.
 
-    The text may name `{party}`, the `{active}` party, the `{passive}` ones and the `{seeker}`. With `only_with` it is
-    asked for only if the plan sets the parameter of this name, and if that names parties, only of those. `example` is
-    what an example file says.
+    The text may name `{party}`, the `{active}` party, the `{passive}` ones, the `{seeker}` and the `{coordinator}`.
+    With `only_with` it is asked for only if the plan sets the parameter of this name, and if that names parties, only
+    of those; with `value` only if the parameter has this value. `example` is what an example file says.
     """
 
     key: str
     text: str
     only_with: str = ""
     example: Any = True
+    value: str = ""
 
 
 class FrameSource(Protocol):
@@ -148,11 +149,13 @@ class Kind(Generic[P]):
 def agreements_of(kind: Kind[P], party: str, role: Role, parameters: P) -> list[Agreement]:
     """What a party in a role must agree to, with these parameters."""
     asked = kind.consents.get(role, ())
-    return [one for one in asked if not one.only_with or _asks(getattr(parameters, one.only_with), party)]
+    return [one for one in asked if not one.only_with or _asks(getattr(parameters, one.only_with), party, one.value)]
 
 
-def _asks(parameter: Any, party: str) -> bool:
-    """Whether a parameter is set, or names this party where it is a party or a list of parties."""
+def _asks(parameter: Any, party: str, value: str) -> bool:
+    """Whether a parameter is set, or names this party where it is a party or a list of parties, or has a value."""
+    if value:
+        return bool(parameter == value)
     if isinstance(parameter, str):
         return party == parameter
     return party in parameter if isinstance(parameter, tuple) else bool(parameter)

@@ -95,8 +95,8 @@ def _compared_with(job: CheckedJob[Any]) -> list[str]:
         return [plan.active]
     if job.party == plan.active:
         return [*places.passive, *([places.seeker] if places.seeker else [])]
-    ring = places.coordinator is not None and job.parameters.psi == "ecdh"
-    return [owner for owner in places.owners if owner != job.party] if ring else [plan.active]
+    together = places.meets(job.parameters.psi)
+    return [owner for owner in places.owners if owner != job.party] if together else [plan.active]
 
 
 def _brought_before(entries: Sequence[Entry], job: CheckedJob[Any]) -> list[int]:

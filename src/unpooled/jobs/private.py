@@ -86,6 +86,11 @@ class Policy(OverRuns):
 class Consent(Section):
     """What a party agrees that others learn about its people; a kind of job may need it."""
 
+    aided: bool = Field(
+        False,
+        description="for all with ids, where psi = 'aided': a coordinator that colludes with another party whose ids "
+        "are compared could test guesses of this party's ids",
+    )
     positives: bool = Field(
         False, description="for a seeker: the active party may learn which of its rows are this party's people"
     )

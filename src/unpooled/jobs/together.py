@@ -99,10 +99,10 @@ def _check_id_columns(tables: Mapping[str, Table]) -> None:
 
 
 def _check_sizes(places: Places, sizes: Mapping[str, int], limits: Mapping[str, Limits], psi: Psi) -> None:
-    """Refuse tables that are too small or too large for a policy; without a ring, passive parties see no other's."""
-    ring = psi == "ecdh" and places.coordinator
+    """Refuse tables that are too small or too large for a policy; in pairs, passive parties see no other's."""
+    together = places.meets(psi)
     for one, other in permutations(places.owners, 2):
-        if ring or places.active in (one, other):
+        if together or places.active in (one, other):
             check_sizes(one, {other: sizes[other]}, limits[one])
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from math import ceil, inf
 from typing import Any
 
+from unpooled.align.aided import DUMMY_BYTES, KeyedTags
 from unpooled.align.ecdh import CHUNK
 from unpooled.align.ristretto import POINT_BYTES
 from unpooled.data.prepare import fit, transform
@@ -90,7 +91,8 @@ class Scale:
 
     def bytes(self, key: Key) -> float:
         if key[3]:
-            return self.high.bytes[key] * self._by_tables(key[0], key[1])
+            dummies = self._dummies(key)
+            return dummies + (self.high.bytes[key] - dummies) * self._by_tables(key[0], key[1])
         found = self._of(lambda one: one.bytes[key], times=self.models, ending=True)
         return found * self._by_key(lambda one: one.bytes[key])
 
@@ -110,7 +112,8 @@ class Scale:
         found = self.high.frames[key]
         if not key[3]:
             return self._of(lambda one: one.frames[key], times=self.groups, least=self.least)
-        chunked = found * self._by_tables(key[0], key[1]) if found > 2 else size / (CHUNK * POINT_BYTES)
+        by_tables = found > 2 and key[2] != kind_of(KeyedTags)  # a few frames of tags are dummies, whatever the rows
+        chunked = found * self._by_tables(key[0], key[1]) if by_tables else size / (CHUNK * POINT_BYTES)
         return max(found, chunked) if size > self.high.bytes[key] else found
 
     def cpu(self, party: str) -> float:
@@ -166,6 +169,12 @@ class Scale:
         if self.own_key is None or not figure(self.own_key.short):
             return 1.0
         return figure(self.own_key.low) / figure(self.own_key.short)
+
+    def _dummies(self, key: Key) -> int:
+        """The bytes of an alignment that do not grow with tables: dummies, of the active party for labels too."""
+        plan = self.cast.plan
+        lists = 2 if plan.active in key[:2] and plan.with_role("passive") and plan.with_role("seeker") else 1
+        return lists * {kind_of(kind): size for kind, size in DUMMY_BYTES.items()}.get(key[2], 0)
 
     def _by_tables(self, *parties: str) -> float:
         """How many times more ids an alignment of these parties has; with the seeker it is about the common ones."""

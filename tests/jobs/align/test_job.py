@@ -18,7 +18,8 @@ from unpooled.data.sources import TableSettings
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import InputError, PlanError, RefusedError
 from unpooled.jobs.align.job import ALIGNED, Parameters
-from unpooled.jobs.kinds import outline_of
+from unpooled.jobs.checks import check_fits
+from unpooled.jobs.kinds import kind_named, outline_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.ledger import Record, read_ledger, reconcile_all
@@ -33,6 +34,7 @@ IDS = {
 ROLES = {"bank": "active", "telco": "passive", "railway": "passive", "shop": "seeker", "coordinator": "coordinator"}
 COMMON = [f"person-{n:03}" for n in range(40, 80)]
 LENIENT = {"minimum_rows": 1, "minimum_peer_rows": 1, "minimum_overlap": 1, "minimum_positives": 1}
+AGREED = {"aided": True}
 
 Ran = Outcome[dict[str, Any]]
 
@@ -54,7 +56,7 @@ def run(
     policies: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Ran:
     privates = {
-        party: Private.model_validate({"policy": LENIENT | dict((policies or {}).get(party, {}))})
+        party: Private.model_validate({"policy": LENIENT | dict((policies or {}).get(party, {})), "consent": AGREED})
         for party in plan.parties
     }
     tables = {party: table_of(party, ids[party]) for party in plan.parties if party in ids}
@@ -76,7 +78,7 @@ EVERYBODY = ("bank", "telco", "shop", "coordinator")
 # results
 
 
-@pytest.mark.parametrize("psi", ["ecdh", "blind-rsa"])
+@pytest.mark.parametrize("psi", ["ecdh", "blind-rsa", "aided"])
 def test_owners_have_the_common_ids_and_the_active_party_the_labels(tmp_path: Path, psi: str) -> None:
     results = run(plan_of(*EVERYBODY, psi=psi), tmp_path).results
     bank, telco = (rows_in(tmp_path / party / ALIGNED) for party in ("bank", "telco"))
@@ -91,7 +93,7 @@ def test_owners_have_the_common_ids_and_the_active_party_the_labels(tmp_path: Pa
     assert results["coordinator"] == {}
 
 
-@pytest.mark.parametrize("psi", ["ecdh", "blind-rsa"])
+@pytest.mark.parametrize("psi", ["ecdh", "blind-rsa", "aided"])
 def test_the_file_is_there_for_those_entitled_to_it_and_for_their_eyes_alone(tmp_path: Path, psi: str) -> None:
     run(plan_of(*EVERYBODY, psi=psi), tmp_path)
     written = {path.parent.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob(ALIGNED)}
@@ -227,6 +229,8 @@ def test_the_settings_on_its_page_are_valid() -> None:
     [
         (("bank", "coordinator"), {}, "alignment"),
         (("bank", "telco", "railway"), {}, "add a coordinator, or set psi = 'blind-rsa'"),
+        (("bank", "telco"), {"psi": "aided"}, "psi = 'aided' needs a coordinator"),
+        (("bank", "shop"), {"psi": "aided"}, "psi = 'aided' needs a coordinator"),
         (("bank", "telco"), {"psi": "rot13"}, "parameters.psi"),
         (("bank", "telco"), {"normalise": "upper"}, "parameters.normalise"),
         (("bank", "telco"), {"key": 1}, "parameters.key: unknown key"),
@@ -297,6 +301,9 @@ CASES = [
     pytest.param(("bank", "shop", "coordinator"), {}, id="seeker and idle coordinator"),
     pytest.param(("bank", "telco", "railway", "shop"), {"psi": "blind-rsa"}, id="blind-rsa"),
     pytest.param(("telco", "coordinator", "bank", "railway"), {"psi": "blind-rsa"}, id="blind-rsa, another order"),
+    pytest.param(("bank", "telco", "railway", "shop", "coordinator"), {"psi": "aided"}, id="aided"),
+    pytest.param(("telco", "coordinator", "bank"), {"psi": "aided"}, id="aided, another order"),
+    pytest.param(("bank", "shop", "coordinator"), {"psi": "aided"}, id="aided, seeker alone"),
 ]
 
 
@@ -326,6 +333,9 @@ def test_the_outline_is_what_is_said(tmp_path: Path, parties: tuple[str, ...], p
         ("shop", ("bank", "shop"), {}),
         ("railway", ("bank", "telco", "railway", "shop"), {"psi": "blind-rsa"}),
         ("shop", ("bank", "telco", "railway", "shop"), {"psi": "blind-rsa"}),
+        ("telco", ("bank", "telco", "railway", "shop", "coordinator"), {"psi": "aided"}),
+        ("shop", ("bank", "telco", "shop", "coordinator"), {"psi": "aided"}),
+        ("shop", ("bank", "shop", "coordinator"), {"psi": "aided"}),
     ],
 )
 def test_the_outline_has_what_is_said_when_too_few_are_in_common(
@@ -336,7 +346,8 @@ def test_the_outline_has_what_is_said_when_too_few_are_in_common(
         run(plan, tmp_path, policies={strict: {"minimum_positives" if strict == "shop" else "minimum_overlap": 79}})
     heard = said({party: read_ledger(tmp_path / party / "ledger.jsonl") for party in parties})
     assert {word for word in heard if word[2] != "Abort"} <= {(e.sender, e.receiver, e.kind) for e in outline_of(plan)}
-    step = {"bank", "shop"} if strict == "shop" else set(parties) - {"shop"}
+    step = {"bank", "shop", *({"coordinator"} if "psi" in parameters and "aided" in parameters.values() else ())}
+    step = step if strict == "shop" else set(parties) - {"shop"}
     ending = {(e.sender, e.receiver, e.kind) for e in outline_of(plan) if e.only_if}
     assert ending & heard == {word for word in ending if set(word[:2]) <= step} != set()
 
@@ -350,6 +361,44 @@ def test_what_only_a_failing_run_says_is_no_reason_to_refuse_a_plan(tmp_path: Pa
     policies["telco"] = {"never_send": ["RaisedIds"]}
     with pytest.raises(RefusedError, match=r"telco .*RaisedIds"):
         run(plan_of("bank", "telco"), tmp_path / "c", policies=policies)
+
+
+# consent
+
+
+@pytest.mark.parametrize("party", ["bank", "telco", "shop"])
+def test_who_has_ids_must_agree_to_tags_under_a_shared_key(tmp_path: Path, party: str) -> None:
+    plan = plan_of(*EVERYBODY, psi="aided")
+    tables = {name: table_of(name, IDS[name]) for name in plan.parties if name in IDS}
+    privates = {name: Private.model_validate({"policy": LENIENT, "consent": AGREED}) for name in plan.parties}
+    with pytest.raises(PlanError) as refused:
+        simulate_job(plan, privates | {party: Private.model_validate({"policy": LENIENT})}, tables, tmp_path)
+    assert str(refused.value) == (
+        f"{party}: consent.aided: if coordinator colluded with another party whose ids are compared, the two could "
+        f"test guesses of the ids of {party}; agree to that in the private file, or agree on a plan without "
+        "psi = 'aided'"
+    )
+    assert not list(tmp_path.rglob("ledger.jsonl"))
+    for psi in ("ecdh", "blind-rsa"):
+        check_fits(plan_of(*EVERYBODY, psi=psi), party, Private(), table_given=True)
+    check_fits(plan, "coordinator", Private())
+
+
+@pytest.mark.parametrize("kind", ["align", "train", "predict", "lookalike", "complete"])
+def test_every_kind_that_compares_ids_asks_for_it(kind: str) -> None:
+    asked = kind_named(kind).consents
+    with_ids = [role for role in kind_named(kind).takes if role != "coordinator"]
+    assert all("aided" in [one.key for one in asked[role]] for role in with_ids)
+
+
+def test_what_the_outline_and_the_ledgers_say_names_the_trust(tmp_path: Path) -> None:
+    plan = plan_of(*EVERYBODY, psi="aided")
+    told = {e.kind: e.disclosure.what for e in outline_of(plan)}
+    entries = [e for record in run(plan, tmp_path).ledgers.values() for e in record.entries]
+    for kind in ("KeyPart", "KeyedTags"):
+        assert "collude" in told[kind]
+        assert "test guesses of" in told[kind]
+        assert {e.discloses for e in entries if e.kind == kind} == {told[kind]}
 
 
 # policies
@@ -366,7 +415,7 @@ def test_the_usual_policy_is_not_that_of_a_probe(tmp_path: Path) -> None:
     assert sent == {"PlanOffer", "Opening", "Abort"}
 
 
-@pytest.mark.parametrize("psi", ["ecdh", "blind-rsa"])
+@pytest.mark.parametrize("psi", ["ecdh", "blind-rsa", "aided"])
 @pytest.mark.parametrize("strict", ["bank", "telco"])
 def test_too_small_an_overlap_leaves_nobody_with_rows(tmp_path: Path, psi: str, strict: str) -> None:
     with pytest.raises(RefusedError, match=r"\b41 ids .*bank.*telco") as caught:

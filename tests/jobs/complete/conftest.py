@@ -98,7 +98,10 @@ class Completing:
 
     def privates(self, plan: Plan, **more: Mapping[str, Any]) -> dict[str, Private]:
         """Every party's settings, with consents; `more` has further ones by party."""
-        own = {party: {"seed": OWN_SEEDS[party], "consent": AGREED.get(party, {})} for party in plan.parties}
+        own = {
+            party: {"seed": OWN_SEEDS[party], "consent": {"aided": True} | AGREED.get(party, {})}
+            for party in plan.parties
+        }
         return {party: Private.model_validate(given | dict(more.get(party, {}))) for party, given in own.items()}
 
     def run(

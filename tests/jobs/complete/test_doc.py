@@ -75,7 +75,7 @@ def test_a_screening_by_gain_is_resumed_by_itself() -> None:
 def test_the_page_has_every_consent() -> None:
     section = PAGE.read_text(encoding="utf-8").split("### What each party agrees to\n")[1].split("\n###")[0]
     asked = {agreement.key for of_role in kind_named("complete").consents.values() for agreement in of_role}
-    assert asked == {"rows", "values", "activations"}
+    assert asked == {"activations", "aided", "rows", "values"}
     assert all(f"`consent.{key}`" in section for key in asked)
 
 

@@ -35,6 +35,7 @@ CASES = [
     pytest.param(ONE, {"learner": "rf", "hide_bags": False}, id="columns, forest, open bags"),
     pytest.param(ONE | {"parties": FOUR}, {"learner": "linear"}, id="columns, linear, two passive parties"),
     pytest.param(ONE | {"psi": "blind-rsa", "key_bits": 1024, "insecure": True}, {}, id="columns, blind-rsa"),
+    pytest.param(ONE | {"psi": "aided", "parties": FOUR}, {"learner": "linear"}, id="columns, tags under a shared key"),
     pytest.param({"measure": "max", "threshold": 0.2} | PAILLIER, {}, id="max, paillier"),
     pytest.param({"measure": "cramer", "threshold": 0.2, "parties": FOUR} | PAILLIER, {}, id="cramer, paillier"),
 ]

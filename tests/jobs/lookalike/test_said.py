@@ -49,6 +49,7 @@ CASES = [
     pytest.param(FINDS, {"hide_bags": False, "hide_nodes": False}, id="shares, open bags, nodes shown"),
     pytest.param({"method": {"name": "two-step", "folds": 2}}, {"learner": "rf"}, id="shares, two steps, forest"),
     pytest.param(SMALL_KEY | FINDS, {}, id="shares, blind signatures"),
+    pytest.param({"psi": "aided", "parties": FIVE} | FINDS, {}, id="shares, tags under a shared key"),
     pytest.param({"method": {"name": "naive", "folds": 2}}, LINEAR, id="shares, linear"),
     pytest.param({"parties": FIVE} | ONE_BAG, LINEAR, id="shares, linear, two that lend columns"),
     pytest.param({"parties": FIVE} | ONE_BAG, LINEAR | {"reveal": "final"}, id="shares, linear, weights in shares"),
@@ -262,3 +263,12 @@ def test_the_dry_run_shows_what_will_be_disclosed(tmp_path: Path) -> None:
     refused = run.invoke(app, ["run", job, "--dry-run", "--no-forecast"])
     assert refused.exit_code != 0
     assert "consent.found" in str(refused.exception) + refused.output
+
+
+def test_the_list_does_not_depend_on_how_ids_are_compared(seeking: Any) -> None:
+    """Owners sort their common rows by id, whatever the order that the alignment gave them."""
+    lists = []
+    for psi in ("ecdh", "aided"):
+        seeking.run(seeking.plan(psi=psi, **ONE_BAG), psi)
+        lists.append(seeking.reliable(psi).to_dicts())
+    assert lists[0] == lists[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -17,11 +17,12 @@ from unpooled.align.ids import keys_of
 from unpooled.align.normalise import IdRules
 from unpooled.align.opening import Limits
 from unpooled.align.outline import alignment_outline
-from unpooled.align.rows import Method, Places
+from unpooled.align.rows import Method, Places, Psi
 from unpooled.arrays import Ints
 from unpooled.data.prepare import Cleaning
 from unpooled.data.table import Table
 from unpooled.errors import PlanError
+from unpooled.jobs.kind import Agreement
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.scores import write_rows
@@ -30,6 +31,13 @@ from unpooled.session import Session
 
 ALIGNED = "aligned.csv"
 LABEL = "label"
+AIDED = Agreement(
+    "aided",
+    "if {coordinator} colluded with another party whose ids are compared, the two could test guesses of the ids of "
+    "{party}",
+    "psi",
+    value="aided",
+)
 _KEY_SIZES = (2048, 3072, 4096)
 _SMALLEST_KEY = 1024
 
@@ -37,8 +45,11 @@ _SMALLEST_KEY = 1024
 class Parameters(IdRules):
     """What an alignment can be told."""
 
-    psi: Literal["ecdh", "blind-rsa"] = Field(
-        "ecdh", description="how ids are compared: ecdh, or blind-rsa with keys of key_bits, which takes far longer"
+    psi: Psi = Field(
+        "ecdh",
+        description="how ids are compared: ecdh; blind-rsa with keys of key_bits, which takes far longer; or aided, "
+        "which takes seconds for a million ids, but a coordinator that colludes with a party could test guesses of the "
+        "others' ids, so all parties with ids must agree to it (consent.aided)",
     )
 
 
@@ -97,6 +108,8 @@ def places_of(plan: Plan, parameters: Parameters) -> Places:
         raise PlanError("parties: an alignment needs a passive party or a seeker besides the active one")
     if parameters.psi == "ecdh" and len(passive) > 1 and not coordinators:
         raise PlanError("parties: to align several passive parties, add a coordinator, or set psi = 'blind-rsa'")
+    if parameters.psi == "aided" and not coordinators:
+        raise PlanError("parties: psi = 'aided' needs a coordinator, which compares; add one, or set psi = 'ecdh'")
     return Places(plan.active, tuple(passive), next(iter(seekers), None), next(iter(coordinators), None))
 
 

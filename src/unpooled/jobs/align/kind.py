@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unpooled.jobs.align.job import ALIGNED, Parameters, outline, role
+from unpooled.jobs.align.job import AIDED, ALIGNED, Parameters, outline, role
 from unpooled.jobs.align.section import headline, section
 from unpooled.jobs.examples.example_tables import CUSTOMERS
 from unpooled.jobs.kind import Example, Kind, any_rows, any_table, as_planned, no_answers, no_files, own_table
@@ -21,7 +21,7 @@ ALIGN = Kind(
     role=role,
     tables={"aligned": RowFile(ALIGNED)},
     private_needs={},
-    consents={},
+    consents={"seeker": (AIDED,), "active": (AIDED,), "passive": (AIDED,)},
     table=own_table,
     check_files=no_files,
     check_table=any_table,

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import NonNegativeInt
 
 from unpooled.align.handles import compares_handles
-from unpooled.align.rows import Places
+from unpooled.align.rows import Places, Psi
 from unpooled.drawing.html import render
 from unpooled.drawing.words import listed, people
 from unpooled.errors import PlanError
@@ -19,6 +19,12 @@ from unpooled.jobs.run_files import Figure, RunFiles, Section, result_of
 from unpooled.jobs.work import Result
 
 _TEMPLATE = Path(__file__).with_name("section.html")
+_METHODS: Mapping[Psi, str] = {
+    "ecdh": "ECDH on ristretto255",
+    "blind-rsa": "blind RSA, {bits} bits",
+    "aided": "tags under a key that {coordinator} does not have; if it colluded with a party that has it, the two "
+    "could test guesses of the others' ids",
+}
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,6 @@ def alignment(run: RunFiles, parameters: Parameters) -> AlignSection | None:
         places = places_of(run.plan, parameters)
     except PlanError:
         return None
-    in_ring = parameters.psi == "ecdh" and bool(places.passive and places.coordinator)
     results = {
         name: None if name == places.coordinator else result_of(party, AlignResult)
         for name, party in run.parties.items()
@@ -104,10 +109,10 @@ def alignment(run: RunFiles, parameters: Parameters) -> AlignSection | None:
     return AlignSection(
         places=places,
         compared="Handles" if compares_handles(parameters) else "Ids",
-        method="ECDH on ristretto255" if parameters.psi == "ecdh" else f"blind RSA, {run.plan.key_bits} bits",
+        method=_METHODS[parameters.psi].format(bits=run.plan.key_bits, coordinator=places.coordinator),
         results=results,
         learnt={
-            name: _learnt(places, in_ring, name, results[name])
+            name: _learnt(places, parameters.psi, name, results[name])
             for name, party in run.parties.items()
             if results[name] or (name == places.coordinator and party.state == "finished")
         },
@@ -140,26 +145,29 @@ def _funnel(
     return funnel_of(owners, seeker, common, positives, listed)
 
 
-def _learnt(places: Places, in_ring: bool, name: str, result: AlignResult | None) -> str:
+def _learnt(places: Places, psi: Psi, name: str, result: AlignResult | None) -> str:
     """What a party was told, beyond what everybody knows from the plan."""
-    owners = (*places.passive, places.active)
+    owners, at_once = (*places.passive, places.active), places.meets(psi)
     together = listed(owners) if len(owners) == 2 else f"the {len(owners)} owners of columns"
     if result is None:
-        if not in_ring:
-            return "nothing: this way of comparing ids does without it"
-        return f"how many rows each of {together} brought, and how many any of them have in common; no ids"
+        compared = []
+        if at_once:
+            compared.append(f"how many rows each of {together} brought, and how many any of them have in common")
+        if psi == "aided" and places.seeker:
+            compared.append(f"how many ids {places.seeker} brought, and how many of the common rows are its own")
+        return f"{'; '.join(compared)}; no ids" if compared else "nothing: this way of comparing ids does without it"
     if name == places.seeker:
         return (
             f"that {places.active} asked about {_count(result.asked_about)} rows, and that enough of its own ids are "
             "among them; neither which rows, nor which of its ids"
         )
     told = []
-    asks = name == places.active and not in_ring
+    asks = name == places.active and not at_once
     if asks and len(places.passive) > 1:
         told.append(f"which of its rows each of {listed(places.passive)} has")
     if places.passive:
         told.append(f"which {_count(result.common)} of its rows are common to {together}")
-        others = [owner for owner in owners if owner != name] if in_ring or asks else [places.active]
+        others = [owner for owner in owners if owner != name] if at_once or asks else [places.active]
         told.append(f"how many rows {'each of the others' if len(others) > 2 else listed(others)} brought")
     if name == places.active and places.seeker:
         told.append(f"which {_count(result.positives)} of these {_count(result.common)} are {places.seeker}'s too")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from unpooled.complete.association import most_answer_bits
 from unpooled.complete.variables import coded, variables_of
-from unpooled.jobs.align.job import ALIGNED
+from unpooled.jobs.align.job import AIDED, ALIGNED
 from unpooled.jobs.complete.checks import check_common, check_files, check_table
 from unpooled.jobs.complete.choosing import SCREENING
 from unpooled.jobs.complete.evaluation import judge
@@ -87,8 +87,9 @@ COMPLETE = Kind(
     },
     private_needs={},
     consents={
-        "active": (Agreement("rows", "it is shown to {passive} which of their rows {party} has too"),),
+        "active": (AIDED, Agreement("rows", "it is shown to {passive} which of their rows {party} has too")),
         "passive": (
+            AIDED,
             Agreement(
                 "values",
                 "{active} gets values about people of {party} whom it does not have, under random handles, learns how "

@@ -9,7 +9,7 @@ import numpy as np
 
 from unpooled.arrays import Bools
 from unpooled.data.table import Table
-from unpooled.jobs.align.job import ALIGNED
+from unpooled.jobs.align.job import AIDED, ALIGNED
 from unpooled.jobs.examples.example_tables import CUSTOMERS
 from unpooled.jobs.kind import Agreement, Audit, Example, Kind, Rehearsed, own_table
 from unpooled.jobs.learning import check_prepared
@@ -94,9 +94,9 @@ LOOKALIKE = Kind(
     },
     private_needs={},
     consents={
-        "seeker": (Agreement("positives", "{active} learns which of its rows are people of {party}"),),
-        "active": (FOUND, ADVICE, _DESCRIBE),
-        "passive": (FOUND, LENDING, replace(_DESCRIBE, example=["plan", "data_gb", "roaming", "satisfaction"])),
+        "seeker": (AIDED, Agreement("positives", "{active} learns which of its rows are people of {party}")),
+        "active": (AIDED, FOUND, ADVICE, _DESCRIBE),
+        "passive": (AIDED, FOUND, LENDING, replace(_DESCRIBE, example=["plan", "data_gb", "roaming", "satisfaction"])),
     },
     table=own_table,
     check_files=_check_files,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unpooled.data.sources import TableSettings
-from unpooled.jobs.align.job import ALIGNED
+from unpooled.jobs.align.job import AIDED, ALIGNED
 from unpooled.jobs.examples.example_tables import CUSTOMERS
 from unpooled.jobs.kind import Example, Kind, any_rows, as_planned, no_answers
 from unpooled.jobs.model_files import check_saved, reading
@@ -38,7 +38,7 @@ PREDICT = Kind(
     role=role,
     tables={"predictions": RowFile(PREDICTIONS), "aligned": RowFile(ALIGNED)},
     private_needs={"active": ("model",), "passive": ("model",)},
-    consents={},
+    consents={"active": (AIDED,), "passive": (AIDED,)},
     table=_table,
     check_files=_check_files,
     check_table=check_table,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from unpooled.arrays import Bools
 from unpooled.data.table import Table
-from unpooled.jobs.align.job import ALIGNED
+from unpooled.jobs.align.job import AIDED, ALIGNED
 from unpooled.jobs.examples.example_tables import CUSTOMERS
 from unpooled.jobs.kind import Audit, Example, Kind, as_planned, own_table
 from unpooled.jobs.labels import check_columns, check_target, labels_of
@@ -59,7 +59,7 @@ TRAIN = Kind(
     role=role,
     tables={"predictions": RowFile(PREDICTIONS), "aligned": RowFile(ALIGNED)},
     private_needs={"active": ("target",)},
-    consents={"passive": (LENDING,)},
+    consents={"active": (AIDED,), "passive": (AIDED, LENDING)},
     table=own_table,
     check_files=_check_files,
     check_table=_check_table,
