@@ -23,6 +23,7 @@ from unpooled.semisup.method import (
     chances,
     cross_entropy,
     labelled_loss,
+    labelled_views,
     seen,
     strong_view,
     taught,
@@ -44,18 +45,17 @@ def _even(_: Form) -> _Means:
 
 def _loss(form: Form, weights: Weights, given: Given) -> tuple[Array, tuple[Memory, Statistics]]:
     settings, batch, fixed, statistics = form.settings, given.batch, given.fixed, Statistics()
-    weak, strong = weak_view(form, given, batch.rows, 1), strong_view(form, given, batch.rows, 2)
-    rows, labels = jnp.concatenate([weak, strong]), jnp.tile(batch.labels, 2)
+    rows, labels = labelled_views(form, given)
     strong_others = strong_view(form, given, batch.others, 4)
     logits = logits_of(form.network, weights, jnp.concatenate([rows, strong_others]), statistics)
     of_rows, of_others = jnp.split(logits, [len(rows)])
     if form.network.by_batch:
         alone = logits_of(form.network, weights, rows, {})
-        share = jax.random.uniform(jax.random.fold_in(given.key, 5), alone.shape)
+        share = jax.random.uniform(jax.random.fold_in(given.key, 6), alone.shape)
         of_rows = share * of_rows + (1.0 - share) * alone
 
     found = chances(taught(form, weights, given, weak_view(form, given, batch.others, 3)), fixed)
-    on_labelled = chances(taught(form, weights, given, weak), fixed)
+    on_labelled = chances(taught(form, weights, given, rows[: len(batch.rows)]), fixed)
     known = batch.labels >= 0
     sure_of_labelled = jnp.sum(known * on_labelled.max(axis=-1)) / jnp.maximum(known.sum(), 1)
     keep = jnp.minimum(settings.distribution_ema, (1.0 + given.done * fixed.steps) / (10.0 + given.done * fixed.steps))

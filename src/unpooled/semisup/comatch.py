@@ -22,6 +22,7 @@ from unpooled.semisup.method import (
     chances,
     cross_entropy,
     labelled_loss,
+    labelled_views,
     one_hot,
     seen,
     strong_view,
@@ -45,7 +46,7 @@ class _Queue(NamedTuple):
 
 def _empty(form: Form) -> _Queue:
     settings = form.settings
-    size = settings.queue * settings.batch_rows * (1 + settings.unlabelled_ratio)
+    size = settings.queue * settings.batch_rows * ((2 if settings.view == "both" else 1) + settings.unlabelled_ratio)
     both = jnp.full((size, 2), 0.5, jnp.float32)
     return _Queue(jnp.zeros((size, settings.projection), jnp.float32), both, jnp.float32(0.0), jnp.full(2, 0.5))
 
@@ -53,7 +54,7 @@ def _empty(form: Form) -> _Queue:
 def _loss(form: Form, weights: Weights, given: Given) -> tuple[Array, tuple[Memory, Statistics]]:
     settings, batch, fixed, queue = form.settings, given.batch, given.fixed, given.memory
     statistics = Statistics()
-    rows = weak_view(form, given, batch.rows, 1)
+    rows, labels = labelled_views(form, given)
     found, embeddings = _labels(form, weights, given, rows, weak_view(form, given, batch.others, 2))
     of_others = found[len(rows) :]
     mean = _KEPT * queue.mean + (1 - _KEPT) * of_others.mean(axis=0)
@@ -72,9 +73,9 @@ def _loss(form: Form, weights: Weights, given: Given) -> tuple[Array, tuple[Memo
     one, two = jnp.split(embedded(weights, features[len(rows) :]), 2)
     contrast = _contrast(one @ two.T / settings.temperature, targets, settings.contrast)
 
-    loss = labelled_loss(form, logits[: len(rows)], batch.labels, fixed)
+    loss = labelled_loss(form, logits[: len(rows)], labels, fixed)
     loss += warmed_up(settings, given.done) * (unlabelled + settings.contrast_weight * contrast)
-    known = jnp.where(batch.labels[:, jnp.newaxis] >= 0, one_hot(batch.labels), found[: len(rows)])
+    known = jnp.where(labels[:, jnp.newaxis] >= 0, one_hot(labels), found[: len(rows)])
     kept = len(queue.chances)
     memory = _Queue(
         jnp.concatenate([embeddings, queue.embeddings])[:kept],

@@ -51,6 +51,7 @@ _SEEDS = 2**31 - 1
 _NEEDED = ("jax", "jaxlib", "optax")
 _ROWS = 10_000
 """The most rows that the class prior is estimated from."""
+_LEAST = 2
 _LOWEST, _HIGHEST = 1e-3, 1 - 1e-3
 _OWN = ("network", "steps", "batch_rows", "learning_rate")
 """Settings that are parameters of all estimators."""
@@ -99,7 +100,7 @@ class _SemisupClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from labelled and unlabelled rows."""
         fitting = _fitting()
         settings = self._settings()
-        frame, y = self._read(X, y)
+        frame, y = self._labelled(X, y)
         labels = labels_of(y)
         rng = np.random.default_rng(int(check_random_state(self.random_state).randint(_SEEDS)))
         self._columns = rows.learn_columns(frame)
@@ -116,13 +117,14 @@ class _SemisupClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """The probability of either class."""
         check_is_fitted(self)
-        values = rows.values_of(self._columns, self._read(X))
+        values = rows.values_of(self._columns, self._new(X))
         found = _fitting().score(self._fitted_settings, self._trained, values)
         return np.stack([1.0 - found, found], axis=1)
 
     def predict(self, X: Any) -> Any:  # noqa: N803
         """The likelier class."""
-        return self.classes_[(self.predict_proba(X)[:, 1] >= 0.5).astype(np.int64)]
+        likely = self.predict_proba(X)[:, 1] >= 0.5
+        return self.classes_[likely.astype(np.int64)]
 
     def save(self, path: Path | str) -> None:
         """Write what was learned to one .npz file, for its owner alone: it holds values of the table."""
@@ -174,33 +176,29 @@ class _SemisupClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         except InputError as error:
             raise ValueError(str(error)) from None
 
-    def _read(self, table: Any, y: Any = None) -> Any:
-        """A data frame whose texts are categories; with labels where these are given."""
-        fitted = y is not None
+    def _labelled(self, table: Any, y: Any) -> tuple[pl.DataFrame, Any]:
+        """Rows to learn from as a data frame whose texts are categories, and their labels."""
         if rows.is_frame(table):
-            validate_data(self, table, skip_check_array=True, reset=fitted)
+            validate_data(self, table, skip_check_array=True)
             frame = rows.polars_of(table)
-            if frame.height < 2 and fitted:
-                raise ValueError(f"there are too few rows: {frame.height}")
-        elif fitted:
-            matrix, y = validate_data(self, table, y, dtype=np.float64, ensure_min_samples=2)
-            frame = rows.frame_of(matrix, self._categories(matrix.shape[1]))
+            if frame.height < _LEAST:
+                raise ValueError(f"there are too few rows: {frame.height}; at least {_LEAST} are needed")
         else:
-            matrix = validate_data(self, table, dtype=np.float64, reset=False)
+            matrix, y = validate_data(self, table, y, dtype=np.float64, ensure_min_samples=_LEAST)
             frame = rows.frame_of(matrix, self._categories(matrix.shape[1]))
-        if fitted:
-            y = column_or_1d(y, warn=True)
-            check_classification_targets(y)
-            if len(y) != frame.height:
-                raise ValueError(f"X has {frame.height} rows, y has {len(y)} labels")
-            return frame, y
-        return self._named(frame)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        if len(y) != frame.height:
+            raise ValueError(f"X has {frame.height} rows, y has {len(y)} labels")
+        return frame, y
 
-    def _named(self, frame: pl.DataFrame) -> pl.DataFrame:
-        absent = [column.name for column in self._columns if column.name not in frame.columns]
-        if absent:
-            raise ValueError(f"there is no column '{absent[0]}', which the network was fitted with")
-        return frame
+    def _new(self, table: Any) -> pl.DataFrame:
+        """Rows to predict as a data frame whose texts are categories."""
+        if rows.is_frame(table):
+            validate_data(self, table, skip_check_array=True, reset=False)
+            return rows.polars_of(table)
+        matrix = validate_data(self, table, dtype=np.float64, reset=False)
+        return rows.frame_of(matrix, self._categories(matrix.shape[1]))
 
     def _categories(self, columns: int) -> list[int]:
         found = [int(place) for place in self.categories or ()]

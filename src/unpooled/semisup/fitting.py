@@ -112,7 +112,9 @@ def fit(
 ) -> Trained:
     """Learn from rows; what is kept are the averaged weights."""
     layout, rows = encoding.layout, encoding.encode(values, rng)
-    form = Form(BY_NAME[settings.method], settings, network_of(settings, layout.width), task.risk)
+    # Steps do not depend on what their number and rate are, so that nothing is compiled twice for these.
+    general = settings.model_copy(update={"steps": 1, "learning_rate": 1.0})
+    form = Form(BY_NAME[settings.method], general, network_of(settings, layout.width), task.risk)
     held_out = _held_out(task, stop, rng)
     epoch = min(EPOCH, settings.steps)
     epochs = -(-settings.steps // epoch)

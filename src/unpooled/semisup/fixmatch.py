@@ -18,6 +18,7 @@ from unpooled.semisup.method import (
     chances,
     cross_entropy,
     labelled_loss,
+    labelled_views,
     nothing,
     seen,
     strong_view,
@@ -30,7 +31,7 @@ from unpooled.semisup.networks import Statistics, logits_of
 
 def _loss(form: Form, weights: Weights, given: Given) -> tuple[Array, tuple[Memory, Statistics]]:
     batch, fixed, statistics = given.batch, given.fixed, Statistics()
-    rows = weak_view(form, given, batch.rows, 1)
+    rows, labels = labelled_views(form, given)
     found = chances(taught(form, weights, given, weak_view(form, given, batch.others, 2)), fixed)
     strong = strong_view(form, given, batch.others, 3)
     logits = logits_of(form.network, weights, jnp.concatenate([rows, strong]), statistics)
@@ -38,7 +39,7 @@ def _loss(form: Form, weights: Weights, given: Given) -> tuple[Array, tuple[Memo
     sure = found.max(axis=-1) >= form.settings.threshold
     targets = jax.nn.one_hot(found.argmax(axis=-1), 2)
     unlabelled = jnp.mean(sure * cross_entropy(seen(of_others, fixed), targets))
-    loss = labelled_loss(form, of_rows, batch.labels, fixed)
+    loss = labelled_loss(form, of_rows, labels, fixed)
     return loss + warmed_up(form.settings, given.done) * unlabelled, ((), statistics)
 
 

@@ -146,6 +146,14 @@ def strong_view(form: Form, given: Given, rows: Array, number: int) -> Array:
     return augmenting.strong(form.settings, rows, key, given.fixed.units, given.fixed.chance, pool)
 
 
+def labelled_views(form: Form, given: Given) -> tuple[Array, Array]:
+    """The views of labelled rows that are learned, weak ones first, and their labels."""
+    rows, view = given.batch.rows, form.settings.view
+    views = [weak_view(form, given, rows, 1)] if view != "strong" else []
+    views += [strong_view(form, given, rows, 5)] if view != "weak" else []
+    return jnp.concatenate(views), jnp.tile(given.batch.labels, len(views))
+
+
 def aligned(found: Array, now: Array, wanted: Array) -> Array:
     """Chances moved so that their mean, which is `now`, becomes what is wanted."""
     moved = found * (wanted / jnp.maximum(now, 1e-6))

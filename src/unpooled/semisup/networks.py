@@ -104,8 +104,8 @@ def _convolution(key: Array, name: str, taps: int, inputs: int, outputs: int) ->
 
 
 def _norm(name: str, channels: int) -> Weights:
-    ones, zeros = jnp.ones(channels, jnp.float32), jnp.zeros(channels, jnp.float32)
-    return {f"{name}.scale": ones, f"{name}.shift": zeros, f"{name}.mean": zeros, f"{name}.variance": ones}
+    begin = {"scale": 1.0, "shift": 0.0, "mean": 0.0, "variance": 1.0}
+    return {f"{name}.{part}": jnp.full(channels, value, jnp.float32) for part, value in begin.items()}
 
 
 def _through_blocks(weights: Weights, rows: Array, statistics: Statistics | None) -> Array:

@@ -60,6 +60,8 @@ def values_of(columns: Sequence[Column], frame: pl.DataFrame) -> Floats:
     """Rows × columns as numbers; a category's cell is NaN if it is missing or was not seen before."""
     values = np.empty((frame.height, len(columns)))
     for place, column in enumerate(columns):
+        if column.name not in frame.columns:
+            raise ValueError(f"there is no column '{column.name}', which the network was fitted with")
         cells = frame[column.name]
         if column.is_number != cells.dtype.is_numeric():
             raise ValueError(f"column '{column.name}' is of another type than when the network was fitted")

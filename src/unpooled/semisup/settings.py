@@ -19,8 +19,17 @@ _SEED: Mapping[str, Any] = {
     "decay": 5e-4,
     "balanced": False,
     "teacher": "student",
+    "view": "weak",
 }
 """The VFPU paper's network, and what the methods' own papers have in common."""
+
+
+_CORRUPTION = (
+    "the fraction of the columns, rounded down to whole columns, that a strong view draws from another row; a category "
+    "as a whole"
+)
+_WARM_UP = "the fraction of the steps in which that weight rises from 0"
+_TEACHER = "who labels unlabelled rows: the network itself, or its averaged weights"
 
 
 class NetworkSettings(Section):
@@ -44,13 +53,8 @@ class NetworkSettings(Section):
         0.1, description="the noise of numbers in a weak view of a row, in standard deviations", ge=0
     )
     strong_noise: float = Field(0.3, description="the same in a strong view", ge=0)
-    corruption: float = Field(
-        0.3,
-        description="the fraction of the columns, rounded down to whole columns, that a strong view draws from another "
-        "row; a category as a whole",
-        ge=0,
-        le=1,
-    )
+    corruption: float = Field(0.3, description=_CORRUPTION, ge=0, le=1)
+    view: Literal["weak", "strong", "both"] = Field("both", description="the views of labelled rows that are learned")
     balanced: bool = Field(
         True,
         description="labelled batches have as many rows of either class, and everything else sees logits shifted by "
@@ -62,7 +66,6 @@ class SupervisedSettings(NetworkSettings):
     """The network on labelled rows alone."""
 
     method: Literal["supervised"] = Field("supervised", description="labelled rows alone, to compare with")
-    view: Literal["weak", "strong", "both"] = Field("weak", description="the views of labelled rows that are learned")
 
 
 class UnlabelledSettings(NetworkSettings):
@@ -70,10 +73,8 @@ class UnlabelledSettings(NetworkSettings):
 
     unlabelled_ratio: int = Field(7, description="unlabelled rows in a step for each labelled one", ge=1)
     unlabelled_weight: float = Field(1.0, description="the weight of the loss on unlabelled rows", ge=0)
-    warm_up: float = Field(0.4, description="the fraction of the steps in which that weight rises from 0", ge=0, le=1)
-    teacher: Literal["student", "ema"] = Field(
-        "ema", description="who labels unlabelled rows: the network itself, or its averaged weights"
-    )
+    warm_up: float = Field(0.4, description=_WARM_UP, ge=0, le=1)
+    teacher: Literal["student", "ema"] = Field("ema", description=_TEACHER)
 
 
 class PseudoLabelSettings(UnlabelledSettings):
@@ -81,6 +82,8 @@ class PseudoLabelSettings(UnlabelledSettings):
 
     changed: ClassVar[Mapping[str, Any]] = {**_SEED, "unlabelled_ratio": 1, "threshold": 0.95, "warm_up": 0.4}
     method: Literal["pseudo-label"] = Field("pseudo-label", description="pseudo-labelling")
+    teacher: Literal["student", "ema"] = Field("student", description=_TEACHER)
+    corruption: float = Field(0.0, description=_CORRUPTION, ge=0, le=1)
     threshold: float = Field(0.95, description="rows with a lower confidence do not count", ge=0, lt=1)
 
 
@@ -97,10 +100,10 @@ class MixMatchSettings(UnlabelledSettings):
     }
     method: Literal["mixmatch"] = Field("mixmatch", description="MixMatch")
     unlabelled_ratio: int = Field(1, description="unlabelled rows in a step for each labelled one", ge=1)
-    unlabelled_weight: float = Field(75.0, description="the weight of the loss on unlabelled rows", ge=0)
+    unlabelled_weight: float = Field(10.0, description="the weight of the loss on unlabelled rows", ge=0)
     temperature: float = Field(0.5, description="guessed labels are sharpened by this", gt=0, le=1)
     views: int = Field(2, description="views of an unlabelled row whose predictions are averaged", ge=1)
-    alpha: float = Field(0.75, description="the parameter of the beta distribution that rows are mixed by", gt=0)
+    alpha: float = Field(0.2, description="the parameter of the beta distribution that rows are mixed by", gt=0)
 
 
 class FixMatchSettings(UnlabelledSettings):
@@ -108,6 +111,8 @@ class FixMatchSettings(UnlabelledSettings):
 
     changed: ClassVar[Mapping[str, Any]] = {**_SEED, "threshold": 0.95, "warm_up": 0.0}
     method: Literal["fixmatch"] = Field("fixmatch", description="FixMatch")
+    teacher: Literal["student", "ema"] = Field("student", description=_TEACHER)
+    warm_up: float = Field(0.0, description=_WARM_UP, ge=0, le=1)
     threshold: float = Field(0.95, description="rows with a lower confidence do not count", ge=0, lt=1)
 
 
@@ -128,7 +133,7 @@ class CoMatchSettings(UnlabelledSettings):
 class AdaMatchSettings(UnlabelledSettings):
     """AdaMatch (Berthelot and others 2022)."""
 
-    changed: ClassVar[Mapping[str, Any]] = {**_SEED, "threshold": 0.9, "warm_up": 0.5}
+    changed: ClassVar[Mapping[str, Any]] = {**_SEED, "threshold": 0.9, "warm_up": 0.5, "view": "both"}
     method: Literal["adamatch"] = Field("adamatch", description="AdaMatch")
     threshold: float = Field(
         0.9, description="rows with less than this fraction of the confidence on labelled rows do not count", ge=0, le=1

@@ -22,6 +22,7 @@ from unpooled.semisup.method import (
     chances,
     cross_entropy,
     labelled_loss,
+    labelled_views,
     seen,
     strong_view,
     taught,
@@ -55,7 +56,7 @@ def weights_of(confidence: Array, mean: Array, variance: Array, divisor: float) 
 
 def _loss(form: Form, weights: Weights, given: Given) -> tuple[Array, tuple[Memory, Statistics]]:
     settings, batch, fixed, statistics = form.settings, given.batch, given.fixed, Statistics()
-    rows = weak_view(form, given, batch.rows, 1)
+    rows, labels = labelled_views(form, given)
     found = chances(taught(form, weights, given, weak_view(form, given, batch.others, 2)), fixed)
     strong = strong_view(form, given, batch.others, 3)
     logits = logits_of(form.network, weights, jnp.concatenate([rows, strong]), statistics)
@@ -75,7 +76,7 @@ def _loss(form: Form, weights: Weights, given: Given) -> tuple[Array, tuple[Memo
 
     targets = jax.nn.one_hot(found.argmax(axis=-1), 2)
     unlabelled = jnp.mean(weight * cross_entropy(seen(of_others, fixed), targets))
-    loss = labelled_loss(form, of_rows, batch.labels, fixed)
+    loss = labelled_loss(form, of_rows, labels, fixed)
     memory = _Confidences(mean, variance, prediction)
     return loss + warmed_up(settings, given.done) * unlabelled, (jax.lax.stop_gradient(memory), statistics)
 
