@@ -80,10 +80,9 @@ class UnlabelledSettings(NetworkSettings):
 class PseudoLabelSettings(UnlabelledSettings):
     """Pseudo-labelling (Lee 2013)."""
 
-    changed: ClassVar[Mapping[str, Any]] = {**_SEED, "unlabelled_ratio": 1, "threshold": 0.95, "warm_up": 0.4}
+    changed: ClassVar[Mapping[str, Any]] = {**_SEED, "unlabelled_ratio": 1, "threshold": 0.95, "corruption": 0.0}
     method: Literal["pseudo-label"] = Field("pseudo-label", description="pseudo-labelling")
     teacher: Literal["student", "ema"] = Field("student", description=_TEACHER)
-    corruption: float = Field(0.0, description=_CORRUPTION, ge=0, le=1)
     threshold: float = Field(0.95, description="rows with a lower confidence do not count", ge=0, lt=1)
 
 
