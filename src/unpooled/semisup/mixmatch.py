@@ -36,7 +36,7 @@ _DRAWS, _POINTS = 100_000, 501
 def sharpened(found: Array, temperature: float) -> Array:
     """Chances with less doubt.
 
-    >>> sharpened(jnp.array([0.2, 0.8]), 0.5).round(3).tolist()
+    >>> [round(float(each), 3) for each in sharpened(jnp.array([0.2, 0.8]), 0.5)]
     [0.059, 0.941]
     """
     powers = found ** (1.0 / temperature)

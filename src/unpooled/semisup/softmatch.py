@@ -47,7 +47,8 @@ def _unknown(_: Form) -> _Confidences:
 def weights_of(confidence: Array, mean: Array, variance: Array, divisor: float) -> Array:
     """How much rows count.
 
-    >>> weights_of(jnp.array([0.9, 0.8, 0.6]), jnp.float32(0.8), jnp.float32(0.04), 4.0).round(3).tolist()
+    >>> found = weights_of(jnp.array([0.9, 0.8, 0.6]), jnp.float32(0.8), jnp.float32(0.04), 4.0)
+    >>> [round(float(each), 3) for each in found]
     [1.0, 1.0, 0.135]
     """
     below = jnp.minimum(confidence - mean, 0.0)
