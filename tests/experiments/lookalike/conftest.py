@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from unpooled.data import datasets
-from unpooled.experiments.lookalike import dealing, presets, searches
+from unpooled.experiments.lookalike import dealing, networks, presets, searches
 from unpooled.pu.settings import BaggingSettings, VfpuSettings
 
 ROWS, TEST_ROWS = 1_200, 200
@@ -44,6 +44,8 @@ def small() -> Iterator[pytest.MonkeyPatch]:
             patch.setitem(presets.LINEAR, name, {**paper, "epochs": 3, "insecure_batch": True})
         patch.setattr(searches, "_VFPU", VfpuSettings(iterations=2, bags=3))
         patch.setitem(searches.OTHERS, "bagging", BaggingSettings(bags=4))
+        for name, value in {"steps": 40, "settings": {"hidden": (16,)}, "prior": 0.4}.items():
+            patch.setitem(networks.CHANGES, name, value)
         dealing.deal.cache_clear()
         yield patch
     dealing.deal.cache_clear()

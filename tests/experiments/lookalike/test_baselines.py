@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from unpooled.experiments.lookalike.baselines import METHODS, _in_words
+from unpooled.experiments.lookalike.baselines import METHODS, NETWORKS, _in_words, _networks
 from unpooled.experiments.lookalike.searches import search_cell
 
 
@@ -30,6 +30,15 @@ def test_clear_differences_are_told_from_chance() -> None:
 def test_a_method_that_finds_more_is_said_to() -> None:
     told = _in_words(lines({"VFPU_GBDT": [500, 510], "naive_GBDT": [600, 612]}))
     assert told.startswith("VFPU_GBDT is behind naive_GBDT on bank (-0.101).")
+
+
+def test_the_page_says_whether_networks_are_measured() -> None:
+    without = lines({"VFPU_GBDT": [500]})
+    assert _networks(without) == "Networks (MixMatch and its kin) are not measured yet."
+    more = search_cell("bank", 1, 0.6, **NETWORKS["MixMatch"])
+    assert (more["learner"], more["settings"]) == ("", "")
+    found = _networks(pl.concat([without, pl.DataFrame({**more, "method": "pooled", "hits_1000": 600.0})]))
+    assert "class prior" in found
 
 
 def test_one_draw_says_nothing() -> None:

@@ -43,7 +43,7 @@ def test_every_learner_pooled_and_of_a_library(learner: str) -> None:
         assert values["auc"] > 0.6
 
 
-@pytest.mark.parametrize("search", [*OTHERS, "elkan-noto", "random", "supervised"])
+@pytest.mark.parametrize("search", [*OTHERS, "elkan-noto", "random", "supervised", "semisup, mixmatch"])
 def test_every_other_method(search: str) -> None:
     found = compute(search_cell("bank", 1, 0.8, search=search, known=0.2))
     check_figures(found, ["pooled"])

@@ -12,6 +12,7 @@ from unpooled.drawing.words import listed
 from unpooled.experiments.experiment import Cell, Tier, Value
 from unpooled.experiments.figures import Panel, Picture
 from unpooled.experiments.lookalike.dealing import SETS
+from unpooled.experiments.lookalike.networks import PREFIX
 from unpooled.experiments.lookalike.paper import Told, told
 from unpooled.experiments.lookalike.presets import LEARNERS
 from unpooled.experiments.lookalike.searches import search_cell
@@ -27,7 +28,7 @@ from unpooled.experiments.lookalike.showing import (
     sizes,
     text,
 )
-from unpooled.experiments.lookalike.tiers import DRAWS, FEDERATED, PAPER, TRAIN
+from unpooled.experiments.lookalike.tiers import DRAWS, FEDERATED, NETWORK_DRAWS, PAPER, TRAIN
 from unpooled.experiments.tables import Summary, chosen, summarised, summary_of, table
 
 METHODS: dict[str, dict[str, Value]] = {
@@ -44,6 +45,17 @@ METHODS: dict[str, dict[str, Value]] = {
     "full supervision (the ceiling)": {"search": "supervised"},
 }
 """What is compared on pooled columns: changes to VFPU with the job's settings."""
+
+NETWORKS: dict[str, dict[str, Value]] = {
+    "network on known positives": {"search": "semisup, supervised"},
+    "pseudo-labelling": {"search": "semisup, pseudo-label"},
+    "MixMatch": {"search": "semisup, mixmatch"},
+    "FixMatch": {"search": "semisup, fixmatch"},
+    "CoMatch": {"search": "semisup, comatch"},
+    "AdaMatch": {"search": "semisup, adamatch"},
+    "SoftMatch": {"search": "semisup, softmatch"},
+}
+"""Semi-supervised networks on pooled columns, and the same network by a class prior alone."""
 
 RIVALS = ("Bagging_GBDT", "2Step_GBDT, negatives first", "2Step_GBDT, positives first", "naive_GBDT")
 """What the paper says that VFPU is better than."""
@@ -77,6 +89,12 @@ def cells(tier: Tier, seed: int) -> list[Cell]:
         for name in SETS
         for changes in METHODS.values()
     ]
+    found += [
+        search_cell(name, one, TRAIN[tier], **changes)
+        for one in range(seed, seed + NETWORK_DRAWS[tier])
+        for name in SETS
+        for changes in NETWORKS.values()
+    ]
     where = "threads" if tier is Tier.quick else "processes"
     small: dict[str, Any] = FEDERATED[tier] if tier is Tier.quick else {"train": TRAIN[tier]}
     return found + [
@@ -94,7 +112,7 @@ def section(frame: pl.DataFrame) -> str:
         "LR, RF, XGB and LGB is the job's GBDT, and bags and nodes are hidden as in the job, unless told otherwise. "
         "*Calibrated*: each model's scores are made frequencies by three folds of its bag, before they are averaged; "
         "the job has no such setting. *Full supervision* knows all labels; rows are scored by models that had not seen "
-        "them. 2Step has both of the paper's readings. Networks (MixMatch and its kin) are not measured yet.",
+        f"them. 2Step has both of the paper's readings. {_networks(pooled)}",
         "![Precision of the first rows](precision.svg)",
         *(f"### {name}\n\n{_lengths(pooled, name)}" for name in sets_in(pooled)),
         "### Is VFPU better?",
@@ -127,8 +145,14 @@ def pictures(frame: pl.DataFrame) -> Mapping[str, Picture]:
     return {"precision": Picture("True positives among the first rows", "length", "precision", ticks, panels)}
 
 
+def _networks(frame: pl.DataFrame) -> str:
+    if frame["search"].str.starts_with(PREFIX).any():
+        return "Networks (MixMatch and its kin) have dense layers, and learn from unlabelled rows by a class prior."
+    return "Networks (MixMatch and its kin) are not measured yet."
+
+
 def _of(frame: pl.DataFrame, name: str, who: str) -> pl.DataFrame:
-    return chosen(frame, method="pooled", **_alike(name, METHODS[who]))
+    return chosen(frame, method="pooled", **_alike(name, (METHODS | NETWORKS)[who]))
 
 
 def _alike(name: str, changes: Mapping[str, Value]) -> dict[str, object]:
@@ -139,7 +163,7 @@ def _alike(name: str, changes: Mapping[str, Value]) -> dict[str, object]:
 
 def _lengths(frame: pl.DataFrame, name: str) -> str:
     columns = {f"{num:,}": {"num": num} for num in IN_TABLE if num in lengths_in(chosen(frame, set=name))}
-    rows = {who: {"who": who} for who in METHODS}
+    rows = {who: {"who": who} for who in METHODS | NETWORKS}
 
     def cell(who: str, num: int) -> str:
         return text(at_length(_of(frame, name, who), num, "precision"))
@@ -155,7 +179,7 @@ def _gains(frame: pl.DataFrame) -> str:
         found = summary_of(gains)
         return f"{found.text()}, ahead in {sum(gain > 0 for gain in gains)} of {len(gains)}" if found else ""
 
-    others = [who for who in METHODS if who != "VFPU_GBDT"]
+    others = [who for who in METHODS | NETWORKS if who != "VFPU_GBDT"]
     return table("over", {who: {"who": who} for who in others}, {name: {"name": name} for name in sets_in(frame)}, cell)
 
 
@@ -192,7 +216,7 @@ def _times(frame: pl.DataFrame) -> str:
         for name in sets_in(frame)
         for figure, shown in (("cpu_seconds", "CPU"), ("wall_seconds", "wall"))
     }
-    rows = {who: {"who": who} for who in METHODS}
+    rows = {who: {"who": who} for who in METHODS | NETWORKS}
     return table("seconds", rows, columns, lambda who, name, figure: text(summarised(_of(frame, name, who), figure), 1))
 
 
@@ -230,7 +254,7 @@ def _ours(pooled: pl.DataFrame, together: pl.DataFrame, one: Told) -> Summary | 
 
 BASELINES = experiment_on_searches(
     name="baselines",
-    about="true positives among the first look-alikes: VFPU, bagging, two-step, naive, Elkan-Noto, random, ceiling",
+    about="true positives among the first look-alikes: VFPU, bagging, two-step, naive, Elkan-Noto, networks, ceiling",
     cells=cells,
     section=section,
     pictures=pictures,

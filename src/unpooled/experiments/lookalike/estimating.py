@@ -7,6 +7,7 @@ from math import inf
 from unpooled.data.datasets import published
 from unpooled.experiments.experiment import Cell
 from unpooled.experiments.lookalike.calibrating import FOLDS
+from unpooled.experiments.lookalike.networks import by_network
 from unpooled.experiments.lookalike.searches import method_in, model_in
 from unpooled.pu.federated.search import groups_of
 from unpooled.pu.settings import NaiveSettings, VfpuSettings
@@ -27,6 +28,9 @@ LIBRARY = 0.3
 TOGETHER = {"shares": 4.0, "plain": 2.0, "paillier 2048": 60.0, "paillier 512, insecure": 12.0}
 """How many times as long parties take with an engine, the pooled search beside it included."""
 
+NETWORK = 15.0
+"""Training a network, whose steps are as many for any set."""
+
 STARTED = 15.0
 """Starting the processes of two jobs."""
 
@@ -35,6 +39,8 @@ def seconds(cell: Cell) -> float:
     """A guess."""
     if cell["search"] == "random":
         return LEAST
+    if by_network(str(cell["search"])):
+        return LEAST + NETWORK
     facts = published(str(cell["set"]))
     rows = float(cell["train"]) * facts.rows
     known = float(cell["train"]) * float(cell["known"]) * facts.positives

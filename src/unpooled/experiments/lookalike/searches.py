@@ -21,6 +21,7 @@ from unpooled.experiments.lookalike.calibrating import Calibrated
 from unpooled.experiments.lookalike.dealing import Dealt, deal
 from unpooled.experiments.lookalike.judging import judged, judged_on_test, largest_difference
 from unpooled.experiments.lookalike.libraries import classifier_of
+from unpooled.experiments.lookalike.networks import by_network, estimator_of, search_by_network
 from unpooled.experiments.lookalike.presets import Settings, model_of, same_as_default
 from unpooled.experiments.lookalike.together import assert_same, search_together
 from unpooled.pu.bags import Bag, Learn, folded_bags, outside_means
@@ -56,7 +57,7 @@ KEYS: dict[str, type[Value]] = {
     "run": str,
     "seed": int,
 }
-PACKAGES = ("numpy", "scikit-learn", "lightgbm", "xgboost-cpu")
+PACKAGES = ("numpy", "scikit-learn", "lightgbm", "xgboost-cpu", "jax")
 OTHERS: dict[str, AnyMethod] = {
     "bagging": BaggingSettings(),
     "naive": NaiveSettings(),
@@ -98,7 +99,7 @@ def search_cell(name: str, seed: int, train: float, **changes: Value) -> Cell:
     found = usual | changes
     if found["search"] != "vfpu":
         found |= {"iterations": 0, "bags": 0, "theta": 0.0, "negatives": ""}
-    if found["search"] == "random":
+    if found["search"] == "random" or by_network(str(found["search"])):
         found |= {"learner": "", "settings": ""}
     elif found["settings"] == "default" and same_as_default(str(found["learner"]), "paper"):
         found["settings"] = "paper"  # one search stands for both
@@ -152,6 +153,9 @@ def _pooled(dealt: Dealt, cell: Cell) -> Figures:
     run, seed, recorded = str(cell["run"]), int(cell["seed"]), None
     if cell["search"] == "random":
         ranking, scores = _random(dealt, seed)
+    elif by_network(str(cell["search"])):
+        of_rows, scores = search_by_network(dealt, str(cell["search"]), seed)
+        ranking = _by_score(dealt, of_rows)
     else:
         learner = _learner(dealt, cell)
         recorded = Recorded(learner)
@@ -238,6 +242,8 @@ def check(wanted: Sequence[Cell]) -> None:
         datasets.load(name)
     for learner in dict.fromkeys(str(cell["learner"]) for cell in wanted if cell["run"] == "library"):
         classifier_of(model_of(learner, "paper"), Columns(np.empty((0, 1)), ("",), (1,)))
+    for search in dict.fromkeys(str(cell["search"]) for cell in wanted if by_network(str(cell["search"]))):
+        estimator_of(search, 0)
 
 
 def one_core(cell: Cell) -> bool:
