@@ -33,6 +33,7 @@ from unpooled.jobs.kind import (
     as_planned,
     no_answers,
     no_files,
+    nothing_said,
     own_table,
 )
 from unpooled.jobs.kinds import KINDS, kind_named
@@ -166,6 +167,7 @@ GREET = Kind(
     check_table=any_table,
     check_common=any_rows,
     answers=no_answers,
+    said_before=nothing_said,
     audit=None,
     groups=lambda _: [],
     rehearsed=as_planned,

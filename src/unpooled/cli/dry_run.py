@@ -15,11 +15,9 @@ import typer
 from unpooled.attacks.stage import ATTACKED
 from unpooled.cli import forecast
 from unpooled.cli.messages import details, learners, of_outline, wrapped
-from unpooled.complete.vf_gain.outline import in_words
 from unpooled.data.quality import Quality
 from unpooled.drawing.words import listed, many
 from unpooled.jobs.kinds import kind_named, outline_of, parameters_of
-from unpooled.jobs.learning import rules_of
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.over_runs import said
 from unpooled.jobs.plan import Plan
@@ -27,8 +25,6 @@ from unpooled.jobs.preflight import Preflight
 from unpooled.jobs.together import Together
 from unpooled.jobs.work import CheckedJob
 from unpooled.run.forecast import Forecast
-from unpooled.vertical.learner import LearnerParameters
-from unpooled.vertical.learners import learner_of
 
 _MOST_WARNINGS = 10  # about a table; --all shows the others
 
@@ -144,13 +140,8 @@ def _answers(plan: Plan, parties: Sequence[CheckedJob[Any]]) -> Block:
 
 
 def _choices(plan: Plan) -> Block:
-    """What is to be known of the learner's settings: what they cost, or give away."""
-    parameters = parameters_of(plan)
-    model: LearnerParameters | None = getattr(parameters, "model", None)
-    secret = bool(plan.with_role("seeker"))
-    lines = list(learner_of(model).said_before(rules_of(plan), model, secret)) if model else []
-    if (activations := getattr(parameters, "activations", None)) is not None:
-        lines.append(in_words(activations) + ".")
+    """What is to be known of the plan's settings: what they cost, or give away."""
+    lines = kind_named(plan.kind).said_before(plan, parameters_of(plan))
     return Block("choices", lines, lines)
 
 

@@ -133,6 +133,8 @@ class Kind(Generic[P]):
     many more rows all passive parties have."""
     answers: Callable[[CheckedJob[P]], Answers | None]
     """The most that a party answers about its rows; None if it answers nothing."""
+    said_before: Callable[[Plan, P], list[str]]
+    """What the plan's settings cost or give away, in sentences for the dry run."""
     audit: Audit[P] | None
     groups: Callable[[P], list[int]]
     """How many models are learned together, step by step, at the most; empty if none is learned."""
@@ -187,3 +189,8 @@ def as_planned(
 
 def no_answers(_job: CheckedJob[P]) -> None:
     """Nothing is answered about rows."""
+
+
+def nothing_said(_plan: Plan, _parameters: P) -> list[str]:
+    """The plan's settings speak for themselves."""
+    return []

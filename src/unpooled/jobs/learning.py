@@ -44,6 +44,11 @@ def setup_of(plan: Plan) -> Setup:
     return Setup(plan.owners, plan.active, coordinator, rules_of(plan), plan.audit)
 
 
+def said_of_learner(plan: Plan, parameters: LearnerParameters) -> list[str]:
+    """What the learner's settings cost or give away, in sentences."""
+    return list(learner_of(parameters).said_before(rules_of(plan), parameters, bool(plan.with_role("seeker"))))
+
+
 def check_learner(plan: Plan, parameters: LearnerParameters, *, bags: bool = False, weighted: bool = False) -> None:
     """Refuse, before the start, a plan that its learner cannot do, with `bags` of the rows or `weighted` rows."""
     learner_of(parameters).check(setup_of(plan), parameters, bags, weighted)

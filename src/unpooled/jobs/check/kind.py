@@ -5,7 +5,17 @@ from __future__ import annotations
 from unpooled.jobs.check.job import Parameters, outline, role
 from unpooled.jobs.check.section import headline, section
 from unpooled.jobs.examples.example_tables import CUSTOMERS
-from unpooled.jobs.kind import Example, Kind, any_rows, any_table, as_planned, no_answers, no_files, own_table
+from unpooled.jobs.kind import (
+    Example,
+    Kind,
+    any_rows,
+    any_table,
+    as_planned,
+    no_answers,
+    no_files,
+    nothing_said,
+    own_table,
+)
 
 CHECK = Kind(
     name="check",
@@ -26,6 +36,7 @@ CHECK = Kind(
     check_table=any_table,
     check_common=any_rows,
     answers=no_answers,
+    said_before=nothing_said,
     audit=None,
     groups=lambda _: [],
     rehearsed=as_planned,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from unpooled.complete.association import most_answer_bits
 from unpooled.complete.variables import coded, variables_of
+from unpooled.complete.vf_gain.outline import in_words
 from unpooled.jobs.align.job import AIDED, ALIGNED
 from unpooled.jobs.complete.checks import check_common, check_files, check_table
 from unpooled.jobs.complete.choosing import SCREENING
@@ -25,7 +26,8 @@ from unpooled.jobs.complete.table_files import (
 )
 from unpooled.jobs.examples.example_tables import PATIENTS
 from unpooled.jobs.kind import Agreement, Example, Kind, own_table
-from unpooled.jobs.learning import rules_of
+from unpooled.jobs.learning import rules_of, said_of_learner
+from unpooled.jobs.plan import Plan
 from unpooled.jobs.query_bounds import Answers, answers_of
 from unpooled.jobs.scores import RowFile
 from unpooled.jobs.work import CheckedJob, cleaned, with_table
@@ -62,6 +64,11 @@ def _association_bits(job: CheckedJob[Parameters], rows: int) -> int:
         return 0
     sizes = coded(variables_of(table, most_classes=job.parameters.most_classes), rows)[1]
     return most_answer_bits(rules_of(job.plan), rows, sizes, job.parameters.most_asked, counts=measure == "cramer")
+
+
+def _said_before(plan: Plan, parameters: Parameters) -> list[str]:
+    said = said_of_learner(plan, parameters.model)
+    return said if parameters.activations is None else [*said, f"{in_words(parameters.activations)}."]
 
 
 COMPLETE = Kind(
@@ -111,6 +118,7 @@ COMPLETE = Kind(
     check_table=check_table,
     check_common=check_common,
     answers=_answers,
+    said_before=_said_before,
     audit=None,
     groups=groups_of,
     rehearsed=rehearsed,

@@ -8,7 +8,7 @@ from unpooled.jobs.deliver.earlier import check_earlier
 from unpooled.jobs.deliver.job import Parameters, outline, role
 from unpooled.jobs.deliver.section import section
 from unpooled.jobs.examples.example_tables import CUSTOMERS
-from unpooled.jobs.kind import Example, Kind, any_rows, any_table, as_planned, no_answers
+from unpooled.jobs.kind import Example, Kind, any_rows, any_table, as_planned, no_answers, nothing_said
 from unpooled.jobs.lookalike.kind import ADVICE, FOUND
 from unpooled.jobs.lookalike.list_files import RELIABLE, as_sent
 from unpooled.jobs.lookalike.list_section import list_figures
@@ -51,6 +51,7 @@ DELIVER = Kind(
     check_table=any_table,
     check_common=any_rows,
     answers=no_answers,
+    said_before=nothing_said,
     audit=None,
     groups=lambda _: [],
     rehearsed=as_planned,

@@ -12,7 +12,7 @@ from unpooled.data.table import Table
 from unpooled.jobs.align.job import AIDED, ALIGNED
 from unpooled.jobs.examples.example_tables import CUSTOMERS
 from unpooled.jobs.kind import Agreement, Audit, Example, Kind, Rehearsed, own_table
-from unpooled.jobs.learning import check_prepared
+from unpooled.jobs.learning import check_prepared, said_of_learner
 from unpooled.jobs.lookalike.evaluation import judge
 from unpooled.jobs.lookalike.figures import check_truth
 from unpooled.jobs.lookalike.in_common import check_described, describing
@@ -103,6 +103,7 @@ LOOKALIKE = Kind(
     check_table=_check_table,
     check_common=_check_common,
     answers=_answers,
+    said_before=lambda plan, parameters: said_of_learner(plan, parameters.model),
     audit=Audit(model=lambda parameters: parameters.model, problem=_problem),
     groups=groups_of,
     rehearsed=lambda parameters, encrypted, *_: Rehearsed(fewer_bags(parameters, encrypted)),

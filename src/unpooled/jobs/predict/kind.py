@@ -5,7 +5,7 @@ from __future__ import annotations
 from unpooled.data.sources import TableSettings
 from unpooled.jobs.align.job import AIDED, ALIGNED
 from unpooled.jobs.examples.example_tables import CUSTOMERS
-from unpooled.jobs.kind import Example, Kind, any_rows, as_planned, no_answers
+from unpooled.jobs.kind import Example, Kind, any_rows, as_planned, no_answers, nothing_said
 from unpooled.jobs.model_files import check_saved, reading
 from unpooled.jobs.predict.job import Parameters, check_table, outline, role
 from unpooled.jobs.predict.section import headline, section
@@ -44,6 +44,7 @@ PREDICT = Kind(
     check_table=check_table,
     check_common=any_rows,
     answers=no_answers,
+    said_before=nothing_said,
     audit=None,
     groups=lambda _: [],
     rehearsed=as_planned,

@@ -10,7 +10,7 @@ from unpooled.jobs.align.job import AIDED, ALIGNED
 from unpooled.jobs.examples.example_tables import CUSTOMERS
 from unpooled.jobs.kind import Audit, Example, Kind, as_planned, own_table
 from unpooled.jobs.labels import check_columns, check_target, labels_of
-from unpooled.jobs.learning import check_learner, check_prepared
+from unpooled.jobs.learning import check_learner, check_prepared, said_of_learner
 from unpooled.jobs.query_bounds import Answers, answers_of
 from unpooled.jobs.row_weights import LENDING
 from unpooled.jobs.scores import PREDICTIONS, RowFile
@@ -65,6 +65,7 @@ TRAIN = Kind(
     check_table=_check_table,
     check_common=_check_common,
     answers=_answers,
+    said_before=lambda plan, parameters: said_of_learner(plan, parameters.model),
     audit=Audit(model=lambda parameters: parameters.model, problem=_any_targets),
     groups=lambda _: [1],
     rehearsed=as_planned,
