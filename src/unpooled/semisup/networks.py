@@ -21,7 +21,7 @@ _BLOCKS = 4
 """28 layers: three groups of four blocks of two convolutions, and four more; twice as wide as a plain one."""
 _TAPS = 3
 _SLOPE = 0.1
-_KEPT = 0.99
+_KEPT = 0.9
 _LEAST = 1e-5
 
 Statistics = dict[str, Array]
