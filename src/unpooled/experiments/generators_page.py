@@ -40,11 +40,9 @@ _DISTRIBUTION = {
 }
 _MOMENTS = {"mean": "mean", "variance": "variance", "skewness": "skewness", "kurtosis": "kurtosis"}
 _COST = {
-    "train_cpu": "training, CPU s",
-    "train_wall": "training, s",
-    "sample_cpu": "generating, CPU s",
-    "sample_wall": "generating, s",
-    "fill_cpu": "filling, CPU s",
+    "train_cpu": "training",
+    "sample_cpu": "generating",
+    "fill_cpu": "filling",
 }
 _DIGITS = {"ks_times": 1, "association_times": 2, "r2": 2, "accuracy": 2, "rank": 2, "closest": 2} | dict.fromkeys(
     _COST, 1
@@ -86,7 +84,7 @@ def section(frame: pl.DataFrame) -> str:
         "correlation of 1 - trust with the error of a cell.",
         _for_sets(frame, {"r2": "R²", "accuracy": "accuracy", "rank": "rank"}),
         "### What it costs",
-        "Seconds, means over sets: training, with what is compiled for it; generating as many rows as were trained on; "
+        "CPU seconds, means over sets: training, with what is compiled for it; generating as many rows as were trained on; "
         "filling hidden cells five times.",
         _over_sets(frame, _COST),
         _diverged(frame),
