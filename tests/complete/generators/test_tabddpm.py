@@ -209,7 +209,7 @@ def test_a_preset_has_so_many_steps_of_training_whatever_the_rows(monkeypatch: p
     monkeypatch.setattr(tabddpm, "train", trained)
     for changes in ({}, {"batch_rows": 10}, {"batch_rows": 10, "epochs": 900}):
         fit(TabDdpmSettings(held_out=0, **changes), table, np.random.default_rng(1))  # type: ignore[arg-type]
-    assert seen == [1400, 250, 900]
+    assert seen == [1050, 188, 900]
 
 
 def test_numbers_alone_few_rows_and_a_constant() -> None:

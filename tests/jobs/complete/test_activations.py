@@ -22,6 +22,7 @@ from unpooled.budget.places import Places
 from unpooled.budget.spending import About, begin_spending
 from unpooled.cli import app
 from unpooled.complete.vf_gain import protocol
+from unpooled.complete.vf_gain.privacy import Noise
 from unpooled.complete.vf_gain.protocol import Activations, GradientComes
 from unpooled.errors import InputError, PlanError, RefusedError
 from unpooled.jobs.checks import check_fits, checked
@@ -289,8 +290,8 @@ STOPS = [("clinic", Stop, 1), ("registry", Activations, 0), ("clinic", GradientC
 def test_an_interrupted_run_ends_as_if_it_had_not_been(
     begin: Callable[[], Any], seen: list[Floats], monkeypatch: pytest.MonkeyPatch, party: str, kind: type, arrived: int
 ) -> None:
-    def same_noise(points: Floats, noise: float) -> Floats:
-        return np.rint(64 * points / noise + np.random.default_rng(5).standard_normal(points.shape))
+    def same_noise(points: Floats, noise: Noise) -> Floats:
+        return np.rint(64 * (points / noise.spread + noise.at(np.random.default_rng(5).random(points.shape))))
 
     monkeypatch.setattr(protocol, "noisy", same_noise)
     whole = begin()
