@@ -84,8 +84,8 @@ def section(frame: pl.DataFrame) -> str:
         "correlation of 1 - trust with the error of a cell.",
         _for_sets(frame, {"r2": "R²", "accuracy": "accuracy", "rank": "rank"}),
         "### What it costs",
-        "CPU seconds, means over sets: training, with what is compiled for it; generating as many rows as were trained on; "
-        "filling hidden cells five times.",
+        "CPU seconds, means over sets: training, with what is compiled for it; generating as many rows as were trained "
+        "on; filling hidden cells five times.",
         _over_sets(frame, _COST),
         _diverged(frame),
         "### Models that lose to plain methods",
