@@ -25,6 +25,9 @@ from unpooled.networks.layers import Weights, adam, dense, dense_layers, stepped
 Numbers = Any
 """An array of numpy or JAX."""
 
+_RUN_ONCE: Any = {"xla_backend_optimization_level": 0}
+"""For what is compiled to run once: to optimise it takes far longer than it saves."""
+
 
 @dataclass(frozen=True)
 class Form:
@@ -106,8 +109,9 @@ def initial_generator(form: Form, width: int, columns: int, key: Array) -> Weigh
     return weights
 
 
+@partial(jax.jit, static_argnums=(0, 1, 2), compiler_options=_RUN_ONCE)
 def initial(form: Form, width: int, columns: int, key: Array) -> State:
-    """Both networks before the first step."""
+    """Both networks before the first step; compiled as a whole, or each layer would be by itself."""
     one, two = jax.random.split(key)
     generator = initial_generator(form, width, columns, one)
     discriminator = dense_layers(two, "discriminator", [width + columns, *form.widths(width), columns])
