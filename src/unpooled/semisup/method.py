@@ -158,3 +158,22 @@ def aligned(found: Array, now: Array, wanted: Array) -> Array:
     """Chances moved so that their mean, which is `now`, becomes what is wanted."""
     moved = found * (wanted / jnp.maximum(now, 1e-6))
     return moved / jnp.sum(moved, axis=-1, keepdims=True)
+
+
+def loss_with_sure_rows(
+    form: Form, weights: Weights, given: Given, asked: Array, view: Array
+) -> tuple[Array, tuple[Memory, Statistics]]:
+    """The loss of labelled rows, and of a view of unlabelled ones whose label is the likeliest class of what is asked.
+
+    Rows whose class is not likely enough do not count.
+    """
+    fixed, statistics = given.fixed, Statistics()
+    rows, labels = labelled_views(form, given)
+    found = chances(taught(form, weights, given, asked), fixed)
+    logits = logits_of(form.network, weights, jnp.concatenate([rows, view]), statistics)
+    of_rows, of_view = jnp.split(logits, [len(rows)])
+    sure = found.max(axis=-1) >= form.settings.threshold
+    targets = jax.nn.one_hot(found.argmax(axis=-1), 2)
+    unlabelled = jnp.mean(sure * cross_entropy(seen(of_view, fixed), targets))
+    loss = labelled_loss(form, of_rows, labels, fixed)
+    return loss + warmed_up(form.settings, given.done) * unlabelled, ((), statistics)
