@@ -1,4 +1,7 @@
-"""Sums and products mod 2^64, exactly: numpy's unsigned integers wrap around as they should."""
+"""Sums and products mod 2^64, exactly: numpy's unsigned integers wrap around as they should.
+
+Numbers that matter mod 2^(8·width) alone are computed mod 2^64 too, and sent without their upper bytes.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from unpooled.errors import ProtocolError
 T = TypeVar("T", bound=np.generic)
 Places = NDArray[np.uint32]
 
+WORD_BYTES = 8
 SORTED_AT_ONCE, MOVED_AT_ONCE = 2**13, 2**15
 """How many rows of all columns together: more would not stay in the caches, and fewer take more calls of numpy."""
 
@@ -138,12 +142,50 @@ def one_hot(bins: NDArray[Any], sizes: Sequence[int]) -> Ring:
     return matrix
 
 
-def to_bytes(values: Ring) -> Bytes:
-    return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+def lower_bytes(values: Ring, width: int) -> Ring:
+    """Numbers mod 2^(8·width)."""
+    return values & np.uint64(2 ** (8 * width) - 1)
 
 
-def from_bytes(data: Bytes, shape: tuple[int, ...], sender: str) -> Ring:
+def to_bytes(values: Ring, width: int = WORD_BYTES) -> Bytes:
+    """Numbers mod 2^(8·width) as they are sent, width × the shape: all lower halves first, then what is above them."""
+    flat = np.ascontiguousarray(values).reshape(-1)
+    data, begin = np.empty(width * flat.size, np.uint8), 0
+    for kind, size, above in _planes(width):
+        np.copyto(data[begin : begin + size * flat.size].view(kind), flat >> above if above else flat, "unsafe")
+        begin += size * flat.size
+    return data.reshape(width, *values.shape)
+
+
+def from_bytes(data: Bytes, shape: tuple[int, ...], sender: str | None, width: int = WORD_BYTES) -> Ring:
     """Numbers that arrived, which must be as many as expected."""
-    if data.ndim != 1 or data.size != 8 * math.prod(shape):
+    if data.shape != (width, *shape):
+        raise ProtocolError(f"invalid numbers from {sender}: shape {data.shape}, expected {(width, *shape)}")
+    flat, count, begin = np.ascontiguousarray(data).reshape(-1), math.prod(shape), 0
+    values = np.zeros(count, np.uint64)
+    for kind, size, above in _planes(width):
+        part = flat[begin : begin + size * count].view(kind)
+        if above:
+            values |= part.astype(np.uint64) << above
+        else:
+            values[:] = part
+        begin += size * count
+    return values.reshape(shape)
+
+
+def listed(data: Bytes, shape: tuple[int, ...], sender: str, width: int = WORD_BYTES) -> Ring:
+    """Numbers of a contribution, which comes as a list."""
+    if data.shape != (width * math.prod(shape),):
         raise ProtocolError(f"invalid Contribution from {sender}: wrong size")
-    return np.frombuffer(data.tobytes(), np.uint64).reshape(shape)
+    return from_bytes(data.reshape(width, *shape), shape, sender, width)
+
+
+@lru_cache(maxsize=8)
+def _planes(width: int) -> list[tuple[str, int, np.uint64]]:
+    """A word of so many bytes as parts of 8, 4, 2 and 1: type, size, and how far to the left each stands."""
+    found, above = [], 0
+    for size in (8, 4, 2, 1):
+        if width & size:
+            found.append((f"<u{size}", size, np.uint64(8 * above)))
+            above += size
+    return found
