@@ -14,18 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unpooled.arrays import Bytes, Ints, Ints32, Ring
+from unpooled.compiled import worthwhile
 from unpooled.errors import ProtocolError
 
 T = TypeVar("T", bound=np.generic)
 Places = NDArray[np.uint32]
 
 WORD_BYTES = 8
-SORTED_AT_ONCE, MOVED_AT_ONCE = 2**13, 2**15
+_SORTING = 4  # what sorting a row takes, in rows that are added up
+SORTED_AT_ONCE, MOVED_AT_ONCE, COMPILED_AT_ONCE = 2**13, 2**15, 2**17
 """How many rows of all columns together: more would not stay in the caches, and fewer take more calls of numpy."""
 
 
 def product(x: Ring, y: Ring) -> Ring:
     """XᵀY; einsum goes through X row by row, which is several times as fast as numpy's product of its transpose."""
+    if worthwhile(x.size * y.shape[1]):
+        from unpooled.secure import kernels
+
+        return np.ascontiguousarray(kernels.product(np.ascontiguousarray(x), np.ascontiguousarray(y)).T)
     result: Ring = np.ascontiguousarray(np.einsum("ij,ik->kj", x, y).T)
     return result
 
@@ -62,6 +68,10 @@ def sort_rows(bins: NDArray[Any], sizes: Sequence[int], nodes: Ints32, count: in
 
     Run lengths are ordered by column, then node, then bin.
     """
+    if worthwhile(_SORTING * bins.size):
+        from unpooled.secure import kernels
+
+        return kernels.sort_rows(np.asfortranarray(bins), np.array(sizes, np.int64), nodes, count)
     inside = np.flatnonzero(nodes >= 0)
     if all_inside := len(inside) == len(nodes):
         node, by_column = nodes, bins.T
@@ -126,6 +136,12 @@ def _columns_of_bins(sizes: tuple[int, ...]) -> tuple[Ints, Ints]:
 
 def bin_sums(bins: NDArray[Any], sizes: Sequence[int], words: Ring) -> Ring:
     """onehot(bins)ᵀ · words: the sum of the rows of each bin, as bins × words."""
+    if worthwhile(bins.size * words.shape[1]):
+        from unpooled.secure import kernels
+
+        widths = np.array(sizes, np.int64)
+        firsts = np.cumsum(widths) - widths
+        return kernels.bin_sums(np.ascontiguousarray(bins), firsts, sum(sizes), np.ascontiguousarray(words))
     nodes = np.zeros(len(bins), np.int32)
     sums = [np.empty((0, words.shape[1]), np.uint64)]
     for column, size in enumerate(sizes):  # one by one: all columns' words at once would not fit the caches
@@ -162,11 +178,11 @@ def from_bytes(data: Bytes, shape: tuple[int, ...], sender: str | None, width: i
     if data.shape != (width, *shape):
         raise ProtocolError(f"invalid numbers from {sender}: shape {data.shape}, expected {(width, *shape)}")
     flat, count, begin = np.ascontiguousarray(data).reshape(-1), math.prod(shape), 0
-    values = np.zeros(count, np.uint64)
+    values = np.empty(count, np.uint64)
     for kind, size, above in _planes(width):
         part = flat[begin : begin + size * count].view(kind)
         if above:
-            values |= part.astype(np.uint64) << above
+            values |= np.left_shift(part, above, dtype=np.uint64)
         else:
             values[:] = part
         begin += size * count
