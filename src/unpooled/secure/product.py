@@ -42,9 +42,10 @@ def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ints |
     calls = [call for call, _ in batch]
     tags = next_tags(engine.calls, calls)
     engine.batches += 1
+    seen = set[object]()
     for call, inputs in batch:  # 1
         check_call(call, engine.parties)
-        check_inputs(call, engine.party, inputs)
+        check_inputs(call, engine.party, inputs, seen)
         count_questions(engine, call, answer_bits(engine.rules, call))
     module = _ENGINES[engine.rules.engine]
     with engine.session.scope("product", engine.batches):

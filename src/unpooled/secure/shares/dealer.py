@@ -31,6 +31,7 @@ NOTHING: Bytes = np.empty(0, np.uint8)
 Method = Literal["triple", "row by row", "permute"]
 
 _WORD = 8
+_MOST_KEPT = 2**26  # bytes of a mask
 
 
 @message(
@@ -230,10 +231,10 @@ def _products(
     rows, width, words = items[0].rows, items[0].width, [item.words for item in items]
     cuts = row_blocks(rows, width + sum(words))
     us = mask_blocks(u_seed, width, cuts)
-    if len(cuts) == 1:
+    if _WORD * rows * width <= _MOST_KEPT:  # trees use it again and again
         if dealer.last_u[0] != u_seed:
-            dealer.last_u = (u_seed, next(us))
-        us = iter([dealer.last_u[1]])
+            dealer.last_u = (u_seed, np.concatenate(list(us)))
+        us = (dealer.last_u[1][cut] for cut in cuts)
     vs = zip(*(mask_blocks(seed, each, cuts) for seed, each in zip(v_seeds, words, strict=True)), strict=True)
 
     def blocks() -> Iterator[tuple[Ring, Sequence[Ring]]]:

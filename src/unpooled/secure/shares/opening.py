@@ -112,12 +112,15 @@ def open_matrices(engine: Engine, tasks: Mapping[str, Sequence[Task]]) -> None:
 
 def _hidden_for(engine: Engine, peer: str, tasks: Sequence[Task]) -> Iterator[Hidden]:
     """The messages with the masked matrices that a peer does not have yet."""
-    new = []
+    new, bound = [], set[object]()
     for task in tasks:
         if task.is_left and task.permutes:
             continue
         mask, own = _mask(engine, task), _own(task)
-        mask.bind(engine.party, *own, sizes=task.sizes if task.is_left else ())
+        same = task.own, *((part.ctypes.data, part.shape, part.strides) for part in own)
+        if same not in bound:  # trees that grow together multiply the same X
+            mask.bind(engine.party, *own, sizes=task.sizes if task.is_left else ())
+            bound.add(same)
         if (peer, task.own) not in engine.shares.sent:
             engine.shares.sent.add((peer, task.own))
             keep_opening(engine, task, mask.seed)
