@@ -30,7 +30,7 @@ Key = tuple[Rows, np.uint64, NDArray[np.uint64]]
 BITS, STEP = 27, 8
 """Of a limb; how many limbs are multiplied at once. Sums of up to 1,000 products of limbs fit 64 bits."""
 
-_SPARE_BITS = 48  # products are at most n · 2^20 larger than n² times R
+_SPARE_BITS = 32  # no number in rows is larger than n · 2^32
 _MOST_BITS = 8192
 _COMBS = {
     False: (12, 8),
@@ -47,7 +47,10 @@ def worthwhile(public: PublicKey, multiplications: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Modulus:
-    """A key as the loops want it: n, -1/n mod 2^BITS, and a multiple of n whose limbs are all large; `one` is R."""
+    """A key as the loops want it; `one` is R.
+
+    `key` is a multiple of n that is -1 mod 2^BITS, how many times n it is, and a multiple of n in very large limbs.
+    """
 
     public: PublicKey
     length: int
@@ -63,17 +66,16 @@ class Modulus:
 @lru_cache(maxsize=4)
 def modulus(public: PublicKey) -> Modulus:
     n = public.n
-    length = -(-(public.bits + _SPARE_BITS) // (BITS * STEP)) * STEP
+    length = -(-(public.bits + BITS + _SPARE_BITS) // (BITS * STEP)) * STEP
     r = mpz(1) << BITS * length
-    padded = np.zeros(length + 2 * STEP, np.uint32)
-    padded[STEP:-STEP] = _limbs(n, length)
-    cover = np.full(length, 2**BITS - 1, np.uint64) + _limbs(
-        -(r - 1) % n, length
-    )  # r - 1, and what is missing to a multiple of n
+    times = -gmpy2.invert(n, 1 << BITS) % (1 << BITS)
+    multiple = np.zeros(length + 2 * STEP, np.uint32)
+    multiple[STEP:-STEP] = _limbs(times * n, length)
+    large = 1 << 2 * BITS
+    cover = np.full(length, large, np.uint64) + _limbs(-large * (r - 1) // (2**BITS - 1) % n, length)
     high, low = divmod(r % public.n_squared, n)
     one = np.array([_limbs(low, length), _limbs(high, length)], np.uint32)
-    inverse = np.uint64(int(-gmpy2.invert(n, 1 << BITS) % (1 << BITS)))
-    return Modulus(public, length, (padded, inverse, cover), one)
+    return Modulus(public, length, (multiple, np.uint64(int(times)), cover), one)
 
 
 def _limbs(number: mpz, length: int) -> NDArray[np.uint64]:
@@ -139,7 +141,7 @@ def noises(public: PublicKey, exponents: bytes, count: int, *, cover: bool = Fal
     digits = table.comb.digits(exponents, count)
     firsts = np.arange(table.comb.blocks, dtype=np.uint32) << np.uint32(table.comb.teeth)
     made = np.empty((count, 2, of.length), np.uint32)
-    loops.comb(table.lows, table.slopes, np.ascontiguousarray(digits + firsts), of.key, made)
+    loops.comb(table.lows, table.slopes, np.ascontiguousarray(digits + firsts), of.one, of.key, made)
     return ciphertexts_in(public, made)
 
 

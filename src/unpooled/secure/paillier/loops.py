@@ -20,7 +20,7 @@ Rows = NDArray[np.uint32]
 Columns = NDArray[np.uint64]
 Places = NDArray[np.int64]
 Key = tuple[Rows, np.uint64, Columns]
-Scratch = tuple[Rows, Rows, Columns, Columns]
+Scratch = tuple[Rows, Rows, Columns, Columns, Columns]
 
 _BITS, _MASK = np.uint64(BITS), np.uint64(2**BITS - 1)
 _WORD = np.uint64(64)
@@ -83,10 +83,11 @@ def _settle(columns: Columns, row: Rows) -> None:
 
 
 @compiled
-def _divide(columns: Columns, n: Rows, inverse: np.uint64, factors: Columns, quotient: Rows) -> None:
-    """Divide by R: add the multiple of n that makes the lower half zero, and move the upper half down to `quotient`.
+def _divide(columns: Columns, multiple: Rows, factors: Columns, quotient: Rows) -> None:
+    """Divide by R mod n: add what makes the lower half zero, and move the upper half down to `quotient`.
 
-    n has `STEP` zeros before and after it, and `inverse` is -1/n mod 2^BITS. `factors` is that multiple.
+    A multiple of n that is -1 mod 2^BITS is added as many times as `factors` say: each of these is a limb as it stands.
+    The multiple has `STEP` zeros before and after it.
     """
     length = len(quotient)
     for low in range(0, length, STEP):
@@ -94,42 +95,33 @@ def _divide(columns: Columns, n: Rows, inverse: np.uint64, factors: Columns, quo
         for r in range(STEP):
             column = columns[low + r] + carry
             for s in range(r):
-                column += factors[low + s] * np.uint64(n[STEP + r - s])
-            factors[low + r] = (column & _MASK) * inverse & _MASK
-            carry = (column + factors[low + r] * np.uint64(n[STEP])) >> _BITS
+                column += factors[low + s] * np.uint64(multiple[STEP + r - s])
+            factors[low + r] = column & _MASK
+            carry = (column >> _BITS) + factors[low + r]
         f0, f1, f2, f3 = factors[low], factors[low + 1], factors[low + 2], factors[low + 3]
         f4, f5, f6, f7 = factors[low + 4], factors[low + 5], factors[low + 6], factors[low + 7]
         part = columns[low + STEP : low + STEP + length]
         for k in range(len(part)):
             at = k + 2 * STEP
             part[k] += (
-                (f0 & _MASK) * np.uint64(n[at])
-                + (f1 & _MASK) * np.uint64(n[at - 1])
-                + (f2 & _MASK) * np.uint64(n[at - 2])
-                + (f3 & _MASK) * np.uint64(n[at - 3])
-                + (f4 & _MASK) * np.uint64(n[at - 4])
-                + (f5 & _MASK) * np.uint64(n[at - 5])
-                + (f6 & _MASK) * np.uint64(n[at - 6])
-                + (f7 & _MASK) * np.uint64(n[at - 7])
+                (f0 & _MASK) * np.uint64(multiple[at])
+                + (f1 & _MASK) * np.uint64(multiple[at - 1])
+                + (f2 & _MASK) * np.uint64(multiple[at - 2])
+                + (f3 & _MASK) * np.uint64(multiple[at - 3])
+                + (f4 & _MASK) * np.uint64(multiple[at - 4])
+                + (f5 & _MASK) * np.uint64(multiple[at - 5])
+                + (f6 & _MASK) * np.uint64(multiple[at - 6])
+                + (f7 & _MASK) * np.uint64(multiple[at - 7])
             )
         part[0] += carry
     _settle(columns[length:], quotient)
 
 
 @compiled
-def _begin(columns: Columns, cover: Columns, factors: Columns) -> None:
-    """A multiple of n less the factors, which is what dividing the lower part leaves to the higher one."""
-    length = len(cover)
-    for k in range(length):
-        columns[k] = cover[k] - factors[k]
-        columns[length + k] = 0
-
-
-@compiled
 def _scratch(length: int) -> Scratch:
-    """Two padded rows, columns of a product, and factors."""
-    padded = np.zeros((2, length + 2 * STEP), np.uint32)
-    return padded[0], padded[1], np.zeros(2 * length, np.uint64), np.zeros(length, np.uint64)
+    """Two padded rows, columns of a low and a high product, and factors."""
+    x, y = np.zeros(length + 2 * STEP, np.uint32), np.zeros(length + 2 * STEP, np.uint32)
+    return x, y, np.zeros(2 * length, np.uint64), np.zeros(2 * length, np.uint64), np.zeros(length, np.uint64)
 
 
 @compiled
@@ -139,51 +131,49 @@ def _pad(padded: Rows, row: Rows) -> None:
 
 
 @compiled
-def _multiply(a: Rows, b: Rows, key: Key, scratch: Scratch) -> None:
-    """a becomes a · b; both are low and high.
+def _take(a: Rows, key: Key, scratch: Scratch) -> None:
+    """a becomes what is in the columns, divided by R; the columns become zero.
 
-    The lower product is r · R - f · n, where f are the factors of the division; so -f belongs to the higher part.
+    The lower ones are r · R - f · t · n, where t · n is the multiple of n that the division adds f times; so f · t is
+    taken off the higher ones, and another multiple of n keeps these above zero.
     """
-    n, inverse, cover = key
-    x, y, columns, factors = scratch
-    _pad(x, a[0])
-    _pad(y, b[0])
-    columns[:] = 0
-    _add_product(columns, y, a[0])
-    _divide(columns, n, inverse, factors, a[0])
-    _begin(columns, cover, factors)
-    _add_product(columns, y, a[1])
-    _add_product(columns, x, b[1])
-    _divide(columns, n, inverse, factors, a[1])
+    multiple, times, cover = key
+    _, _, lows, highs, factors = scratch
+    _divide(lows, multiple, factors, a[0])
+    for k in range(len(cover)):
+        highs[k] += cover[k] - (times & _MASK) * (factors[k] & _MASK)
+    _divide(highs, multiple, factors, a[1])
+    lows[:] = 0
+    highs[:] = 0
 
 
 @compiled
 def _multiply_low(a: Rows, low: Rows, key: Key, scratch: Scratch) -> None:
-    """The same for b without a higher part."""
-    n, inverse, cover = key
-    x, _, columns, factors = scratch
+    """a becomes a · b, where b has no higher part."""
+    x, _, lows, highs, _ = scratch
     _pad(x, low)
-    columns[:] = 0
-    _add_product(columns, x, a[0])
-    _divide(columns, n, inverse, factors, a[0])
-    _begin(columns, cover, factors)
-    _add_product(columns, x, a[1])
-    _divide(columns, n, inverse, factors, a[1])
+    _add_product(lows, x, a[0])
+    _add_product(highs, x, a[1])
+    _take(a, key, scratch)
+
+
+@compiled
+def _multiply(a: Rows, b: Rows, key: Key, scratch: Scratch) -> None:
+    """a becomes a · b; both are low and high, and what their high parts give is a multiple of n²."""
+    x, y, lows, highs, _ = scratch
+    _pad(x, a[0])
+    _pad(y, b[0])
+    _add_product(lows, y, a[0])
+    _add_product(highs, y, a[1])
+    _add_product(highs, x, b[1])
+    _take(a, key, scratch)
 
 
 @compiled
 def _square(a: Rows, key: Key, scratch: Scratch) -> None:
-    n, inverse, cover = key
-    x, _, columns, factors = scratch
-    _pad(x, a[0])
-    columns[:] = 0
-    _add_product(columns, x, a[0])
-    _divide(columns, n, inverse, factors, a[0])
-    _begin(columns, cover, factors)
     for k in range(a.shape[1]):
         a[1, k] *= np.uint32(2)
-    _add_product(columns, x, a[1])
-    _divide(columns, n, inverse, factors, a[1])
+    _multiply_low(a, a[0], key, scratch)
 
 
 @compiled
@@ -230,14 +220,13 @@ def stack(cells: Rows, places: Places, bits: int, key: Key, stacks: Rows) -> Non
 
 
 @compiled
-def comb(lows: Rows, slopes: Rows, places: Rows, key: Key, noises: Rows) -> None:
+def comb(lows: Rows, slopes: Rows, places: Rows, one: Rows, key: Key, noises: Rows) -> None:
     """Noise from a table: for each, line by line, the product of the entries at `places`, squared between the lines.
 
-    An entry is low · (1 + slope · n), see `keys.NoiseTable`, with its slope times R.
+    An entry is low · (1 + slope · n), see `keys.NoiseTable`, with its slope times R. `one` is R.
     """
     length = lows.shape[1]
-    scratch, total, row = _scratch(length), np.zeros(length, np.uint64), np.empty(length, np.uint32)
-    x, _, columns, factors = scratch
+    scratch, total, sloped = _scratch(length), np.empty(length, np.uint64), one.copy()
     for number in range(len(places)):
         noise = noises[number]
         noise[:] = 0
@@ -255,13 +244,7 @@ def comb(lows: Rows, slopes: Rows, places: Rows, key: Key, noises: Rows) -> None
                     noise[0] = lows[entry]
                 for k in range(length):
                     total[k] += np.uint64(slopes[entry, k])
-            _settle(total, row)
-            for k in range(length):
-                total[k] = row[k]
-        _pad(x, row)
-        columns[:] = 0
-        _add_product(columns, x, noise[0])
-        _divide(columns, key[0], key[1], factors, row)
         for k in range(length):
-            total[k] = np.uint64(noise[1, k]) + np.uint64(row[k])
-        _settle(total, noise[1])
+            total[k] += np.uint64(one[1, k])
+        _settle(total, sloped[1])
+        _multiply(noise, sloped, key, scratch)
