@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -44,8 +44,8 @@ def compiled(function: F) -> F:
     """The function, compiled when it is first called; other threads of Python run meanwhile."""
     import numba
 
+    made = partial(numba.njit, nogil=True, error_model="numpy")  # a division by zero is no error
     try:
-        made = numba.njit(cache=True, nogil=True)(function)
+        return cast(F, made(cache=True)(function))
     except RuntimeError:  # nowhere to keep the cache
-        made = numba.njit(nogil=True)(function)
-    return cast(F, made)
+        return cast(F, made()(function))
