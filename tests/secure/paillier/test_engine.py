@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unpooled import compiled
 from unpooled.errors import PlanError, ProtocolError
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.calls import LARGEST, Call, Dense, OneHot
@@ -76,9 +77,15 @@ CALLS = {
 def kept_rows(engine: Engine) -> set[str]:
     """The names of the matrices of which something is kept."""
     state = engine.paillier
-    return {*state.digests, *(rows.name for _, rows in [*state.sent, *state.received])}
+    return {*state.digests, *(rows.name for _, rows in [*state.sent, *state.received, *state.limbs])}
 
 
+@pytest.fixture(params=[False, True], ids=["gmpy2", "compiled"])
+def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "worthwhile", lambda _: request.param)
+
+
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("key_bits", [256, 512, 1024])
 def test_results_are_right_whatever_the_shape(
     rules_for: Make, multiply: Make, made: Make, expected: Make, key_bits: int
@@ -89,6 +96,7 @@ def test_results_are_right_whatever_the_shape(
     assert equal(multiply(rules_for("paillier", key_bits=key_bits), batches), batches, expected)
 
 
+@pytest.mark.usefixtures("either_way")
 def test_results_are_right_at_full_size(rules_for: Make, multiply: Make, made: Make, expected: Make) -> None:
     batches = [[made(DENSE, 1), made(HOT, 2), made(HIDDEN, 3)], [made(replace(DENSE, receiver="telco"), 4)]]
     run = multiply(rules_for("paillier", key_bits=2048, insecure=False), batches)
@@ -96,6 +104,7 @@ def test_results_are_right_at_full_size(rules_for: Make, multiply: Make, made: M
     assert messages(run, "bank", SharedKey)[0].n.bit_length() == 2048
 
 
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("left", [Dense(2, 10), OneHot((3, 2), 4), OneHot((3, 2), 2, True)])
 def test_products_with_several_peers_are_summed(
     rules_for: Make, multiply: Make, made: Make, expected: Make, left: Dense | OneHot
@@ -131,6 +140,7 @@ def test_worker_processes_give_the_same(
 # what is kept, and what is said
 
 
+@pytest.mark.usefixtures("either_way")
 def test_rows_under_a_name_are_encrypted_once(rules_for: Make, multiply: Make, made: Make, expected: Make) -> None:
     named = replace(HOT, y="gradients")
     _, held = made(named)
@@ -141,6 +151,7 @@ def test_rows_under_a_name_are_encrypted_once(rules_for: Make, multiply: Make, m
     assert [message.rows[0].shape for message in messages(run, "telco", EncryptedRows)] == [(40, 128)]
 
 
+@pytest.mark.usefixtures("either_way")
 def test_rows_without_a_name_are_encrypted_anew_and_not_kept(rules_for: Make, multiply: Make, made: Make) -> None:
     run = multiply(rules_for("paillier"), [[made(HOT)], [made(HOT)]])
     first, second = messages(run, "telco", EncryptedRows)
@@ -212,7 +223,7 @@ def test_what_was_announced_has_its_noise_made_ahead(
 
     def counted(stock: NoiseStock, count: int) -> None:
         if count > 0:  # either sort by one party only, so the threads do not get in each other's way
-            ordered[stock._make.args[1]] += count
+            ordered[stock._cover] += count
         order(stock, count)
 
     monkeypatch.setattr(NoiseStock, "order", counted)

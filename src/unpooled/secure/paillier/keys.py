@@ -157,8 +157,8 @@ def numbers_from(public: PublicKey, draw: Callable[[int], bytes], count: int) ->
 class Comb(NamedTuple):
     """The bits of an exponent stand in `teeth` lines of `blocks` times `depth`, and a digit is one bit of each line.
 
-    `powers_in` has a power of the noise base for every digit of block j: for every bit i that the digit has, the base is
-    raised by 2 to the power of i · blocks · depth + j · depth.
+    `powers_in` has a power of the noise base for every digit of block j: for every bit i that the digit has, the base
+    is raised by 2 to the power of i · blocks · depth + j · depth.
     """
 
     teeth: int
@@ -167,7 +167,7 @@ class Comb(NamedTuple):
 
     def digits(self, exponents: bytes, count: int) -> NDArray[np.uint32]:
         """The digits of so many exponents, the highest line first: exponents × depth × blocks."""
-        drawn = np.frombuffer(exponents, np.uint8).reshape(count, -1)
+        drawn = np.frombuffer(exponents, np.uint8).reshape(count, len(exponents) // max(count, 1))
         bits = np.unpackbits(drawn, axis=1, count=self.teeth * self.blocks * self.depth, bitorder="little")
         lines = bits.reshape(count, self.teeth, self.blocks, self.depth)
         digits = np.zeros((count, self.blocks, self.depth), np.uint32)

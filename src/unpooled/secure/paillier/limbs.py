@@ -1,4 +1,4 @@
-"""Ciphertexts as rows of limbs, for compiled loops (`loops`), which take a fraction of the time.
+"""Ciphertexts as rows of limbs, for compiled loops (`kernels`), which take a fraction of the time.
 
 All of it gives the same numbers as `keys` and `sums`, which do the work in short jobs, and where numba is not
 installed. Loops release Python's lock, so threads share the work, and the table that noise is put together from.
@@ -32,12 +32,9 @@ BITS, STEP = 27, 8
 
 _SPARE_BITS = 32  # no number in rows is larger than n · 2^32
 _MOST_BITS = 8192
-_COMBS = {
-    False: (12, 8),
-    True: (10, 16),
-}  # teeth and depth: noise for rows is made in numbers, and pays for a large table
+_COMB, _COVER_COMB = (12, 8), (10, 16)  # teeth and depth; noise for rows is needed most, and pays for a larger table
 _ADDITIONS, _STACKS = 8192, 8  # to a chunk: about 10 ms at 2048 bits
-_CELL = 8  # a multiplication of two 64-bit words is an eighth of what `compiled` counts as a cell
+_CELL = 8  # so many products of 64-bit words take about as long as what `compiled` counts as a cell
 
 
 def worthwhile(public: PublicKey, multiplications: int) -> bool:
@@ -47,7 +44,7 @@ def worthwhile(public: PublicKey, multiplications: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Modulus:
-    """A key as the loops want it; `one` is R.
+    """A key as the kernels want it; `one` is R.
 
     `key` is a multiple of n that is -1 mod 2^BITS, how many times n it is, and a multiple of n in very large limbs.
     """
@@ -92,22 +89,22 @@ def rows_of(public: PublicKey, rows: Bytes) -> Rows:
 
 def _split(of: Modulus, numbers: Sequence[mpz]) -> Rows:
     """Numbers mod n as rows of limbs."""
-    from unpooled.secure.paillier import loops
+    from unpooled.secure.paillier import kernels
 
     data = b"".join(number.to_bytes(of.bytes, "little") for number in numbers)
     rows = np.empty((len(numbers), of.length), np.uint32)
-    loops.split(np.frombuffer(data, np.uint64).reshape(len(numbers), -1), rows)
+    kernels.split(np.frombuffer(data, np.uint64).reshape(len(numbers), of.bytes // 8), rows)
     return rows
 
 
 def ciphertexts_in(public: PublicKey, rows: Rows) -> list[mpz]:
     """The ciphertexts in numbers × 2 × limbs, which are changed."""
-    from unpooled.secure.paillier import loops
+    from unpooled.secure.paillier import kernels
 
     of = modulus(public)
-    loops.leave(rows, of.key)
+    kernels.leave(rows, of.key)
     words = np.zeros((2 * len(rows), of.bytes // 8), np.uint64)
-    loops.join(rows.reshape(-1, of.length), words)
+    kernels.join(rows.reshape(-1, of.length), words)
     halves = numbers_in(words.tobytes(), of.bytes)
     n, n_squared = public.n, public.n_squared
     return [(low + high * n) % n_squared for low, high in zip(halves[::2], halves[1::2], strict=True)]
@@ -125,7 +122,7 @@ class NoiseRows:
 @lru_cache(maxsize=4)
 def noise_rows(public: PublicKey, *, cover: bool = False) -> NoiseRows:
     """It takes 28 MiB at 2048 bits, for covering noise 9, and is made once per process and key."""
-    of, (teeth, depth) = modulus(public), _COMBS[cover]
+    of, (teeth, depth) = modulus(public), _COVER_COMB if cover else _COMB
     comb = Comb(teeth, -(-exponent_bits(public, cover=cover) // (teeth * depth)), depth)
     r = mpz(1) << BITS * of.length
     entries = [entry for block in powers_in(public, comb, r % public.n_squared) for entry in block]
@@ -135,13 +132,13 @@ def noise_rows(public: PublicKey, *, cover: bool = False) -> NoiseRows:
 
 def noises(public: PublicKey, exponents: bytes, count: int, *, cover: bool = False) -> list[mpz]:
     """Noise with these exponents, as `keys.noises` makes it."""
-    from unpooled.secure.paillier import loops
+    from unpooled.secure.paillier import kernels
 
     of, table = modulus(public), noise_rows(public, cover=cover)
     digits = table.comb.digits(exponents, count)
     firsts = np.arange(table.comb.blocks, dtype=np.uint32) << np.uint32(table.comb.teeth)
     made = np.empty((count, 2, of.length), np.uint32)
-    loops.comb(table.lows, table.slopes, np.ascontiguousarray(digits + firsts), of.one, of.key, made)
+    kernels.comb(table.lows, table.slopes, np.ascontiguousarray(digits + firsts), of.one, of.key, made)
     return ciphertexts_in(public, made)
 
 
@@ -162,7 +159,7 @@ def bin_sums(
     progress: Progress,
 ) -> Cells:
     """As `sums.bin_sums`; `rows` are rows × words × 2 × limbs."""
-    from unpooled.secure.paillier import loops
+    from unpooled.secure.paillier import kernels
 
     of = modulus(public)
     orders, lengths = mod64.sort_rows(bins, sizes, nodes, count)
@@ -170,7 +167,7 @@ def bin_sums(
 
     def add(part: tuple[slice, slice]) -> int:
         runs, of_order = part
-        loops.multiply_runs(rows, order[of_order], lengths[runs], of.key, sums[runs])
+        kernels.multiply_runs(rows, order[of_order], lengths[runs], of.key, sums[runs])
         return int(runs.stop)
 
     for done in in_order(add, runs_in(lengths, max(1, _ADDITIONS // rows.shape[1])), threads=True):
@@ -181,17 +178,16 @@ def bin_sums(
 
 def packed(public: PublicKey, cells: Cells, layout: Layout, progress: Progress) -> list[mpz]:
     """As `sums.packed`."""
-    from unpooled.secure.paillier import loops
+    from unpooled.secure.paillier import kernels
 
     of = modulus(public)
-    places = np.full(layout.stacks * layout.deep, -1)
-    places[: layout.cells] = np.where(cells.filled, np.arange(layout.cells), -1)
-    places = places.reshape(layout.stacks, layout.deep)
+    places = np.full((layout.stacks, layout.deep), -1)
+    places.reshape(-1)[: layout.cells] = np.where(cells.filled, np.arange(layout.cells), -1)
     stacks = np.empty((layout.stacks, layout.words, 2, of.length), np.uint32)
     stacks[:] = of.one
 
     def stack(part: slice) -> int:
-        loops.stack(cells.sums, places[part], layout.bits, of.key, stacks[part])
+        kernels.stack(cells.sums, places[part], layout.bits, of.key, stacks[part])
         return int(part.stop)
 
     parts = (slice(start, min(start + _STACKS, layout.stacks)) for start in range(0, layout.stacks, _STACKS))

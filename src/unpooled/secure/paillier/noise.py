@@ -61,6 +61,8 @@ class NoiseStock:
             size = max(_SMALL, min(_LARGE, -(-count // (2 * cores()))))
             spans = [Span(new_seed(), 0, min(size, count - start)) for start in range(0, count, size)]
             threads = limbs.worthwhile(self._public, count * exponent_bits(self._public, cover=self._cover) // TEETH)
+            if threads:
+                limbs.noise_rows(self._public, cover=self._cover)  # before several threads would each make it
             make = partial(made_compiled if threads else made, self._public, self._cover)
             self._coming.append(map(make, spans) if count <= _SMALL else submit_all(make, spans, threads=threads))
 

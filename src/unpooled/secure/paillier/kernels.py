@@ -1,11 +1,12 @@
 """Arithmetic mod n² in compiled loops, for `limbs`; importing this imports numba.
 
 A number mod n is a row of limbs of `BITS` bits, the lowest first, in 32-bit words; their count is a multiple of
-`STEP`. A number c mod n² is two such rows: c = low + high · n mod n², both below 2n. It stands for c · R, where R is 2
-to the power of all bits of a row, so that a product can be divided by R (Montgomery's way) instead of by n².
+`STEP`. It need not be below n, but is below n · 2^32. A ciphertext c is two such rows, c = low + high · n mod n², and
+is kept times R, which is 2 to the power of all bits of a row: then a product can be divided by R (Montgomery's way)
+instead of by n².
 
 Columns of 64 bits collect the products of limbs, and carries are taken at the end. `STEP` limbs are multiplied at
-once, which compilers turn into vector instructions. No branch depends on the numbers.
+once, which compilers turn into vector instructions. No branch depends on what is in a ciphertext.
 """
 
 from __future__ import annotations
