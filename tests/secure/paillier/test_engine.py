@@ -16,10 +16,11 @@ from unpooled.errors import PlanError, ProtocolError
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.calls import LARGEST, Call, Dense, OneHot
 from unpooled.secure.engine import Engine, MaskSeed, open_engine
-from unpooled.secure.paillier import key_holder, noise
+from unpooled.secure.paillier import key_holder, keys, limbs, noise
 from unpooled.secure.paillier import sums as paillier_sums
 from unpooled.secure.paillier.engine import EncryptedRows
 from unpooled.secure.paillier.key_holder import Decrypt, Decrypted, MaskedSums, SharedKey
+from unpooled.secure.paillier.layout import Layout
 from unpooled.secure.paillier.noise import NoiseStock
 from unpooled.secure.product import Contribution, finish, forget, product, serve
 from unpooled.secure.shares.dealer import Stop
@@ -80,8 +81,17 @@ def kept_rows(engine: Engine) -> set[str]:
     return {*state.digests, *(rows.name for _, rows in [*state.sent, *state.received, *state.limbs])}
 
 
+@pytest.fixture(scope="module")
+def loops() -> None:
+    """Compile all loops, which on a busy machine takes longer than a party waits for another."""
+    key, bins, nodes = keys.make_key(256, insecure=True).public, np.zeros((2, 1), np.int64), np.zeros(2, np.int32)
+    rows = limbs.rows_of(key, keys.to_bytes(key, limbs.noises(key, bytes(32), 2))[:, np.newaxis])
+    sums = limbs.bin_sums(key, rows, bins, [1], nodes, 1, lambda *_: None)
+    limbs.packed(key, sums, Layout(1, 1, bits=1, beside=1, deep=1), lambda *_: None)
+
+
 @pytest.fixture(params=[False, True], ids=["gmpy2", "compiled"])
-def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def either_way(request: pytest.FixtureRequest, loops: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "worthwhile", lambda _: request.param)
 
 

@@ -15,7 +15,7 @@ from unpooled import compiled
 from unpooled.secure.paillier import keys, limbs
 from unpooled.secure.paillier import sums as paillier_sums
 from unpooled.secure.paillier.keys import PublicKey
-from unpooled.secure.paillier.layout import Layout, layout_for
+from unpooled.secure.paillier.layout import Layout
 from unpooled.secure.paillier.noise import NoiseStock, made
 
 KEY = keys.make_key(512, insecure=True).public
@@ -85,13 +85,13 @@ def test_sums_and_what_is_packed_are_the_same(
     numbers = [mpz(secrets.randbelow(int(KEY.n_squared))) for _ in range(rows * words)]
     bins = np.stack([rng.integers(0, size, rows) for size in sizes], 1)
     node = rng.integers(-1, nodes, rows).astype(np.int32)
-    layout = layout_for(nodes * sum(sizes), words, 2**200, 512)
-    assert layout.words == words
+    layout = Layout(nodes * sum(sizes), words, bits=30, beside=1, deep=3)
     given_rows, shape = rows_of(KEY, numbers, words), (bins, sizes, node, nodes)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOKY_MAX_CPU_COUNT", "2")
         patch.setattr(limbs, "_ADDITIONS", at_once)
         patch.setattr(limbs, "_STACKS", at_once)
+        patch.setattr(limbs, "_BLOCK", at_once)
         sums = limbs.bin_sums(KEY, limbs.rows_of(KEY, given_rows), *shape, silent)
         packed = limbs.packed(KEY, sums, layout, silent)
         patch.setenv("LOKY_MAX_CPU_COUNT", "1")

@@ -34,6 +34,7 @@ _SPARE_BITS = 32  # no number in rows is larger than n · 2^32
 _MOST_BITS = 8192
 _COMB, _COVER_COMB = (12, 8), (10, 16)  # teeth and depth; noise for rows is needed most, and pays for a larger table
 _ADDITIONS, _STACKS = 8192, 8  # to a chunk: about 10 ms at 2048 bits
+_BLOCK = 4096
 _CELL = 8  # so many products of 64-bit words take about as long as what `compiled` counts as a cell
 
 
@@ -81,10 +82,15 @@ def _limbs(number: mpz, length: int) -> NDArray[np.uint64]:
 
 def rows_of(public: PublicKey, rows: Bytes) -> Rows:
     """Ciphertexts, rows × words × bytes, as rows × words × 2 × limbs."""
-    of, ciphertexts = modulus(public), numbers_in(rows.tobytes(), public.width)
+    of, (count, words, _) = modulus(public), rows.shape
     n, n_squared, bits = public.n, public.n_squared, BITS * of.length
-    halves = [divmod((c << bits) % n_squared, n) for c in ciphertexts]
-    return _split(of, [half for high, low in halves for half in (low, high)]).reshape(*rows.shape[:2], 2, of.length)
+    made = np.empty((count, words, 2, of.length), np.uint32)
+    for start in range(0, count, _BLOCK):  # block by block, since numbers of gmpy2 take several times the memory
+        block = rows[start : start + _BLOCK]
+        halves = [divmod((c << bits) % n_squared, n) for c in numbers_in(block.tobytes(), public.width)]
+        split = _split(of, [half for high, low in halves for half in (low, high)])
+        made[start : start + _BLOCK] = split.reshape(len(block), words, 2, of.length)
+    return made
 
 
 def _split(of: Modulus, numbers: Sequence[mpz]) -> Rows:
