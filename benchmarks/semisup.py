@@ -58,13 +58,13 @@ Measure = Callable[[str, int], float]
 """A figure, the higher the better, of a method and a seed."""
 
 
-def measured(what: str, measure: Measure, names: Sequence[str]) -> dict[str, list[float]]:
+def measured(what: str, measure: Measure, names: Sequence[str], seeds: Sequence[int]) -> dict[str, list[float]]:
     """Figures of methods for all seeds."""
     found = {}
     for name in names:
         begin = time.perf_counter()
-        found[name] = [measure(name, seed) for seed in SEEDS]
-        taken = (time.perf_counter() - begin) / len(SEEDS)
+        found[name] = [measure(name, seed) for seed in seeds]
+        taken = (time.perf_counter() - begin) / len(seeds)
         shown = " ".join(f"{each:.4f}" for each in found[name])
         print(f"{what}: {name}: {shown}; {taken:.1f} s each", file=sys.stderr, flush=True)
     return found
@@ -110,7 +110,7 @@ def at_most(name: str, value: float) -> dict[str, Any]:
     return {"name": name, "value": round(value, 4), "bar": BARS[name], "holds": value <= BARS[name]}
 
 
-def moons() -> Found:
+def moons(seeds: Sequence[int]) -> Found:
     """Accuracy with ten labels."""
 
     def accuracy(name: str, seed: int) -> float:
@@ -119,7 +119,7 @@ def moons() -> Found:
         y = few(truth.astype(bool), 5, 5, seed)
         return float((made(name, seed).fit(matrix, y).predict(others) == wanted).mean())
 
-    found = measured("moons", accuracy, [*VIEWS, *METHODS])
+    found = measured("moons", accuracy, [*VIEWS, *METHODS], seeds)
     ahead = better({name: found[name] for name in METHODS}, reference_in(found))
     return figures_of("moons", found, reference_in(found)), [at_least("moons", len(ahead))]
 
@@ -144,26 +144,26 @@ def test_auc(fitted: Any) -> float:
     return float(auc(truth, fitted.predict_proba(frame)[:, 1]))
 
 
-def small_labels() -> Found:
+def small_labels(seeds: Sequence[int]) -> Found:
     """AUC with 40 labels."""
     frame, truth = census("train")
 
     def of(name: str, seed: int) -> float:
         return test_auc(made(name, seed).fit(frame, few(truth, POSITIVE, NEGATIVE, seed)))
 
-    found = measured("small_labels", of, [*VIEWS, *METHODS])
+    found = measured("small_labels", of, [*VIEWS, *METHODS], seeds)
     ahead = better({name: found[name] for name in METHODS}, reference_in(found))
     return figures_of("small_labels", found, reference_in(found)), [at_least("small_labels", len(ahead))]
 
 
-def all_labels() -> Found:
+def all_labels(seeds: Sequence[int]) -> Found:
     """AUC with all labels."""
     frame, truth = census("train")
 
     def of(name: str, seed: int) -> float:
         return test_auc(made(name, seed).fit(frame, truth.astype(int)))
 
-    found = measured("all_labels", of, [*VIEWS, *METHODS])
+    found = measured("all_labels", of, [*VIEWS, *METHODS], seeds)
     worst = max(-difference(found[name], reference_in(found))[0] for name in METHODS)
     return figures_of("all_labels", found, reference_in(found)), [at_most("all_labels", worst)]
 
@@ -199,18 +199,21 @@ def naive(seed: int, folds: int) -> float:
     return precision(scores, y)
 
 
-def pu() -> Found:
+def pu(seeds: Sequence[int]) -> Found:
     """Precision of the first rows, where only positives are known."""
     references = measured(
-        "pu", lambda name, seed: naive(seed, FOLDS if name == "naive in folds" else 1), ["naive", "naive in folds"]
+        "pu",
+        lambda name, seed: naive(seed, FOLDS if name == "naive in folds" else 1),
+        ["naive", "naive in folds"],
+        seeds,
     )
     reference = max(references.values(), key=statistics.mean)
-    found = measured("pu", by_feeding, list(ESTIMATORS))
+    found = measured("pu", by_feeding, list(ESTIMATORS), seeds)
     ahead = better({name: found[name] for name in METHODS}, reference)
     return figures_of("pu", {**references, **found}, reference), [at_least("pu", len(ahead))]
 
 
-def feeding() -> Found:
+def feeding(seeds: Sequence[int]) -> Found:
     """Precision of the first rows by either way of feeding, and with a tenth of the unlabelled rows as negatives."""
     ways: dict[str, dict[str, Any]] = {
         "prior": {"feeding": "prior"},
@@ -219,7 +222,7 @@ def feeding() -> Found:
     }
     shown: dict[str, Any] = {}
     for way, more in ways.items():
-        found = measured(way, lambda name, seed, more=more: by_feeding(name, seed, **more), list(ESTIMATORS))
+        found = measured(way, lambda name, seed, more=more: by_feeding(name, seed, **more), list(ESTIMATORS), seeds)
         shown[way] = {name: round(statistics.mean(each), 4) for name, each in found.items()}
     return {"feeding": shown}, []
 
@@ -233,7 +236,7 @@ def seconds_of_a_step(name: str) -> float:
     return statistics.median(np.diff(times)[1:].tolist()) * len(times) / STEPS
 
 
-def cost() -> Found:
+def cost(_: Sequence[int]) -> Found:
     """Seconds of steps; the least of three, as other processes only add to it."""
     found = {name: min(seconds_of_a_step(name) for _ in range(3)) for name in ("supervised", "fixmatch")}
     ratio = found["fixmatch"] / found["supervised"]
@@ -241,7 +244,7 @@ def cost() -> Found:
     return {"milliseconds_of_a_step": shown}, [at_most("epoch_vs_supervised", ratio)]
 
 
-def networks() -> Found:
+def networks(_: Sequence[int]) -> Found:
     """AUC and seconds of both networks, with few steps, on few rows."""
     frame, truth = census("train")
     others, wanted = census("test")
@@ -259,23 +262,25 @@ def networks() -> Found:
     return {"networks": shown}, []
 
 
-PARTS: dict[str, Callable[[], Found]] = {
+PARTS: dict[str, Callable[[Sequence[int]], Found]] = {
     "moons": moons,
     "small_labels": small_labels,
     "all_labels": all_labels,
     "pu": pu,
     "epoch_vs_supervised": cost,
 }
-MORE: dict[str, Callable[[], Found]] = {"feeding": feeding, "networks": networks}
+MORE: dict[str, Callable[[Sequence[int]], Found]] = {"feeding": feeding, "networks": networks}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=[*PARTS, *MORE], default=list(PARTS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
+    given = parser.parse_args()
     figures: dict[str, Any] = {}
     bars: list[dict[str, Any]] = []
-    for name in parser.parse_args().only:
-        found, held = {**PARTS, **MORE}[name]()
+    for name in given.only:
+        found, held = {**PARTS, **MORE}[name](given.seeds)
         figures |= found
         bars += held
     print(json.dumps(figures | {"bars": bars}))
