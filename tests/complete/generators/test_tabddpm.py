@@ -24,7 +24,7 @@ from unpooled.networks.training import Progress
 
 ROWS = 800
 DRAWN = 250  # as many as are compiled for once
-SETTINGS = TabDdpmSettings(epochs=120, batch_rows=100, learning_rate=3e-3, held_out=0)
+SETTINGS = TabDdpmSettings(epochs=120, batch_rows=100, learning_rate=3e-3, held_out=0, rounds=2)
 SHORT = SETTINGS.model_copy(update={"epochs": 3})
 LABELLED = SETTINGS.model_copy(update={"label": "tariff"})
 TARIFFS = ("basic", "family", "plus")
