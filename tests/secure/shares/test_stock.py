@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from unpooled.errors import ProtocolError
-from unpooled.secure.calls import Call, OneHot
+from unpooled.secure.calls import Call, Dense, OneHot
 from unpooled.secure.randomness import expand
 from unpooled.secure.shares.dealer import Deal, Dealt
 from unpooled.secure.shares.opening import Hidden
@@ -123,6 +123,23 @@ def test_products_of_any_shape_take_seeds_that_were_dealt_ahead(
     assert [len(message.parts) for message in dealt] == [2, 2, 3, 1, 4, 8, 16], "seeds, and masks of X"
     assert all(not part.values.size for message in dealt for part in message.parts)
     assert len({part.once for message in dealt for part in message.parts if part.once}) == sum(copies)
+
+
+def test_products_both_ways_with_one_name_go_together(
+    rules_for: Make, multiply: Make, made: Make, expected: Make
+) -> None:
+    """The driver's Y takes seeds dealt ahead, its X does not; both parties' X may have the same name."""
+    there = Call((("telco", "bank"),), "bank", rows=30, left=Dense(4, 100), columns=2, bound=100, x="columns")
+    back = replace(there, terms=(("bank", "telco"),), receiver="telco")
+    named = replace(there, y="gradients")
+    for batch in ([back, there, there], [named, there, back]):
+        problems = [made(call, 0) for call in batch]
+        run = multiply(rules_for("shares"), [problems, problems])
+        for party in ("bank", "telco"):
+            asked_for = [problem for problem in 2 * problems if problem[0].receiver == party]
+            results = [shown for shown in run.results(party) if shown is not None]
+            for shown, problem in zip(results, asked_for, strict=True):
+                assert np.array_equal(shown, expected(problem))
 
 
 def test_seeds_that_nobody_dealt_are_refused(rules_for: Make, multiply: Make, made: Make) -> None:

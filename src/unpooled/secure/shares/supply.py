@@ -59,7 +59,6 @@ def supplied(
             if need.shape:
                 part = engine.shares.stock.take(need.shape)
                 if seeded(item) and ((me == item.right and not late) or (me == item.left and need.x not in masked)):
-                    masked.add(need.x)
                     part = with_values(part, next(dealt))
             elif me == engine.driver and chooses(me, item):
                 mask, once = chosen_seeds(seed, number)  # a matrix that has a mask keeps it
@@ -68,6 +67,8 @@ def supplied(
                 part = next(dealt)
             if item.right == me:
                 engine.shares.masked.add(need.y)
+            else:
+                masked.add(need.x)
             found.append((place, need, part))
         number += not need.shape or seeded(item)
     return found, late
@@ -165,7 +166,8 @@ def _deal(engine: Engine, needs: Sequence[Need]) -> tuple[bytes, Iterator[Part],
     me = engine.party
     mine = [need for need in needs if me in (need.item.left, need.item.right)]
     if me != engine.driver:
-        new = {need.x.label: need.item for need in reversed(mine) if need.x not in engine.shares.masks}
+        left = [need for need in reversed(mine) if need.item.left == me and need.x not in engine.shares.masks]
+        new = {need.x.label: need.item for need in left}  # the first with each mask
         seed, asked = b"", _to_ask(engine, mine)
         items = [item for item in asked if not seeded(item) or new.get(item.x) is item]
     else:
