@@ -1,9 +1,9 @@
 """A slow line on this machine: a TCP proxy that delays what it forwards, and forwards only so much in a second.
 
 Each connection has a line of its own each way. A piece of data leaves when all before it has left, takes its size
-divided by the rate to leave, and arrives a delay later. What waits to leave is limited, so that a sender faster than the
-line has to wait, as with TCP. Nothing is lost, and nothing is sent slowly at first: the proxy stands for a long, good
-line between kernels with large windows. One thread serves all connections, and sleeps until a piece is due.
+divided by the rate to leave, and arrives a delay later. What waits to leave is limited, so that a sender faster than
+the line has to wait, as with TCP. Nothing is lost, and nothing is sent slowly at first: the proxy stands for a long,
+good line between kernels with large windows. One thread serves all connections, and sleeps until a piece is due.
 """
 
 from __future__ import annotations

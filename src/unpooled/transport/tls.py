@@ -73,6 +73,7 @@ class Secured:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=server)
         self._lock = threading.Lock()  # OpenSSL's objects must not be used by two threads at once
         self._verdict = bytearray()
+        self._ended = False
 
     def receive(self, data: bytes | memoryview) -> None:
         """Add bytes that came from the network."""
@@ -116,11 +117,12 @@ class Secured:
                         raise ssl.SSLZeroReturnError
                     done += int(got)
             except ssl.SSLZeroReturnError:
-                if not done:
-                    raise EOFError from None
+                self._ended = True
             except ssl.SSLWantReadError:
                 if self._outgoing.pending > _MOST_UNSENT:
                     raise WireError("the peer keeps asking for new keys") from None
+        if self._ended and not done:
+            raise EOFError
         return done
 
     def farewell(self) -> bytes:

@@ -2,7 +2,8 @@
 
 Y's columns are packed into words first (`packing`). The holder of Y is dealt a mask V and opens F = Y - V. Where the
 driver would be dealt only seeds, it chooses them itself and tells the coordinator, which saves a message. For products
-of the same shape, numbers are dealt ahead (`supply`, `state`).
+of the same shape, numbers are dealt ahead (`supply`, `state`); for triples of any shape, seeds, so that only the
+driver's half is on its way while the others work.
 
 **Matrix triple.** The holder of X is dealt a mask U and opens E = X - U. W = UᵀV is dealt as two random halves. XᵀY =
 (XᵀF + one half) + (EᵀV + other half): each side computes one bracket. For one-hot X the nodes are folded into Y, so
