@@ -15,6 +15,7 @@ ORDER = [
     "errors",
     "settings",
     "arrays",
+    "compiled",
     "workers",
     "atomic",
     "codec",

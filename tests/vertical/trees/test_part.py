@@ -44,7 +44,7 @@ def test_the_coordinator_is_told_of_all_rows_for_a_root_and_of_half_of_them_belo
 
 
 def test_rows_asked_about_come_first_or_stay_where_they_are() -> None:
-    asked = AskedRows(np.array([4, 1, 3]), np.array([0, 1, 1], np.int32), np.zeros((3, 0), np.int32))
+    asked = AskedRows(np.array([4, 1, 3]), np.array([0, 1, 1], np.int32))
     values = np.array([[7], [8], [9]])
     assert asked.laid_out(values, 4, part=True)[:, 0].tolist() == [7, 8, 9, 0]
     assert asked.laid_out(values, 6, part=False)[:, 0].tolist() == [0, 8, 0, 9, 7, 0]

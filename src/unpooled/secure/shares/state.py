@@ -87,6 +87,7 @@ class Shape(NamedTuple):
     rows: int = 0
     width: int = 0
     words: int = 0
+    word_bytes: int = 8
 
     def ahead(self, asked: int) -> int:
         """How many are asked for at a time, when so many were so far; few where each is large, since some may stay
@@ -94,7 +95,7 @@ class Shape(NamedTuple):
         """
         if not self.rows:
             return min(asked, _MOST_SEEDS_AHEAD)
-        most = min(_MOST_AHEAD, most_bytes_ahead // max(8 * self.rows * self.width * self.words, 1))
+        most = min(_MOST_AHEAD, most_bytes_ahead // max(self.word_bytes * self.rows * self.width * self.words, 1))
         return most if asked >= most else 0
 
 

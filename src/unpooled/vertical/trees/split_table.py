@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from unpooled.arrays import Bools, Ints
+from unpooled.compiled import worthwhile
 from unpooled.vertical.trees.bundles import Bins, Layout
 
 
@@ -41,6 +42,11 @@ class SplitTable:
 def right_of(table: SplitTable, layout: Layout, features: Bins, rows: Ints | slice, number: int) -> Bools:
     """Whether rows fall to the right of a split."""
     feature, place, missing_left = table.splits[number]
+    if not isinstance(rows, slice) and worthwhile(len(rows)):
+        from unpooled.vertical.trees import kernels
+
+        end = layout.features[feature].values if missing_left else 2**16
+        return kernels.right_of(features, rows, feature, place, end)
     bins = features[rows, feature]
     right: Bools = bins > place
     if missing_left:

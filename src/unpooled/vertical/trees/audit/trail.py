@@ -143,7 +143,7 @@ def rows_of_nodes(leaves: Leaves, nodes: Sequence[int]) -> AskedRows:
     families: Ints32 = marks[leaves.where]
     rows = np.flatnonzero(families != OUTSIDE)
     rows = rows[families[rows].argsort(kind="stable")]
-    return AskedRows(rows, families[rows], np.empty((0, 0), np.int32))
+    return AskedRows(rows, families[rows])
 
 
 def _takes_rows(first: Ints) -> Ints:

@@ -33,7 +33,16 @@ from unpooled.vertical.trees.grower.context import (
     can_split,
 )
 from unpooled.vertical.trees.grower.histogram import build_histograms, find_splits
-from unpooled.vertical.trees.grower.node_rows import OUTSIDE, ROOT, Families, cut, root_family, rows_in_bag
+from unpooled.vertical.trees.grower.node_rows import (
+    OUTSIDE,
+    ROOT,
+    Families,
+    cut,
+    move_rows,
+    right_totals,
+    root_family,
+    rows_in_bag,
+)
 from unpooled.vertical.trees.grower.split_sides import TreeSides, open_splits
 from unpooled.vertical.trees.parameters import LgbParameters
 
@@ -142,11 +151,11 @@ def _split(
 
 def _make_children(context: GrowerContext, tree: GrowingTree, nodes: Sequence[int], opened: TreeSides) -> None:
     """Two children of each node that has rows enough for both, the rows moved into them, and their totals."""
-    begins = np.cumsum([0, *opened.counts[:-1]])
-    to_the_right = np.add.reduceat(tree.spec.y[opened.rows] * opened.sides[:, np.newaxis], begins)
-    each = zip(nodes, to_the_right, cut(opened.rows, opened.counts), cut(opened.sides, opened.counts), strict=True)
-    for node, right, rows, sides in each:
-        parent, count = tree.nodes[node], int(sides.sum())
+    firsts = []
+    for node, right, count in zip(
+        nodes, *right_totals(tree.spec.y, opened.rows, opened.counts, opened.sides), strict=True
+    ):
+        parent = tree.nodes[node]
         if parent.left is None or (parent.totals - right != parent.left).any():
             raise ProtocolError(
                 f"invalid SplitSides from {context.team.owners[parent.owner]}: sides that do not fit the sums that it "
@@ -154,9 +163,10 @@ def _make_children(context: GrowerContext, tree: GrowingTree, nodes: Sequence[in
             )
         if min(count, parent.rows - count) < context.parameters.min_rows:
             parent.best = parent.owner = parent.split = -1
-            continue
-        parent.first = len(tree.nodes)
-        tree.rows.node_of_row[rows] = parent.first + sides
-        tree.nodes.append(Node(parent.depth + 1, parent.rows - count, parent.totals - right))
-        tree.nodes.append(Node(parent.depth + 1, count, right))
+        else:
+            parent.first = len(tree.nodes)
+            tree.nodes.append(Node(parent.depth + 1, parent.rows - count, parent.totals - right))
+            tree.nodes.append(Node(parent.depth + 1, count, right))
+        firsts.append(parent.first)
+    move_rows(tree.rows.node_of_row, opened.rows, opened.counts, opened.sides, np.array(firsts, np.int32))
     tree.leaves += len(nodes)  # splits that were dropped count too: no more are opened than a tree has

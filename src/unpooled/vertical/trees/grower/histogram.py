@@ -15,7 +15,15 @@ from unpooled.vertical.trees.audit.trail import about_nodes
 from unpooled.vertical.trees.bundles import to_logical
 from unpooled.vertical.trees.grower.context import GrowerContext, GrowingTree, can_split
 from unpooled.vertical.trees.grower.min_rows import Groups
-from unpooled.vertical.trees.grower.node_rows import OUTSIDE, AskedRows, Families, asked_rows, bin_sums, family_groups
+from unpooled.vertical.trees.grower.node_rows import (
+    OUTSIDE,
+    AskedRows,
+    Families,
+    asked_rows,
+    bin_sums,
+    family_groups,
+    group_bins,
+)
 from unpooled.vertical.trees.grower.products import in_part, tree_call
 from unpooled.vertical.trees.grower.splitting import best_splits, splittable
 from unpooled.vertical.trees.parameters import LgbParameters
@@ -39,12 +47,15 @@ def build_histograms(
                 shape = len(growing[number].spec.y), len(of_tree)
                 calls.append(tree_call(team, helper, layouts[place], parameters, group, number, shape, part=part))
         announce(team.products, [calls])
-    asked = asked_rows([growing[number].rows for number in families], list(families.values()))
+    asked = [asked_rows(growing[number].rows, of_tree) for number, of_tree in families.items()]
     own = [  # while the others are at work
-        bin_sums(context.own.layout, rows.places, len(of_tree), growing[number].spec.y.take(rows.rows, axis=0))
+        bin_sums(growing[number].rows.own, rows, len(of_tree), growing[number].spec.y)
         for (number, of_tree), rows in zip(families.items(), asked, strict=True)
     ]
-    by_owner = {context.me: np.concatenate(own)}
+    by_owner = {context.me: np.concatenate([sums for sums, _ in own])}
+    if context.rows_shown > 1:
+        trees = [growing[number].rows for number in families]
+        group_bins(trees, list(families.values()), [counts for _, counts in own])
     if context.helpers:  # 2
         inputs = []  # for the first helper's calls; the others' are like them
         for call, (number, of_tree), rows in zip(calls, families.items(), asked, strict=False):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unpooled.arrays import Bools, Ints, Ints32
+from unpooled.compiled import worthwhile
 from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.bundles import Bins, Layout, to_logical
 from unpooled.vertical.trees.grower.min_rows import Groups, NodeGroups, covered, merged, shown_bins, whole
@@ -89,6 +90,10 @@ def members(node_of_row: Ints32, nodes: Ints32) -> tuple[Ints, Ints]:
     size = max(int(node_of_row.max(initial=0)), int(nodes.max(initial=0))) + 2
     slots = np.full(size, len(nodes), np.min_scalar_type(len(nodes)))  # numpy sorts 16 bits and fewer by counting
     slots[nodes] = np.arange(len(nodes))
+    if worthwhile(len(node_of_row)):
+        from unpooled.vertical.trees import kernels
+
+        return kernels.members(node_of_row, slots.astype(np.int64), len(nodes))
     found = slots.take(node_of_row, mode="wrap")  # rows outside, whose node is -1, have the last one
     counts = np.bincount(found, minlength=len(nodes))[: len(nodes)]
     return found.argsort(kind="stable")[: int(counts.sum())], counts
@@ -100,9 +105,37 @@ def cut(values: NDArray[T], lengths: Ints) -> list[NDArray[T]]:
     return [values[end - length : end] for end, length in zip(accumulate(each), each, strict=True)]
 
 
+def right_totals(y: Ints, rows: Ints, counts: Ints, sides: Bools) -> tuple[Ints, list[int]]:
+    """For nodes that are split, whose rows come node by node: the sums of y on the right, and how many rows are there.
+
+    Every node has rows.
+    """
+    if worthwhile(rows.size):
+        from unpooled.vertical.trees import kernels
+
+        sums, on_the_right = kernels.right_totals(y, rows, counts, sides)
+    else:
+        begins = np.cumsum(counts) - counts
+        sums = np.add.reduceat(y[rows] * sides[:, np.newaxis], begins)
+        on_the_right = np.add.reduceat(sides, begins, dtype=np.int64)
+    return sums, on_the_right.tolist()
+
+
+def move_rows(node_of_row: Ints32, rows: Ints, counts: Ints, sides: Bools, firsts: Ints32) -> None:
+    """Put the rows of nodes, which come node by node, into their children: `firsts` and the next, or none if -1."""
+    if worthwhile(rows.size):
+        from unpooled.vertical.trees import kernels
+
+        kernels.move_rows(node_of_row, rows, counts, sides, firsts)
+        return
+    for first, of_node, right in zip(firsts.tolist(), cut(rows, counts), cut(sides, counts), strict=True):
+        if first != OUTSIDE:
+            node_of_row[of_node] = first + right
+
+
 @dataclass(frozen=True, eq=False)
 class AskedRows:
-    """For a tree's families: the rows asked about, which family asks about each, and the places of their bins.
+    """For a tree's families: the rows asked about, and which family asks about each.
 
     Rows come family by family. A product has either a place for each row of the tree, or just one for each that can be
     asked about: `laid_out` and `nodes_in` put them there.
@@ -110,7 +143,12 @@ class AskedRows:
 
     rows: Ints
     families: Ints32
-    places: Ints32
+
+    def places(self, own: Binned) -> Ints32:
+        """The place of each row's bin in each column, among those of all families."""
+        places: Ints32 = own.places.take(self.rows, axis=0)
+        places += (self.families * np.int32(own.layout.bins))[:, np.newaxis]
+        return places
 
     def laid_out(self, values: NDArray[T], count: int, *, part: bool) -> NDArray[T]:
         """What the rows asked about have, in a product of so many rows; zero elsewhere."""
@@ -125,32 +163,39 @@ class AskedRows:
         return self.laid_out(self.families + np.int32(1), count, part=part) - np.int32(1)
 
 
-def asked_rows(trees: Sequence[TreeRows], families: Sequence[Families]) -> list[AskedRows]:
-    """The rows that the families of each tree ask about; also finds out how the bins of these families are grouped.
+def asked_rows(tree: TreeRows, families: Families) -> AskedRows:
+    """The rows that the families of a tree ask about."""
+    rows, counts = members(tree.node_of_row, families.asked_nodes)
+    return AskedRows(rows, np.arange(len(families), dtype=np.int32).repeat(counts))
+
+
+def group_bins(trees: Sequence[TreeRows], families: Sequence[Families], counts: Sequence[Ints]) -> None:
+    """Find out how the bins of the families are grouped, given how many of the rows asked about are in each bin.
 
     The groups of bins of all trees are found together, which costs little more than those of one.
     """
-    asked = [_asked_rows(tree, of_tree) for tree, of_tree in zip(trees, families, strict=True)]
     layout, min_rows = trees[0].layout, trees[0].min_rows
-    if min_rows > 1:
-        counts = np.concatenate([_counts(*each) for each in zip(trees, families, asked, strict=True)])
-        groups = covered(layout, merged(layout, _parents_groups(trees, families), counts, min_rows), counts, min_rows)
-        found = zip(groups.ends, groups.missing_joined, strict=True)
-        for tree, of_tree in zip(trees, families, strict=True):
-            for first in of_tree.firsts.tolist():
-                tree.groups |= dict.fromkeys(range(first, first + of_tree.siblings), next(found))
-    return asked
+    by_node = np.concatenate([_counts_of_siblings(*each) for each in zip(trees, families, counts, strict=True)])
+    groups = merged(layout, _parents_groups(trees, families), by_node, min_rows)
+    groups = covered(layout, groups, by_node, min_rows)
+    found = zip(groups.ends, groups.missing_joined, strict=True)
+    for tree, of_tree in zip(trees, families, strict=True):
+        for first in of_tree.firsts.tolist():
+            tree.groups |= dict.fromkeys(range(first, first + of_tree.siblings), next(found))
 
 
 def asked_bins(trees: Sequence[TreeRows], families: Sequence[Families]) -> list[tuple[AskedRows, Bins]]:
     """The rows that the families of each tree ask about, and their bins as they may be shown."""
-    asked = asked_rows(trees, families)
+    asked = [asked_rows(tree, of_tree) for tree, of_tree in zip(trees, families, strict=True)]
     if trees[0].min_rows <= 1:
         return [(rows, tree.own.columns.take(rows.rows, axis=0)) for tree, rows in zip(trees, asked, strict=True)]
+    each = list(zip(trees, families, asked, strict=True))
+    group_bins(trees, families, [bin_counts(tree.own, rows, len(of_tree)) for tree, of_tree, rows in each])
     tables = shown_bins(trees[0].layout, family_groups(trees, families))
     found, begin = [], 0
-    for rows, of_tree in zip(asked, families, strict=True):
-        found.append((rows, tables[begin : begin + len(of_tree)].reshape(-1).take(rows.places)))
+    for tree, of_tree, rows in each:
+        of_families = tables[begin : begin + len(of_tree)].reshape(-1)
+        found.append((rows, of_families.take(rows.places(tree.own))))
         begin += len(of_tree)
     return found
 
@@ -169,41 +214,47 @@ def leaf_sums(leaf_of_row: Ints, nodes: int, values: Ints) -> Ints:
     return sums
 
 
-def bin_sums(layout: Layout, places: Ints32, count: int, y: Ints | None) -> Ints:
-    """The sums of y, or how many rows there are, by node and bin: nodes × bins × columns of y.
+def bin_sums(own: Binned, asked: AskedRows, count: int, y: Ints) -> tuple[Ints, Ints]:
+    """The sums of y over the rows asked about, families × bins × columns of y, and how many rows these are."""
+    rows, bins, width = asked.rows, own.layout.bins, own.columns.shape[1]
+    if worthwhile(len(rows) * width):
+        from unpooled.vertical.trees import kernels
 
-    `places` are those of each cell among nodes × bins. numpy adds in floating point, which is exact up to 2^53.
-    """
-    length, width = count * layout.bins, places.shape[1]
-    if y is None:
-        return np.bincount(places.reshape(-1), minlength=length).reshape(count, layout.bins, 1)
-    flat, sums = places.reshape(-1).astype(np.intp), np.empty((length, y.shape[1]), np.int64)
-    for k in range(y.shape[1]):
-        sums[:, k] = np.bincount(flat, np.repeat(y[:, k].astype(float), width), length)
-    return sums.reshape(count, layout.bins, y.shape[1])
-
-
-def _asked_rows(tree: TreeRows, families: Families) -> AskedRows:
-    rows, counts = members(tree.node_of_row, families.asked_nodes)
-    of_rows = np.arange(len(families), dtype=np.int32).repeat(counts)
-    places = tree.own.places.take(rows, axis=0)
-    places += (of_rows * np.int32(tree.layout.bins))[:, np.newaxis]
-    return AskedRows(rows, of_rows, places)
+        sums, counts = kernels.bin_sums(own.columns, own.layout.first_bins, rows, asked.families, bins, count, y)
+    else:  # numpy adds in floating point, which is exact up to 2^53
+        sums, places = np.empty((count * bins, y.shape[1]), np.int64), asked.places(own).reshape(-1).astype(np.intp)
+        for k in range(y.shape[1]):
+            values = y[:, k].take(rows).astype(float).repeat(width)
+            sums[:, k] = np.bincount(places, values, len(sums))
+        counts = np.bincount(places, minlength=len(sums))
+    return sums.reshape(count, bins, y.shape[1]), counts.reshape(count, bins)
 
 
-def _counts(tree: TreeRows, families: Families, rows: AskedRows) -> Ints:
-    """How many rows each node has in each bin, families × siblings × logical bins."""
+def bin_counts(own: Binned, asked: AskedRows, count: int) -> Ints:
+    """How many of the rows asked about there are, by family and bin: families × bins."""
+    bins = own.layout.bins
+    if worthwhile(len(asked.rows) * own.columns.shape[1]):
+        from unpooled.vertical.trees import kernels
+
+        counts = kernels.bin_counts(own.columns, own.layout.first_bins, asked.rows, asked.families, bins, count)
+    else:
+        counts = np.bincount(asked.places(own).reshape(-1), minlength=count * bins)
+    return counts.reshape(count, bins)
+
+
+def _counts_of_siblings(tree: TreeRows, families: Families, counts: Ints) -> Ints:
+    """How many rows each node has in each bin, families × siblings × logical bins; `counts` are those asked about."""
     layout, every = tree.layout, np.arange(len(families))
-    totals = np.bincount(rows.families, minlength=len(families))
-    asked = to_logical(layout, bin_sums(layout, rows.places, len(families), None), totals[:, np.newaxis])[..., 0]
-    counts = asked[:, np.newaxis]
+    totals = counts[:, : sum(layout.sizes[:1])].sum(axis=1, keepdims=True)  # every column has all rows
+    asked = to_logical(layout, counts[..., np.newaxis], totals)[..., 0]
+    by_node = asked[:, np.newaxis]
     if families.siblings == 2:
         parents = np.array([tree.counts.pop(parent) for parent in families.parents.tolist()])
-        counts = np.empty((len(families), 2, layout.logical), np.int64)
-        counts[every, families.asked], counts[every, 1 - families.asked] = asked, parents - asked
-    for first, of_family in zip(families.firsts.tolist(), counts, strict=True):
+        by_node = np.empty((len(families), 2, layout.logical), np.int64)
+        by_node[every, families.asked], by_node[every, 1 - families.asked] = asked, parents - asked
+    for first, of_family in zip(families.firsts.tolist(), by_node, strict=True):
         tree.counts.update(enumerate(of_family, first))
-    return counts
+    return by_node
 
 
 def _parents_groups(trees: Sequence[TreeRows], families: Sequence[Families]) -> Groups:

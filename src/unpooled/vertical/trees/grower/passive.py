@@ -39,6 +39,7 @@ from unpooled.vertical.trees.grower.node_rows import (
     cut,
     family_groups,
     members,
+    move_rows,
     rows_in_bag,
 )
 from unpooled.vertical.trees.grower.products import NAME_BYTES, in_part, lent_columns, tree_call
@@ -162,7 +163,7 @@ def _show(group: _Group, level: messages.Level) -> None:
             rows, counts = members(tree.node_of_row, of_tree.parents)
             sides = unpacked(told.sides, len(rows), "Level", active)
             check_counts(team, tree.min_rows, sides, counts, "Level")
-            tree.node_of_row[rows] = np.repeat(of_tree.firsts, counts) + sides
+            move_rows(tree.node_of_row, rows, counts, sides, of_tree.firsts)
     part, batch = in_part(team, parameters, families), []
     for (asked, bins), told, of_tree in zip(asked_bins(trees, families), level.trees, families, strict=True):
         call = group.call(told.tree, len(of_tree), part=part)

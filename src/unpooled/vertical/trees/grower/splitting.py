@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from unpooled.arrays import Bools, Floats, Ints
+from unpooled.compiled import worthwhile
 from unpooled.vertical.trees.bundles import Layout
 from unpooled.vertical.trees.grower.min_rows import Groups
 from unpooled.vertical.trees.parameters import TreeParameters
@@ -95,38 +96,73 @@ def best_splits(
     """
     if not len(sums) or not space.thresholds.any():
         return Best(np.zeros(len(sums)), np.full(len(sums), -1), np.zeros(len(sums), bool), totals)
-    if len(sums) > _NODES_AT_ONCE:
-        parts = []
-        for begin in range(0, len(sums), _NODES_AT_ONCE):
-            part = slice(begin, begin + _NODES_AT_ONCE)
-            of_groups = None if groups is None else Groups(groups.ends[part], groups.missing_joined[part])
-            of_allowed = None if allowed is None else allowed[part]
-            of_least = None if least is None else least[part]
-            of_nodes = sums[part], totals[part], exponents[part]
-            parts.append(best_splits(space, *of_nodes, parameters, of_groups, of_allowed, of_least))
-        return Best(*(np.concatenate([getattr(each, field.name) for each in parts]) for field in fields(Best)))
-    columns, owners = range(sums.shape[2]), space.every.owner
     scale: Floats = np.ldexp(1.0, -exponents)
     scaled: Floats = totals * scale  # exact, as are all sums over a node's rows: none passes 2^53
-    base = _score([scaled[:, k] for k in columns], parameters)
-    running = [np.cumsum(sums[..., k], axis=1) for k in columns]  # over all features, which may pass it
-    possible = _possible(space, groups, len(sums))
-    if allowed is not None:
-        possible = possible & allowed[:, owners]
+    base = _score(list(scaled.T), parameters)
+    nodes = _Nodes(sums, totals, scale, scaled, base, _possible(space, groups, len(sums), allowed), groups, least)
+    if worthwhile(sums.size):
+        gain, choice, goes_left, left = _choices_compiled(space, nodes, parameters)
+    else:
+        parts = [slice(begin, begin + _NODES_AT_ONCE) for begin in range(0, len(sums), _NODES_AT_ONCE)]
+        found = [_choices(space, nodes.part(part), parameters) for part in parts]
+        gain, choice, goes_left, left = (np.concatenate(each) for each in zip(*found, strict=True))
+    rows, features = np.arange(len(sums)), space.every.owner[choice]
+    worth_it = gain > np.maximum(parameters.minimum_gain, _ROUNDING * base)
+    heavier = 2 * left[:, -1] * scale[:, -1] >= scaled[:, -1]
+    left += sums[rows, space.missing_bin[features]] * goes_left[:, np.newaxis]
+    goes_left = np.where(_none_missing(space, sums, groups, features), heavier, goes_left)
+    return Best(np.where(worth_it, gain, 0.0), np.where(worth_it, choice, -1), goes_left, left)
+
+
+@dataclass(frozen=True, eq=False)
+class _Nodes:
+    """What is known of some nodes: sums and totals, what scales these, totals scaled, their scores, and limits."""
+
+    sums: Ints
+    totals: Ints
+    scale: Floats
+    scaled: Floats
+    base: Floats
+    possible: Bools
+    groups: Groups | None
+    least: Floats | None
+
+    def part(self, part: slice) -> _Nodes:
+        groups, least = self.groups, self.least
+        return _Nodes(
+            self.sums[part],
+            self.totals[part],
+            self.scale[part],
+            self.scaled[part],
+            self.base[part],
+            self.possible[part],
+            None if groups is None else Groups(groups.ends[part], groups.missing_joined[part]),
+            None if least is None else least[part],
+        )
+
+
+_Choices = tuple[Floats, Ints, Bools, Ints]
+"""Of each node the largest gain, minus infinity if there is no split; after which bin; whether missing values go left;
+and the sums on the left without these."""
+
+
+def _choices(space: Space, of: _Nodes, parameters: TreeParameters) -> _Choices:
+    sums, totals, scale, columns, owners = of.sums, of.totals, of.scale, range(of.sums.shape[2]), space.every.owner
+    running = [np.cumsum(sums[..., k], axis=1) for k in columns]  # over all features, which may pass 2^53
     # From here on node by node the bins that a split may go after: of small nodes these are few.
-    at, counts = np.flatnonzero(possible), np.count_nonzero(possible, axis=1)
+    at, counts = np.flatnonzero(of.possible), np.count_nonzero(of.possible, axis=1)
     nodes = np.arange(len(sums)).repeat(counts)
     features = owners.take(at - nodes * sums.shape[1])
     left: list[Floats] = []
     for k in columns:
         earlier = features * totals[:, k].repeat(counts)  # each feature's bins add up to the node's total
         left.append((running[k].reshape(-1).take(at) - earlier) * scale[:, k].repeat(counts))
-    whole, bases = [scaled[:, k].repeat(counts) for k in columns], base.repeat(counts)
-    least = None if least is None else least.repeat(counts)
+    whole, bases = [of.scaled[:, k].repeat(counts) for k in columns], of.base.repeat(counts)
+    least = None if of.least is None else of.least.repeat(counts)
     found_gains = _gains(left, whole, bases, parameters, least)
     missing_left = np.zeros(sums.shape[:2], bool)
     if (space.missing_bin >= 0).any():
-        some, moved = _missing_moved(space, sums, scale, groups, nodes, features, left[-1])
+        some, moved = _missing_moved(space, sums, scale, of.groups, nodes, features, left[-1])
         other = _gains(
             [left[k][some] + moved[:, k] for k in columns],
             [whole[k][some] for k in columns],
@@ -139,15 +175,20 @@ def best_splits(
     gains = np.full(sums.shape[:2], -np.inf)
     gains.reshape(-1)[at] = found_gains
     rows, choice = np.arange(len(sums)), gains.argmax(axis=1)
-    gain = gains[rows, choice]
-    found = gain > np.maximum(parameters.minimum_gain, _ROUNDING * base)
     sums_left = np.stack([running[k][rows, choice] for k in columns], axis=1)
     sums_left -= owners[choice, np.newaxis] * totals
-    heavier = 2 * sums_left[:, -1] * scale[:, -1] >= scaled[:, -1]
-    goes_left = missing_left[rows, choice]
-    sums_left += sums[rows, space.missing_bin[owners[choice]]] * goes_left[:, np.newaxis]
-    goes_left = np.where(_none_missing(space, sums, groups, owners[choice]), heavier, goes_left)
-    return Best(np.where(found, gain, 0.0), np.where(found, choice, -1), goes_left, sums_left)
+    return gains[rows, choice], choice, missing_left[rows, choice], sums_left
+
+
+def _choices_compiled(space: Space, of: _Nodes, parameters: TreeParameters) -> _Choices:
+    from unpooled.vertical.trees import kernels
+
+    no_groups = np.zeros((len(of.sums), len(space.every.features)), bool)
+    joined = no_groups if of.groups is None else of.groups.missing_joined
+    least = np.zeros(len(of.sums)) if of.least is None else of.least
+    limits = parameters.l1, parameters.l2, parameters.minimum_child_weight
+    nodes = of.sums, of.totals, of.scale, of.scaled, of.base, of.possible, joined, least
+    return kernels.choices(*nodes, space.every.owner, space.missing_bin, *limits)
 
 
 def _missing_moved(
@@ -178,12 +219,12 @@ def _none_missing(space: Space, sums: Ints, groups: Groups | None, features: Int
     return none if groups is None else none & ~groups.missing_joined[rows, features]
 
 
-def _possible(space: Space, groups: Groups | None, nodes: int) -> Bools:
-    """The thresholds between groups of bins, nodes × logical bins."""
+def _possible(space: Space, groups: Groups | None, nodes: int, allowed: Bools | None = None) -> Bools:
+    """The thresholds between groups of bins, of the features that are allowed, nodes × logical bins."""
     possible = np.broadcast_to(space.thresholds, (nodes, len(space.thresholds)))
     if groups is not None:
         possible = possible & groups.ends & ~(groups.missing_joined[:, space.every.owner] & space.last_value)
-    return possible
+    return possible if allowed is None else possible & allowed[:, space.every.owner]
 
 
 def splittable(space: Space, groups: Groups | None, nodes: int) -> Bools:
