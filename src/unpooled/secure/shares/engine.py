@@ -2,7 +2,8 @@
 
 Y's columns are packed into words first (`packing`). The holder of Y is dealt a mask V and opens F = Y - V. Where the
 driver would be dealt only seeds, it chooses them itself and tells the coordinator, which saves a message. For products
-of the same shape, numbers are dealt ahead (`supply`, `state`).
+of the same shape, numbers are dealt ahead (`supply`, `state`); for triples of any shape, seeds, so that only the
+driver's half is on its way while the others work.
 
 **Matrix triple.** The holder of X is dealt a mask U and opens E = X - U. W = UᵀV is dealt as two random halves. XᵀY =
 (XᵀF + one half) + (EᵀV + other half): each side computes one bracket. For one-hot X the nodes are folded into Y, so
@@ -38,10 +39,11 @@ from unpooled.secure.mod64 import Places
 from unpooled.secure.randomness import SEED_BYTES, expand
 from unpooled.secure.shares import dealer, permutation
 from unpooled.secure.shares.blocks import row_blocks, summed
+from unpooled.secure.shares.dealer import DealItem, seeded
 from unpooled.secure.shares.opening import Task, keep_opening, keep_received, open_matrices
 from unpooled.secure.shares.packing import pack, unpack
 from unpooled.secure.shares.state import Mask
-from unpooled.secure.shares.supply import ask_ahead, method_of, slots_of, supplied
+from unpooled.secure.shares.supply import ask_ahead, method_of, slots_of, supplied, take_late, with_values
 from unpooled.wire import message
 
 
@@ -61,9 +63,16 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
 
     Every party sends to all peers before it receives, so that no cycle of parties waits.
     """
-    tasks = _dealt_tasks(engine, batch, tags)
+    tasks, late = _dealt_tasks(engine, batch, tags)
     peers = [peer for peer in engine.parties if any(task.peer == peer for task in tasks)]
-    open_matrices(engine, {peer: [task for task in tasks if task.peer == peer] for peer in peers})
+    opened = open_matrices(engine, {peer: [task for task in tasks if task.peer == peer] for peer in peers})
+    if late:
+        dealt = take_late(engine, late)
+        for task in tasks:
+            if seeded(task.need.item):
+                task.part = with_values(task.part, next(dealt))
+    for task in opened:
+        keep_received(engine, task, engine.shares.opened[task.peer, task.theirs].blocks())
     permuted = [task for task in tasks if task.permutes]
     for peer in peers:
         _send_orders(engine, peer, [task for task in permuted if task.peer == peer and task.is_left])
@@ -80,10 +89,16 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
     return held
 
 
-def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Task]:
-    """This party's terms, with what the coordinator dealt for them; new masks are kept for the whole batch."""
+def _dealt_tasks(
+    engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]
+) -> tuple[list[Task], list[DealItem]]:
+    """This party's terms, with what the coordinator dealt for them; new masks are kept for the whole batch.
+
+    Of the items that are returned too, the numbers come later.
+    """
     tasks = []
-    for place, need, part in supplied(engine, [call for call, _ in batch], tags):
+    terms, late = supplied(engine, [call for call, _ in batch], tags)
+    for place, need, part in terms:
         is_left = need.item.left == engine.party
         peer, (call, inputs) = need.item.right if is_left else need.item.left, batch[place]
         x, y = (None if matrix is None else matrix[need.rows] for matrix in (inputs.x, inputs.y))
@@ -92,7 +107,7 @@ def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Seq
             seed = _seed(part.mask, engine)
             engine.shares.masks[task.own] = Mask(seed, task.shape_of(task.own))
         tasks.append(task)
-    return tasks
+    return tasks, late
 
 
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
