@@ -9,11 +9,9 @@ import socket
 import threading
 import time
 import tracemalloc
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -187,116 +185,20 @@ def test_streams_at_random_are_frames_or_refused(mailbox: Mailbox, monkeypatch: 
         sizes = [r.choice([0, 1, 3, 2**20, 2**33, 2**63]).to_bytes(8, "little"), r.randbytes(r.randrange(12))]
         stream = io.BytesIO(b"".join(r.choices([whole, *sizes], k=r.randrange(6))))
 
-        def fill(view: memoryview, stream: io.BytesIO = stream) -> Iterator[None]:
+        def fill(view: memoryview, stream: io.BytesIO = stream) -> None:
             if stream.readinto(view) < len(view):
                 raise EOFError
-            yield from ()
 
         monkeypatch.setattr(made, "_fill", fill)
         try:
-            deque(made._read_frames(), maxlen=0)
+            while True:
+                made._read_frame()
         except WireError:
             refused += 1
         except EOFError:
             pass
     assert min(len(delivered), refused) > 500
     assert max(delivered) <= SMALL_BYTES
-
-
-# who reads
-
-
-@pytest.fixture
-def readers(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
-    """Who delivered each frame; once the link's thread has stopped, only what is asked of it makes it read again."""
-    monkeypatch.setattr(link, "_PAUSE_SECONDS", LONG)
-    found: list[threading.Thread] = []
-    deliver = mailbox.deliver
-
-    def watched(*frame: Any) -> None:
-        found.append(threading.current_thread())
-        deliver(*frame)
-
-    monkeypatch.setattr(mailbox, "deliver", watched)
-    return found
-
-
-def exchange(mailbox: Mailbox, made: Link, peer: Peer, size: int) -> None:
-    """One frame from the telco, sent once the bank waits for it."""
-    waiting, stream = threading.Event(), b"".join(pieces(blob(size)))
-
-    def reading(_: str, until: float) -> bool:
-        made._wanted = True
-        waiting.set()
-        return made.read(until)
-
-    def say() -> None:
-        waiting.wait(LONG)
-        peer.say(stream)
-
-    mailbox.read_from = reading
-    sending = threading.Thread(target=say)
-    sending.start()
-    arrived = mailbox.take("telco", "Blob", LONG)
-    sending.join()
-    assert read_body(arrived, Blob).data.size == size
-
-
-def test_a_party_that_waits_reads_by_itself(certs: Path, mailbox: Mailbox, readers: list[threading.Thread]) -> None:
-    with linked(certs, mailbox) as (made, peer):
-        for size in (10, 10, 10, *SIZES):  # the link's thread reads at most two frames before it stops
-            exchange(mailbox, made, peer, size)
-        assert readers[2:] == [threading.current_thread()] * (1 + len(SIZES))
-
-
-def test_a_frame_that_waits_at_the_door_is_read_by_the_links_thread(
-    certs: Path, mailbox: Mailbox, readers: list[threading.Thread]
-) -> None:
-    with linked(certs, mailbox) as (made, peer):
-        for size in (10, 10, 10, FREE_BYTES + 1, 10, 10):
-            exchange(mailbox, made, peer, size)
-        assert readers[2] is readers[5] is threading.current_thread()
-        assert readers[3] is not threading.current_thread()
-
-
-def test_news_wake_a_party_while_the_links_thread_reads(
-    certs: Path, mailbox: Mailbox, readers: list[threading.Thread]
-) -> None:
-    """After them the thread stops, and the party that waits goes on."""
-    with linked(certs, mailbox) as (made, peer):
-        news = b"".join(pieces(encode(Working())))
-        for _ in range(5):
-            peer.say(news)
-            exchange(mailbox, made, peer, 10)
-        assert readers[-1] is threading.current_thread()
-
-
-def test_a_connection_that_ends_while_a_party_reads_is_lost(
-    certs: Path, mailbox: Mailbox, readers: list[threading.Thread]
-) -> None:
-    with linked(certs, mailbox) as (made, peer):
-        for _ in range(3):
-            exchange(mailbox, made, peer, 10)
-        assert readers[2] is threading.current_thread()
-        peer.connection.sendall(peer.secured.farewell())
-        with pytest.raises(PeerLost, match="telco"):
-            mailbox.take("telco", "Blob", LONG)
-
-
-def test_an_interrupted_party_still_leaves_in_order(
-    certs: Path, mailbox: Mailbox, readers: list[threading.Thread], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    with linked(certs, mailbox) as (made, peer):
-        for _ in range(3):
-            exchange(mailbox, made, peer, 10)
-        monkeypatch.setattr(mailbox, "deliver", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            exchange(mailbox, made, peer, 10)
-        made.send(blob(10))
-        assert peer.read(8) == blob(10).size.to_bytes(8, "little")
 
 
 # what is judged by its head

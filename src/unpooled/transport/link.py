@@ -3,10 +3,6 @@
 A frame is sent as its size (8 bytes) and its bytes. The sender encrypts, and passes the system as much as it accepts;
 the rest waits for the link's writing thread, up to a limit, and then the sender waits. The receiver reads the head of a
 frame, lets the mailbox check it, and only then allocates memory for the rest.
-
-A party that waits for a peer reads by itself, since waking one thread by another takes longer than to read a short
-frame. While it has not done so for a moment, because it computes or waits for others, the link's reading thread does;
-so does it with a frame that has to wait at the door.
 """
 
 from __future__ import annotations
@@ -16,13 +12,12 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import Literal
 
 from unpooled.errors import PeerLost, UnpooledError, WireError
 from unpooled.transport.mailbox import SMALL_BYTES, Mailbox
-from unpooled.transport.tls import RECORD_BYTES, Secured
+from unpooled.transport.tls import Secured
 from unpooled.wire import HEAD_BYTES, MAX_FRAME_BYTES, Buffer, Frame
 
 log = logging.getLogger("unpooled.transport")
@@ -31,12 +26,7 @@ CHUNK_BYTES = 2**18
 QUEUED_BYTES = 2**22
 _SIZE_BYTES = 8
 _GLANCE_SECONDS = 0.2
-_MOMENT_SECONDS = 0.05
-_PAUSE_SECONDS = 0.1
 _FOR_EVER = 10.0**6
-
-Step = Literal["needs more", "frame", "large frame"]
-"""Where reading pauses: more must come from the network, a frame was delivered, one may have to wait at the door."""
 
 
 def pieces(frame: Frame, size: int = CHUNK_BYTES) -> Iterator[Buffer]:
@@ -66,14 +56,6 @@ class Link:
         self._ending = False
         self._threads: list[threading.Thread] = []
         self._inbox = memoryview(bytearray(CHUNK_BYTES))
-        self._record = memoryview(bytearray(RECORD_BYTES))
-        self._left = self._record[:0]
-        self._frames = self._read_frames()
-        self._is_read = threading.Lock()
-        self._last_read = -_FOR_EVER
-        self._wanted = False
-        self._look = threading.Event()
-        self._over = False
 
     def begin(self, connection: socket.socket, secured: Secured) -> None:
         """Start using a connection on which both sides have accepted each other."""
@@ -82,8 +64,6 @@ class Link:
         self._connection, self._secured = connection, secured
         self._at_once = connection.dup()
         self._at_once.settimeout(0)
-        self._for_a_moment = connection.dup()
-        self._for_a_moment.settimeout(_MOMENT_SECONDS)
         self._works = True
         for act, way in ((self._read, "from"), (self._write, "to")):
             thread = threading.Thread(target=act, name=f"unpooled-{way}-{self.peer}", daemon=True)
@@ -107,14 +87,13 @@ class Link:
         with self._changed:
             self._ending = True
             self._changed.notify_all()
-        self._look.set()
 
     def close(self, until: float) -> None:
         """Stop all threads; until then the peer may still read what was sent and close its side."""
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
         if self._threads:
-            for end in (self._connection, self._at_once, self._for_a_moment):
+            for end in (self._connection, self._at_once):
                 with suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)  # wakes a thread that still reads or writes
                 end.close()
@@ -170,110 +149,57 @@ class Link:
 
     # receiving
 
-    def read(self, until: float) -> bool:
-        """Read in the calling thread until there is a frame or news, but not for long.
-
-        False if the link's thread reads; it stops after the next frame, so that the caller can.
-        """
-        self._wanted = True
-        if self._over or not self._is_read.acquire(blocking=False):
-            return False
-        try:
-            while time.monotonic() < until:
-                self._last_read = time.monotonic()
-                step = self._step(self._for_a_moment)
-                if step == "large frame":
-                    self._look.set()
-                    return False
-                if step != "needs more":
-                    break
-            return True
-        finally:
-            self._last_read = time.monotonic()
-            self._is_read.release()
-
     def _read(self) -> None:
-        """The link's thread reads while the party does not."""
-        while not self._over:
-            pause = self._last_read + _PAUSE_SECONDS - time.monotonic()
-            if pause > 0 and not self._ending and not self._look.wait(pause):
-                continue
-            with self._is_read:
-                self._look.clear()
-                self._wanted = False
-                while not self._over and not (self._step(self._connection) == "frame" and self._wanted):
-                    pass
-                self._last_read = time.monotonic()
-            self._mailbox.look_again(self.peer)
-        self._drain()
-
-    def _step(self, connection: socket.socket) -> Step | Literal["nothing", "the end"]:
-        """Read on; "nothing" if nothing arrived in time, "the end" if nothing more comes, which the mailbox knows."""
         try:
-            step = next(self._frames, None)  # None if an interrupt ended it
-            if step == "needs more":
-                count = connection.recv_into(self._inbox)
-                self._secured.receive(self._inbox[:count])
-            if step is None or (step == "needs more" and not count):
-                raise EOFError
-            return step
-        except TimeoutError:
-            return "nothing"
+            while True:
+                self._read_frame()
         except WireError as error:
             self._mailbox.lose(self.peer, f"invalid data: {error}")
         except (OSError, EOFError, UnpooledError) as error:  # an UnpooledError is known to the mailbox already
             log.debug("reading from %s ended: %r", self.peer, error)
             self._mailbox.lose(self.peer, "the connection was lost")
-        self._over = True
-        self._look.set()
-        return "the end"
+        self._drain()
 
-    def _read_frames(self) -> Generator[Step, None, None]:
-        while True:
-            size = int.from_bytes((yield from self._exactly(_SIZE_BYTES)), "little")
-            if not 0 < size <= MAX_FRAME_BYTES:
-                raise WireError(f"a frame of {size} bytes was announced, 1 to {MAX_FRAME_BYTES} are allowed")
-            if size <= SMALL_BYTES:
-                self._mailbox.deliver(self.peer, (yield from self._exactly(size)))
-            else:
-                yield from self._read_large(size)
-            yield "frame"
-
-    def _read_large(self, size: int) -> Generator[Step, None, None]:
-        head = yield from self._exactly(HEAD_BYTES)
-        if self._mailbox.holds_back(size):
-            yield "large frame"
+    def _read_frame(self) -> None:
+        size = int.from_bytes(self._exactly(_SIZE_BYTES), "little")
+        if not 0 < size <= MAX_FRAME_BYTES:
+            raise WireError(f"a frame of {size} bytes was announced, 1 to {MAX_FRAME_BYTES} are allowed")
+        if size <= SMALL_BYTES:
+            self._mailbox.deliver(self.peer, self._exactly(size))
+            return
+        head = self._exactly(HEAD_BYTES)
         waited = self._mailbox.knock(self.peer, head, size)
         frame = bytearray(size)
         frame[:HEAD_BYTES] = head
         view = memoryview(frame)
         for start in range(HEAD_BYTES, size, CHUNK_BYTES):
-            yield from self._fill(view[start : start + CHUNK_BYTES])
+            self._fill(view[start : start + CHUNK_BYTES])
             if waited:
                 self._mailbox.arriving(self.peer)
         self._mailbox.deliver(self.peer, frame)
 
-    def _exactly(self, count: int) -> Generator[Step, None, bytearray]:
+    def _exactly(self, count: int) -> bytearray:
         data = bytearray(count)
-        yield from self._fill(memoryview(data))
+        self._fill(memoryview(data))
         return data
 
-    def _fill(self, view: memoryview) -> Generator[Step, None, None]:
-        """Fill a buffer; short ones from a record that is decrypted as a whole, which takes fewer calls."""
+    def _fill(self, view: memoryview) -> None:
         done = 0
         while True:
-            if not self._left and len(view) - done < RECORD_BYTES:
-                self._left = self._record[: self._secured.decrypt_into(self._record)]
-            if count := min(len(self._left), len(view) - done):
-                view[done : done + count] = self._left[:count]
-                self._left = self._left[count:]
-            else:
-                count = self._secured.decrypt_into(view[done:])
-            done += count
+            done += self._secured.decrypt_into(view[done:])
             if done == len(view):
                 return
+            self._secured.receive(self._from_network())
+
+    def _from_network(self) -> memoryview:
+        while True:
+            try:
+                count = self._connection.recv_into(self._inbox)
+            except TimeoutError:
+                continue
             if not count:
-                yield "needs more"
+                raise EOFError
+            return self._inbox[:count]
 
     def _drain(self) -> None:
         """Read what still arrives: closing earlier could discard this party's last message at the peer."""

@@ -74,8 +74,6 @@ class Mailbox:
     """One party's mailbox.
 
     `tell_waiting` tells the others whom this party has long been waiting for, so that they do not blame this party.
-    `read_from` reads from a peer in the thread that waits for it, until a time at the latest; False if another thread
-    does, and will deliver.
     """
 
     def __init__(
@@ -94,7 +92,6 @@ class Mailbox:
         self._room = min(room, EARLY_BYTES)
         self._free = EARLY_BYTES
         self.tell_waiting: Callable[[str], None] = lambda _: None
-        self.read_from: Callable[[str, float], bool] = lambda _peer, _until: False
         self._waiting_room = waiting_room
         self._turn = turn
         self._has_turn = False
@@ -141,7 +138,7 @@ class Mailbox:
         """
         header = self.check_size(peer, head, size)
         with self._changed:
-            if not self.holds_back(size):
+            if size <= self._free:
                 return False
             door = Door(size)
             self._doors[peer] = door
@@ -150,14 +147,6 @@ class Mailbox:
             del self._doors[peer]
             self._refuse_if(self._left and not door.open)
             return True
-
-    def holds_back(self, size: int) -> bool:
-        """Whether a frame of this size waits at the door."""
-        return size > self._free
-
-    def look_again(self, peer: str) -> None:
-        """Wake the thread that waits for a peer's frames."""
-        self._queues[peer].put(None)
 
     def somebody_waits(self) -> bool:
         """Whether a large frame waits at the door."""
@@ -336,8 +325,6 @@ class Mailbox:
                 self._waiting_room.enter(self.party, Wait(peer, what, over))
         self._end_turn()
         try:
-            if self.read_from(peer, deadline):
-                return self._queues[peer].get_nowait()
             return self._queues[peer].get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
             return None

@@ -60,7 +60,6 @@ class NetworkTransport:
         self._addresses = addresses
         self._timeout = timeout
         self._links = {peer: Link(peer, mailbox, timeout) for peer in mailbox.peers}
-        mailbox.read_from = lambda peer, until: self._links[peer].read(until)
         self._linked: set[str] = set()
         self._changed = threading.Condition()
         self._doorway: Doorway | None = None
