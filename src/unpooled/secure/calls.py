@@ -171,16 +171,19 @@ def check_call(call: Call, parties: Sequence[str]) -> None:
 
 
 def check_inputs(call: Call, party: str, inputs: Inputs, seen: set[object] | None = None) -> None:
-    """Refuse inputs of `party` that do not match the call; bins that were `seen` in the same batch are not gone through
-    again."""
+    """Refuse inputs of `party` that do not match the call.
+
+    Bins that were `seen` in the same batch are not gone through again.
+    """
+    seen = set() if seen is None else seen
     if any(left == party for left, _ in call.terms):
         if isinstance(call.left, Dense):
             _check_matrix(inputs.x, (call.rows, call.left.width), call.left.bound, party, "X")
         else:
             bins = id(inputs.x), call.rows, call.left.sizes
-            if seen is None or bins not in seen:
+            if bins not in seen:
                 _check_bins(inputs.x, call.rows, call.left.sizes, party)
-                (set() if seen is None else seen).add(bins)
+                seen.add(bins)
             if not call.left.hidden:
                 _check_nodes(inputs.nodes, call.rows, call.left.nodes, party)
     if any(right == party for _, right in call.terms):

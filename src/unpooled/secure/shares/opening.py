@@ -117,8 +117,8 @@ def _hidden_for(engine: Engine, peer: str, tasks: Sequence[Task]) -> Iterator[Hi
         if task.is_left and task.permutes:
             continue
         mask, own = _mask(engine, task), _own(task)
-        same = task.own, *((part.ctypes.data, part.shape, part.strides) for part in own)
-        if same not in bound:  # trees that grow together multiply the same X
+        same = task.own, task.sizes, *((part.ctypes.data, part.shape, part.strides) for part in own)
+        if task.own.name and same not in bound:  # one without a name serves a single call; trees share their X
             mask.bind(engine.party, *own, sizes=task.sizes if task.is_left else ())
             bound.add(same)
         if (peer, task.own) not in engine.shares.sent:
