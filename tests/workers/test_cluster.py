@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
+from scale_ray import STORE, two_nodes
 from unpooled import control, workers
 from unpooled.align.lists import checked_positions, cut
 from unpooled.align.ristretto import hashed_and_raised, new_secret
@@ -26,8 +27,11 @@ from unpooled.jobs.private import Private, Workers
 from unpooled.ledger import Record, read_ledger
 from unpooled.run.simulate import Member, simulate, simulate_job
 from unpooled.run.spawn import spawn
+from unpooled.secure import mod64
 from unpooled.secure.paillier import keys, noise, sums
 from unpooled.secure.paillier.noise import Span
+from unpooled.secure.randomness import expand
+from unpooled.secure.shares import blocks, dealer, engine
 from unpooled.settings import faults
 from unpooled.vertical.trees.binning import apply_bins, fit_bins
 from unpooled.workers import cluster as ray_cluster
@@ -35,29 +39,13 @@ from unpooled.workers import cluster as ray_cluster
 CALL, MY_PID = operator.call, os.getpid
 MY_NODE = partial(subprocess.check_output, ["sh", "-c", "sleep 0.2; grep PPid /proc/$PPID/status"])
 """Importable where work is done. The parent of a worker is the process that runs its node."""
-ENVIRONMENT = {
-    "RAY_AUTH_MODE": "token",
-    "RAY_AUTH_TOKEN": "0123456789abcdef" * 4,
-    "RAY_health_check_initial_delay_ms": "0",  # nodes that are lost are noticed within a second or two
-    "RAY_health_check_period_ms": "500",
-    "RAY_health_check_failure_threshold": "3",
-}
-STORE = 2**28
 
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
     """Two nodes with a core each, one of them the head."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in ENVIRONMENT.items():
-            patch.setenv(name, value)
-        from ray.cluster_utils import Cluster
-
-        head = {"num_cpus": 1, "object_store_memory": STORE, "include_dashboard": False}
-        made = Cluster(initialize_head=True, head_node_args=head)
-        made.add_node(num_cpus=1, object_store_memory=STORE)
+    with two_nodes() as made:
         yield made
-        made.shutdown()
 
 
 @pytest.fixture
@@ -130,6 +118,27 @@ def test_alignment_encryption_and_binning_are_equal_to_the_bit(connected: Any, m
     monkeypatch.setattr(workers, "LEAST_CELLS", 10**9)
     assert there_bins == fit_bins(matrix, list("abcde"), **tried)  # type: ignore[arg-type]
     assert np.array_equal(applied, apply_bins(there_bins, matrix, "bank"))
+
+
+def test_products_by_shares_are_equal_to_the_bit(connected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bins times words at the holder of X, and masks times masks at the coordinator, in blocks of rows."""
+    monkeypatch.setattr(blocks, "block_bytes", 2**15)
+    submitted: list[Any] = []
+    submit = workers._submit
+    monkeypatch.setattr(workers, "_submit", lambda function, item: submitted.append(item) or submit(function, item))
+    rng = np.random.default_rng(3)
+    bins, words = rng.integers(0, 9, (900, 5), np.uint16), rng.integers(0, 2**64, (900, 3), np.uint64)
+    cuts, multiply = blocks.row_blocks(900, 48), partial(engine.multiply_block, (9,) * 5)
+    there = blocks.summed(((bins[cut], [words[cut]]) for cut in cuts), multiply, spread=True)
+    assert len(submitted) == len(cuts) > 2
+    assert np.array_equal(there, mod64.product(mod64.one_hot(bins, [9] * 5), words))
+    item = dealer.DealItem("telco", "bank", "triple", 900, 11, 4, "", "", 1)
+    seeds = bytes(32), bytes(range(32))
+    (dealt,) = dealer._products(dealer.Dealer(), seeds[0], seeds[1:], [item], lambda: None)
+    assert len(submitted) > len(cuts) + 2
+    assert np.array_equal(
+        dealt, mod64.product(expand(seeds[0], b"mask", (900, 11)), expand(seeds[1], b"mask", (900, 4)))
+    )
 
 
 def test_a_node_that_is_lost_in_mid_run_changes_nothing(

@@ -96,10 +96,10 @@ def in_order(function: Callable[[T], R], items: Iterable[T], most_ahead: int | N
             future.cancel()
 
 
-def on_cluster(function: Callable[[T], R], items: Iterable[T], cells: int) -> Iterator[R]:
+def on_cluster(function: Callable[[T], R], items: Iterable[T], cells: int = LEAST_CELLS) -> Iterator[R]:
     """The same for arithmetic in memory, which goes through so many cells: on a cluster if there is one, or else here.
 
-    To another process of this machine it would not go: handing it over takes as long as doing it.
+    It never goes to another process of this machine, since handing it over takes as long as doing it.
     """
     return in_order(function, items) if _cluster.get() and cells >= LEAST_CELLS else map(function, items)
 
