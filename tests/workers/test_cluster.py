@@ -7,6 +7,8 @@ import os
 import signal
 import socket
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -21,7 +23,8 @@ from scale_ray import STORE, two_nodes
 from unpooled import control, workers
 from unpooled.align.lists import checked_positions, cut
 from unpooled.align.ristretto import hashed_and_raised, new_secret
-from unpooled.errors import InputError, PlanError, ProtocolError, WorkerLost
+from unpooled.cli.running import interruptible
+from unpooled.errors import InputError, Interrupted, PlanError, ProtocolError, WorkerLost
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, Workers
 from unpooled.ledger import Record, read_ledger
@@ -74,6 +77,7 @@ def test_work_is_done_on_both_nodes_in_order_and_faults_come_out(nodes: Any) -> 
         _another_version_is_refused()
         with pytest.raises(InputError, match=r"^bank: workers: .* already"), workers.connected(nodes.address, "bank"):
             pass
+        _a_signal_ends_waiting()
     assert workers._cluster.get() is None
     assert MY_PID() not in set(workers.submit_all(CALL, [MY_PID] * 2)) or workers.cores() == 1  # local again
 
@@ -84,6 +88,13 @@ def _a_lost_worker_is_an_error() -> None:
         patch.setattr(made, "_remote", made._remote.options(max_retries=0))
         with pytest.raises(WorkerLost, match="Ray"):
             list(workers.in_order(CALL, [MY_PID, partial(os._exit, 1), MY_PID]))
+
+
+def _a_signal_ends_waiting() -> None:
+    """Also of tasks that are under way; these end with the connection."""
+    threading.Timer(1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    with pytest.raises(Interrupted), interruptible(signal.SIGTERM):
+        list(workers.in_order(time.sleep, [600] * 3))
 
 
 def _another_version_is_refused() -> None:

@@ -136,7 +136,7 @@ class _Task(Generic[R]):
         import ray
 
         try:
-            found: R = ray.get(self._reference)
+            found: R = self._reference.future().result()  # ray.get would make any interruption one by Ctrl-C
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None
         except ray.exceptions.RayError as error:
