@@ -74,7 +74,8 @@ class RayCluster:
             with _own_handler(signal.SIGTERM):
                 ray.init(address=self._address, log_to_driver=False, configure_logging=False)
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            raise self._fault(f"this machine cannot join in: {_first_line(error)}") from None
+            hint = "is this machine one of its nodes, with the same token?"
+            raise self._fault(f"{_first_line(error)}; {hint}") from None
         try:
             self._remote = ray.remote(num_cpus=1, max_retries=TRIES - 1)(run)
             self._check_nodes(ray.nodes())
