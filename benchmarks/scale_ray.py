@@ -113,7 +113,8 @@ def pieces() -> dict[str, Piece]:
     signing = partial(rsa.signed, signer, "telco")
     private = keys.make_key(KEY_BITS)
     public = private.public
-    making = partial(noise.made, public, False)
+    making = partial(noise.made_compiled, public, False)
+    making(Span(bytes(32), 0, 1))  # which compiles it
     spans = [Span(bytes([number]) * 32, 0, 256) for number in range(NOISES // 256)]
     one = keys.to_bytes(public, keys.encrypt(public, range(64), making(Span(bytes(32), 0, 64))[1]))
     rows = one[rng.integers(0, 64, ADDED)].reshape(ADDED, 1, public.width)

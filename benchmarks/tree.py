@@ -85,8 +85,8 @@ BARS = {
     "shares_1000": 0.03,
     "shares_25000": 0.3,
     "shares_lockstep": 0.03,
-    "paillier_1000": 8.0,
-    "paillier_25000": 45.0,
+    "paillier_1000": 3.0,
+    "paillier_25000": 20.0,
     "growth": 1.2,
     "pooled_vs_lightgbm": 2.0,
 }

@@ -78,6 +78,7 @@ def test_work_is_done_on_both_nodes_in_order_and_faults_come_out(nodes: Any) -> 
         assert set(workers.in_order(CALL, [MY_PID])) == {MY_PID()}  # a single item is not worth sending
         assert set(workers.on_cluster(CALL, [MY_PID] * 3, workers.LEAST_CELLS - 1)) == {MY_PID()}
         assert MY_PID() not in set(workers.on_cluster(CALL, [MY_PID] * 3, workers.LEAST_CELLS))
+        assert set(workers.in_order(CALL, [MY_PID] * 3, threads=True)) == {MY_PID()}
         with pytest.raises(ProtocolError, match=r"^invalid positions from shop: .* 3 "):
             list(workers.in_order(partial(checked_positions, total=3, sender="shop"), [np.array([5])] * 3))
         results = workers.in_order(operator.neg, iter(range(10**9)))
@@ -126,8 +127,9 @@ def test_alignment_encryption_and_binning_are_equal_to_the_bit(connected: Any, m
 
     public = keys.make_key(512, insecure=True).public
     spans = [Span(bytes([number] * 16), 0, 40) for number in range(4)]
-    making = partial(noise.made, public, False)
-    assert list(workers.submit_all(making, spans)) == list(map(making, spans))
+    expected = list(map(partial(noise.made, public, False), spans))
+    for making in (noise.made, noise.made_compiled):
+        assert list(workers.submit_all(partial(making, public, False), spans)) == expected
 
     rng = np.random.default_rng(1)
     matrix = np.round(rng.normal(size=(2000, 5)), 2)
@@ -146,7 +148,12 @@ def test_products_by_shares_are_equal_to_the_bit(connected: Any, monkeypatch: py
     monkeypatch.setattr(blocks, "block_bytes", 2**15)
     submitted: list[Any] = []
     submit = workers._submit
-    monkeypatch.setattr(workers, "_submit", lambda function, item: submitted.append(item) or submit(function, item))
+
+    def noting(function: Any, item: Any, **how: bool) -> Any:
+        submitted.append(item)
+        return submit(function, item, **how)
+
+    monkeypatch.setattr(workers, "_submit", noting)
     rng = np.random.default_rng(3)
     bins, words = rng.integers(0, 9, (900, 5), np.uint16), rng.integers(0, 2**64, (900, 3), np.uint64)
     cuts, multiply = blocks.row_blocks(900, 48), partial(engine.multiply_block, (9,) * 5)

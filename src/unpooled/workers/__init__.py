@@ -70,11 +70,19 @@ def cores() -> int:
     return cluster.cores if cluster else local.cores()
 
 
-def in_order(function: Callable[[T], R], items: Iterable[T], most_ahead: int | None = None) -> Iterator[R]:
+def has_cluster() -> bool:
+    """Whether this party has a cluster."""
+    return _cluster.get() is not None
+
+
+def in_order(
+    function: Callable[[T], R], items: Iterable[T], most_ahead: int | None = None, *, threads: bool = False
+) -> Iterator[R]:
     """The function's result for each item, in the items' order; a few items ahead are computed in parallel.
 
     A single item is computed in this process. `most_ahead` limits how many items are taken before the first result is
-    returned, for items that depend on earlier results.
+    returned, for items that depend on earlier results. With `threads` the function releases Python's lock, and may work
+    on memory of this process: it stays in it, cluster or not.
     """
     remaining = iter(items)
     first = list(islice(remaining, 2)) if most_ahead is None or most_ahead > 1 else []
@@ -86,7 +94,7 @@ def in_order(function: Callable[[T], R], items: Iterable[T], most_ahead: int | N
     pending: deque[Pending[R]] = deque()
     try:
         for item in chain(first, remaining):
-            pending.append(_submit(function, item))
+            pending.append(_submit(function, item, threads=threads))
             if len(pending) >= ahead:
                 yield pending.popleft().result()
         while pending:
@@ -101,12 +109,14 @@ def on_cluster(function: Callable[[T], R], items: Iterable[T], cells: int = LEAS
 
     It never goes to another process of this machine, since handing it over takes as long as doing it.
     """
-    return in_order(function, items) if _cluster.get() and cells >= LEAST_CELLS else map(function, items)
+    return in_order(function, items) if has_cluster() and cells >= LEAST_CELLS else map(function, items)
 
 
-def submit_all(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+def submit_all(function: Callable[[T], R], items: Iterable[T], *, threads: bool = False) -> Iterator[R]:
     """The same with all items submitted at once, computed while the caller continues."""
-    return map(function, items) if cores() == 1 else _Submitted(_submit(function, item) for item in items)
+    if cores() == 1:
+        return map(function, items)
+    return _Submitted(_submit(function, item, threads=threads) for item in items)
 
 
 class _Submitted(Iterator[R]):
@@ -125,6 +135,8 @@ class _Submitted(Iterator[R]):
             future.cancel()
 
 
-def _submit(function: Callable[[T], R], item: T) -> Pending[R]:
+def _submit(function: Callable[[T], R], item: T, *, threads: bool) -> Pending[R]:
     cluster: Any = _cluster.get()
+    if threads:
+        return local.submit_to_thread(function, item, local.cores() if cluster else cores())
     return cluster.submit(function, item) if cluster else local.submit(function, item, cores())

@@ -1,7 +1,8 @@
 """Processes of this machine that stay for the next call.
 
 They are started, not forked, and import only what the function needs, so they work with threads and with scripts that
-have no main guard. ``LOKY_MAX_CPU_COUNT`` in the environment limits their number.
+have no main guard. ``LOKY_MAX_CPU_COUNT`` in the environment limits their number. Compiled loops, which release
+Python's lock, do the same in threads of this process.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 import loky
@@ -48,6 +50,16 @@ def submit(function: Callable[[T], R], item: T, workers: int) -> _Submitted[R]:
             _pools[workers] = _new_pool(workers)
             future = _pools[workers].submit(function, item)
     return _Submitted(future)
+
+
+def submit_to_thread(function: Callable[[T], R], item: T, workers: int) -> _Submitted[R]:
+    """Have an item computed by one of so many threads."""
+    return _Submitted(_threads(workers).submit(function, item))
+
+
+@cache
+def _threads(workers: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(workers, "unpooled-worker")
 
 
 @dataclass(frozen=True)
