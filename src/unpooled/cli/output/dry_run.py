@@ -77,6 +77,7 @@ def _parties(plan: Plan, preflights: Sequence[Preflight]) -> Block:
         if found.quality:
             said += [many(found.quality.rows, "row"), many(len(found.columns), "column")]
         said += [f"{use} {name}" for use, name in found.not_features.items()]
+        said += [f"works on the Ray cluster at {found.cluster}"] if found.cluster else []
         lines.append(", ".join([*said, f"certificates {found.certificates}"]))
         if found.quality:
             warnings, others = _findings(found.quality)

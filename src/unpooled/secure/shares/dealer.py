@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from itertools import groupby
 from typing import Literal, get_args
 
@@ -23,9 +23,10 @@ from unpooled.secure.engine import HowFar, Serving, Stop, follow
 from unpooled.secure.evidence import digest_of_seed
 from unpooled.secure.randomness import SEED_BYTES, expand, new_seed
 from unpooled.secure.shares import permutation
-from unpooled.secure.shares.blocks import mask_blocks, row_blocks, summed
+from unpooled.secure.shares.blocks import mask_block, row_blocks, watched
 from unpooled.session import Session
 from unpooled.wire import message
+from unpooled.workers import on_cluster
 
 NOTHING: Bytes = np.empty(0, np.uint8)
 
@@ -270,20 +271,25 @@ def _products(
 ) -> list[Ring]:
     """UᵀV for each V."""
     rows, width, words = items[0].rows, items[0].width, [item.words for item in items]
-    cuts = row_blocks(rows, width + sum(words))
-    us = mask_blocks(u_seed, width, cuts)
+    cuts, vs = row_blocks(rows, width + sum(words)), list(zip(v_seeds, words, strict=True))
     if _WORD * rows * width <= _MOST_KEPT:  # trees use it again and again
         if dealer.last_u[0] != u_seed:
-            dealer.last_u = (u_seed, np.concatenate(list(us)))
-        us = (dealer.last_u[1][cut] for cut in cuts)
-    vs = zip(*(mask_blocks(seed, each, cuts) for seed, each in zip(v_seeds, words, strict=True)), strict=True)
+            dealer.last_u = (u_seed, mask_block(u_seed, width, slice(0, rows)))
+        kept = dealer.last_u[1]
+        sums = reduce(np.add, (_product(kept[cut], vs, cut) for cut in watched(cuts, alive)))
+    else:
+        sums = reduce(np.add, on_cluster(partial(product_of_masks, (u_seed, width), vs), watched(cuts, alive)))
+    return np.split(sums, np.cumsum(words)[:-1], axis=1)
 
-    def blocks() -> Iterator[tuple[Ring, Sequence[Ring]]]:
-        for u in us:
-            alive()
-            yield u, next(vs)
 
-    return np.split(summed(blocks(), mod64.product), np.cumsum(words)[:-1], axis=1)
+def product_of_masks(u: tuple[bytes, int], vs: Sequence[tuple[bytes, int]], cut: slice) -> Ring:
+    """UᵀV of some rows, with all V side by side; masks are given by their seeds and widths."""
+    return _product(mask_block(*u, cut), vs, cut)
+
+
+def _product(u: Ring, vs: Sequence[tuple[bytes, int]], cut: slice) -> Ring:
+    blocks = [mask_block(seed, words, cut) for seed, words in vs]
+    return mod64.product(u, blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1))
 
 
 def half_shape(item: DealItem) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ and ρ are used once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -38,7 +38,7 @@ from unpooled.secure.engine import Engine, Rules, Serving, recv_tagged
 from unpooled.secure.mod64 import Places
 from unpooled.secure.randomness import SEED_BYTES, expand
 from unpooled.secure.shares import dealer, permutation
-from unpooled.secure.shares.blocks import row_blocks, summed
+from unpooled.secure.shares.blocks import row_blocks, summed, watched
 from unpooled.secure.shares.dealer import DealItem, seeded
 from unpooled.secure.shares.opening import Task, keep_opening, keep_received, open_matrices
 from unpooled.secure.shares.packing import pack, unpack
@@ -168,14 +168,15 @@ def _left_shares(engine: Engine, tasks: Sequence[Task], alive: Callable[[], None
     halves = [_left_half(engine, each) for each in tasks]
     if isinstance(left, RowByRow):
         return [mod64.row_products(x.view(np.uint64), opened[0].whole()) + halves[0]]
-    sizes = task.sizes
-
-    def multiply(block: NDArray[Any], ys: Ring) -> Ring:
-        return mod64.bin_sums(block, sizes, ys) if sizes else mod64.product(block.view(np.uint64), ys)
-
     cuts = row_blocks(item.rows, item.width + sum(each.shape[1] for each in opened))
-    sums = summed(((x[cut], [each.block(cut) for each in opened]) for cut in _watched(cuts, alive)), multiply)
+    blocks = ((x[cut], [each.block(cut) for each in opened]) for cut in watched(cuts, alive))
+    sums = summed(blocks, partial(multiply_block, task.sizes), spread=bool(task.sizes))  # bins are short to send
     return _each(tasks, sums, halves)
+
+
+def multiply_block(sizes: tuple[int, ...], block: NDArray[Any], ys: Ring) -> Ring:
+    """XᵀY of some rows: of bins where there are `sizes` of columns, or else of numbers."""
+    return mod64.bin_sums(block, sizes, ys) if sizes else mod64.product(block.view(np.uint64), ys)
 
 
 def _right_shares(engine: Engine, tasks: Sequence[Task], alive: Callable[[], None]) -> list[Ring]:
@@ -191,7 +192,7 @@ def _right_shares(engine: Engine, tasks: Sequence[Task], alive: Callable[[], Non
         return [mod64.row_products(opened.whole(), values) + halves[0]]
     cuts = row_blocks(item.rows, item.width + sum(mask.shape[1] for mask in masks))
     ys = zip(*(mask.blocks(cuts) for mask in masks), strict=True)
-    sums = summed(((opened.block(cut), next(ys)) for cut in _watched(cuts, alive)), mod64.product)
+    sums = summed(((opened.block(cut), next(ys)) for cut in watched(cuts, alive)), mod64.product)
     return _each(tasks, sums, halves)
 
 
@@ -208,13 +209,6 @@ def _each(tasks: Sequence[Task], sums: Ring, halves: Sequence[Ring]) -> list[Rin
     ends = np.cumsum([task.need.item.words for task in tasks])[:-1]
     shares = [part + half for part, half in zip(np.split(sums, ends, axis=1), halves, strict=True)]
     return [mod64.unfold(share, task.nodes) if task.folds else share for share, task in zip(shares, tasks, strict=True)]
-
-
-def _watched(cuts: Sequence[slice], alive: Callable[[], None]) -> Iterator[slice]:
-    """Blocks, with a sign of life before each."""
-    for cut in cuts:
-        alive()
-        yield cut
 
 
 def _shape(call: Call) -> tuple[int, ...]:

@@ -36,6 +36,7 @@ from unpooled.arrays import Bytes, Floats, Ints, Ints32
 from unpooled.errors import InputError
 from unpooled.vertical.model_file import Saved
 from unpooled.vertical.trees.bundles import Bins, Feature, Layout, to_physical_bins
+from unpooled.workers import on_cluster
 
 LEAST_BINS, MOST_BINS = 2, 256
 MISSING = 2**16 - 1
@@ -137,7 +138,8 @@ def fit_bins(
     """
     most_bins = [bins] * len(names) if isinstance(bins, int) else bins
     columns = _checked_order(matrix, names, most_bins, order, most_thresholds, party)
-    edges = [_edges(matrix[:, column], most_bins[column], min_rows) for column in columns]
+    wanted = ((_column(matrix, column), most_bins[column], min_rows) for column in columns)
+    edges = list(on_cluster(_edges_of, wanted, matrix.size))
     if most_thresholds is not None:
         shares = _shared_out([len(each) for each in edges], most_thresholds)
         edges = [
@@ -145,7 +147,8 @@ def fit_bins(
             for each, share, column in zip(edges, shares, columns, strict=True)
         ]
     pairs = zip(columns, edges, strict=True)
-    features = [_feature(names[column], column, matrix[:, column], each, min_rows) for column, each in pairs]
+    work = ((names[column], column, _column(matrix, column), each, min_rows) for column, each in pairs)
+    features = list(on_cluster(_feature_of, work, matrix.size))
     lengths = list(blocks) or [len(features)]
     if sum(lengths) != len(features):
         raise InputError(f"{party}: the blocks have other columns than there are")
@@ -154,8 +157,9 @@ def fit_bins(
     return Binning(features=_covered(found, features, bundles, min_rows), bundles=bundles)
 
 
-def _feature(name: str, column: int, values: Floats, edges: Floats, min_rows: int) -> FeatureBins:
+def _feature_of(work: tuple[str, int, Floats, Floats, int]) -> FeatureBins:
     """A feature with these edges; where too few values are missing, or too few are not, all share the usual bin."""
+    name, column, values, edges, min_rows = work
     missing = np.isnan(values)
     gone = int(missing.sum())
     few = any(0 < rows < min_rows for rows in (gone, len(values) - gone))
@@ -247,9 +251,23 @@ def _check_finite(matrix: Floats, names: Sequence[str], party: str) -> None:
 
 def _bins(matrix: Floats, features: Sequence[FeatureBins]) -> Bins:
     found = np.empty((len(matrix), len(features)), np.uint16)
-    for place, feature in enumerate(features):
-        found[:, place] = feature.bins_of(np.ascontiguousarray(matrix[:, feature.column]))
+    work = ((feature, _column(matrix, feature.column)) for feature in features)
+    for place, bins in enumerate(on_cluster(_bins_of, work, matrix.size)):
+        found[:, place] = bins
     return found
+
+
+def _bins_of(work: tuple[FeatureBins, Floats]) -> Bins:
+    feature, values = work
+    return feature.bins_of(values)
+
+
+def _column(matrix: Floats, column: int) -> Floats:
+    return np.ascontiguousarray(matrix[:, column])
+
+
+def _edges_of(work: tuple[Floats, int, int]) -> Floats:
+    return _edges(*work)
 
 
 def _edges(values: Floats, bins: int, min_rows: int) -> Floats:
