@@ -31,6 +31,7 @@ from unpooled.vertical.resume import Checkpoint, agreement_outline
 from unpooled.vertical.team import Team
 
 _CHECKPOINT = "checkpoint"
+_ROWS_AT_ONCE = 2**16
 
 
 def rules_of(plan: Plan, questions: int | None = None) -> Rules:
@@ -133,6 +134,17 @@ def columns_of(prepared: Prepared, table: Table, learner: Learner) -> Columns:
     return Columns(prepared.matrix, prepared.names)
 
 
+def _digest_of(table: Table, secret: bytes) -> str:
+    """What says whether a table is the same: its columns one after the other, since as text they are large."""
+    found = hashlib.sha256(secret)
+    for name in (*table.id, *table.kinds):
+        found.update(f"\n{name}\n".encode())
+        cells = table.column(name).to_frame()
+        for begin in range(0, cells.height, _ROWS_AT_ONCE):
+            found.update(cells.slice(begin, _ROWS_AT_ONCE).write_csv(include_header=False).encode())
+    return found.hexdigest()
+
+
 def checkpoint_of(work: Work[Any], table: Table, secret: bytes = b"", name: str = _CHECKPOINT) -> Checkpoint:
     """Where a party keeps how far it is; nothing of it serves for another plan, table, `secret` or version.
 
@@ -150,7 +162,7 @@ def checkpoint_of(work: Work[Any], table: Table, secret: bytes = b"", name: str 
     about = {
         "plan": digest_of(fields_of(work.plan, work.parameters)),
         "software": __version__,
-        "table": hashlib.sha256(table.frame.write_csv().encode() + secret).hexdigest(),
+        "table": _digest_of(table, secret),
         "private setting": hashlib.sha256(repr(deciding).encode()).hexdigest(),
     }
     return Checkpoint(open_checkpoint(work.folder / WORKING / name, work.party, about, resume=work.resume))

@@ -79,7 +79,9 @@ def root_family() -> Families:
 def rows_in_bag(own: Binned, taking_part: Bools | None, min_rows: int, *, cut: bool) -> TreeRows:
     """The rows of a tree before its first split: all, or those that take part; the others are cut off, or outside."""
     if taking_part is not None and cut:
-        own = Binned(own.feature_bins[taking_part], own.columns[taking_part], own.layout)
+        columns = own.columns[taking_part]
+        apart = own.feature_bins is not own.columns
+        own = Binned(own.feature_bins[taking_part] if apart else columns, columns, own.layout)
     elif taking_part is not None:
         return TreeRows(own, np.where(taking_part, np.int32(ROOT), np.int32(OUTSIDE)), min_rows)
     return TreeRows(own, np.zeros(len(own.columns), np.int32), min_rows)
@@ -195,9 +197,18 @@ def asked_bins(trees: Sequence[TreeRows], families: Sequence[Families]) -> list[
     found, begin = [], 0
     for tree, of_tree, rows in each:
         of_families = tables[begin : begin + len(of_tree)].reshape(-1)
-        found.append((rows, of_families.take(rows.places(tree.own))))
+        found.append((rows, _shown(tree.own, rows, of_families)))
         begin += len(of_tree)
     return found
+
+
+def _shown(own: Binned, asked: AskedRows, tables: Bins) -> Bins:
+    """The bins of the rows asked about, as the tables of the families say, one after the other."""
+    if worthwhile(len(asked.rows) * own.columns.shape[1]):
+        from unpooled.vertical.trees import kernels
+
+        return kernels.shown(own.columns, own.layout.first_bins, asked.rows, asked.families, own.layout.bins, tables)
+    return tables.take(asked.places(own))
 
 
 def family_groups(trees: Sequence[TreeRows], families: Collection[Families]) -> Groups:
