@@ -24,11 +24,10 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
+from unpooled.data.sources import TableSettings
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Consent, Policy, Private
-from unpooled.data.sources import TableSettings
 from unpooled.run import folder as run_folder
-from unpooled.run.progress import Progress
 from unpooled.run.spawn import books_in, spawn
 
 PARTIES = {"bank": "active", "telco": "passive", "helper": "coordinator"}
@@ -46,7 +45,7 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["LOKY_MAX_CPU_COUNT"] = "1"
     sizes = [options.rows] if options.only else [options.rows // 10, options.rows]
-    found = {rows: measured(rows, options.columns, options.trees) for rows in sizes}
+    found = {rows: measured(rows, options.columns, options.trees, options.memory) for rows in sizes}
     shown = Table("rows", "party", "CPU seconds", "peak memory, MB")
     for rows, parties in found.items():
         for party, taken in parties.items():
@@ -55,14 +54,16 @@ def main() -> None:
     print(json.dumps({"found": found}))
 
 
-def measured(rows: int, columns: int, trees: int) -> dict[str, dict[str, float]]:
+def measured(rows: int, columns: int, trees: int, memory: float | None) -> dict[str, dict[str, float]]:
     """What a job with so many rows takes at each party."""
     with tempfile.TemporaryDirectory() as folder:
         write_tables(Path(folder), rows, columns)
-        plan, privates = job_files(Path(folder), trees)
+        plan, privates = job_files(Path(folder), trees, memory)
         run = Path(folder) / "run"
         series: dict[str, list[tuple[str, float]]] = {}
-        spawn(plan, privates, run, books=books_in(run), watch=watching(run, series) if os.environ.get("WATCH") else None)
+        spawn(
+            plan, privates, run, books=books_in(run), watch=watching(run, series) if os.environ.get("WATCH") else None
+        )
         for party, points in series.items():
             for scope, rss in points:
                 print(party, scope, round(rss), file=sys.stderr)
@@ -71,6 +72,7 @@ def measured(rows: int, columns: int, trees: int) -> dict[str, dict[str, float]]
 
 def watching(run, series):
     import subprocess
+
     pids = {}
 
     def watch(said):
@@ -85,12 +87,17 @@ def watching(run, series):
                 text = Path(f"/proc/{pid}/status").read_text()
             except OSError:
                 continue
-            rss = {line.split(":")[0]: int(line.split()[1]) / 1000 for line in text.splitlines() if line.startswith(("VmRSS", "RssAnon", "VmHWM"))}
+            rss = {
+                line.split(":")[0]: int(line.split()[1]) / 1000
+                for line in text.splitlines()
+                if line.startswith(("VmRSS", "RssAnon", "VmHWM"))
+            }
             scope = str(said.get(party))
             points = series.setdefault(party, [])
             if not points or points[-1][0] != scope:
                 points.append((scope, rss.get("VmHWM", 0)))
             points[-1] = (scope, rss.get("VmHWM", 0))
+
     return watch
 
 
@@ -115,7 +122,7 @@ def write_tables(folder: Path, rows: int, columns: int) -> None:
     table.write_parquet(folder / "bank.parquet")
 
 
-def job_files(folder: Path, trees: int) -> tuple[Plan, dict[str, Private]]:
+def job_files(folder: Path, trees: int, memory: float | None) -> tuple[Plan, dict[str, Private]]:
     plan = Plan.model_validate(
         {
             "kind": "train",
@@ -127,7 +134,7 @@ def job_files(folder: Path, trees: int) -> tuple[Plan, dict[str, Private]]:
     )
     privates = {}
     for party in PARTIES:
-        private = Private(consent=Consent(aided=True), policy=Policy(maximum_served_megabytes=20000), seed=1)
+        private = Private(memory=memory, consent=Consent(aided=True), policy=Policy(maximum_served_megabytes=20000), seed=1)
         if party != "helper":
             private = private.model_copy(update={"table": TableSettings(path=folder / f"{party}.parquet", id=("id",))})
         if party == "bank":

@@ -183,7 +183,8 @@ def clean(table: Table, settings: PrepareSettings, ids: pl.DataFrame | None = No
     _check_ids_present(table)
     compared = (table.ids if ids is None else ids).rename(lambda name: f"{_COMPARED}{name}")
     rows = table.frame.height
-    places, unique = np.arange(rows), table
+    places: NDArray[np.integer] = np.arange(rows)
+    unique = table
     if compared.n_unique() < rows:
         places = _without_repeated(table, compared)
         unique, compared = table.take(places), compared[places]

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from unpooled import atomic
 
+
 class _Column(NamedTuple):
     """Where the pieces of a column are in the file, with their lengths, and which of its rows are meant, if not all."""
 
@@ -86,7 +87,7 @@ class Stored:
     def take(self, rows: NDArray[np.integer]) -> Stored:
         """The rows at these positions (from 0), in this order."""
         taken = {id(before): rows if before is None else before[rows] for _, before in self._columns.values()}
-        return self._with({name: _Column(column.pieces, taken[id(column.rows)]) for name, column in self._columns.items()})
+        return self._with({name: _Column(pieces, taken[id(of)]) for name, (pieces, of) in self._columns.items()})
 
     def _with(self, columns: dict[str, _Column]) -> Stored:
         other = copy.copy(self)

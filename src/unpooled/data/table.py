@@ -54,6 +54,12 @@ class Table:
             return replace(self, frame=self.frame.with_columns(cells))
         return replace(self, stored=self.stored.with_column(cells))
 
+    def in_memory(self) -> Table:
+        """The same with all columns in memory."""
+        if self.stored is None:
+            return self
+        return replace(self, frame=self.frame.hstack([self.stored[name] for name in self.kinds]), stored=None)
+
     @property
     def ids(self) -> pl.DataFrame:
         """The id columns alone."""

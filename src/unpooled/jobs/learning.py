@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from unpooled.errors import PlanError
 from unpooled.jobs.labels import features_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.private import Policy, Private
-from unpooled.jobs.work import WORKING, Work, evidence_for
+from unpooled.jobs.work import WORKING, Work, disk_for, evidence_for
 from unpooled.secure.engine import MEGABYTE, Engine, HowFar, Rules, Serving, open_engine
 from unpooled.secure.outline import Exchange, Setup, engine_outline
 from unpooled.secure.product import serve
@@ -122,16 +123,19 @@ def ready(work: Work[Any], table: Table, learner: Learner) -> tuple[Columns, Pre
     """A party's own columns of the common rows as numbers, and how they came about."""
     features = features_of(table, work.private)
     preparation = fit_preparation(features, work.private.prepare)
-    return columns_of(transform(preparation, features), table, learner), preparation
+    disk = disk_for(work)
+    return columns_of(transform(preparation, features, disk), table, learner, disk), preparation
 
 
-def columns_of(prepared: Prepared, table: Table, learner: Learner) -> Columns:
+def columns_of(prepared: Prepared, table: Table, learner: Learner, folder: Path | None = None) -> Columns:
     """A prepared table as a learner takes it; a column with missing values that it cannot use is an error."""
     for name, cells in zip(prepared.names, prepared.matrix.T, strict=True):
-        if not learner.takes_missing and not np.isfinite(cells).all():
+        if learner.takes_missing:
+            break
+        if not np.isfinite(cells).all():
             reason = f"values are missing, and {learner.models} need numbers; train with prepare.missing = 'impute'"
             raise fault(table.party, table.origin, reason, name)
-    return Columns(prepared.matrix, prepared.names)
+    return Columns(prepared.matrix, prepared.names, folder=folder)
 
 
 def _digest_of(table: Table, secret: bytes) -> str:

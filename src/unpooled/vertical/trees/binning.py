@@ -140,9 +140,7 @@ def fit_bins(
     """
     most_bins = [bins] * len(names) if isinstance(bins, int) else bins
     columns = _checked_order(matrix, names, most_bins, order, most_thresholds, party)
-    edges = [
-        _edges(_finite(matrix, column, names[column], party), most_bins[column], min_rows) for column in columns
-    ]
+    edges = [_edges(_finite(matrix, column, names[column], party), most_bins[column], min_rows) for column in columns]
     if most_thresholds is not None:
         shares = _shared_out([len(each) for each in edges], most_thresholds)
         edges = [

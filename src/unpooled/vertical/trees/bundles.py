@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from unpooled.arrays import Ints
 from unpooled.errors import InputError
 
-Bins = NDArray[np.uint8] | NDArray[np.uint16]
+Bins = NDArray[np.unsignedinteger]
 
 MOST_BINS = 2**16 - 1
 """A column's largest number of bins: 65535 marks a missing value that has no bin."""
@@ -149,7 +149,7 @@ class Layout:
         return _fixed(first[self.owner] + self.inside)
 
 
-def narrow(sizes: Iterable[int]) -> type[np.uint8] | type[np.uint16]:
+def narrow(sizes: Iterable[int]) -> type[np.unsignedinteger]:
     """What the bins of training rows are kept in, by how many bins columns have: a byte wherever that is enough."""
     return np.uint8 if max(sizes, default=0) <= _IN_A_BYTE else np.uint16
 
