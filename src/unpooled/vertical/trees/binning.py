@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -34,7 +33,7 @@ import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
 
 from unpooled import on_disk
-from unpooled.arrays import Bytes, Floats, Ints, Ints32
+from unpooled.arrays import Bytes, Floats, Ints
 from unpooled.errors import InputError
 from unpooled.vertical.model_file import Saved
 from unpooled.vertical.trees.bundles import Bins, Feature, Layout, narrow, to_physical_bins
@@ -111,12 +110,6 @@ class Binned:
     feature_bins: Bins
     columns: Bins
     layout: Layout
-
-    @cached_property
-    def places(self) -> Ints32:
-        """The bins by column, counted on from one column to the next."""
-        places: Ints32 = np.add(self.columns, self.layout.first_bins, dtype=np.int32, casting="unsafe")
-        return places
 
 
 def fit_bins(
