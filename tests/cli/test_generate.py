@@ -16,7 +16,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from unpooled.cli import app, generate
-from unpooled.cli.training import stoppable, training_bar
+from unpooled.cli.output.training import stoppable, training_bar
 from unpooled.complete.generators import generators
 from unpooled.complete.generators.sampling import SAMPLERS
 from unpooled.data import example

@@ -14,8 +14,8 @@ from rich.table import Table as Grid
 from unpooled import atomic
 from unpooled.attacks.audit import Audit, audit
 from unpooled.attacks.findings import ATTACKS
-from unpooled.cli.bars import bars
 from unpooled.cli.options import Json, Quiet
+from unpooled.cli.output.bars import bars
 from unpooled.jobs.checks import checked
 from unpooled.jobs.files import load_job, load_plan, load_private
 from unpooled.jobs.preflight import loaded

@@ -14,8 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Drawing
 from rich.table import Table
 
-from unpooled.cli.bars import duration
 from unpooled.cli.options import Quiet
+from unpooled.cli.output.bars import duration
 from unpooled.data import datasets
 from unpooled.experiments import cells as kept
 from unpooled.experiments import experiments, figures, page

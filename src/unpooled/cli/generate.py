@@ -13,8 +13,9 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from unpooled.cli.messages import wrapped
 from unpooled.cli.options import Json, Quiet
+from unpooled.cli.output.messages import wrapped
+from unpooled.cli.output.training import stoppable, training_bar
 from unpooled.cli.tables import (
     THIS_TABLE,
     Columns,
@@ -31,7 +32,6 @@ from unpooled.cli.tables import (
     given_settings,
     validated,
 )
-from unpooled.cli.training import stoppable, training_bar
 from unpooled.complete.completers import files
 from unpooled.complete.completers.completer import CompleterSettings
 from unpooled.complete.completers.filling import Fitted

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from unpooled.cli.dry_run import show_dry_run
-from unpooled.cli.forecast import Common, NoForecast, expected
 from unpooled.cli.options import Json, Quiet
+from unpooled.cli.output.dry_run import show_dry_run
+from unpooled.cli.output.forecast import Common, NoForecast, expected
 from unpooled.cli.quality import say_warnings
 from unpooled.cli.running import run_all, take_part
 from unpooled.data.example import SEED

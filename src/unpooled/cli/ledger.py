@@ -13,8 +13,8 @@ import typer
 from rich.filesize import decimal
 
 from unpooled.cli.audit import audit_run
-from unpooled.cli.messages import details, learners, of_ledgers, wrapped
 from unpooled.cli.options import Json
+from unpooled.cli.output.messages import details, learners, of_ledgers, wrapped
 from unpooled.drawing.words import listed, many
 from unpooled.errors import InputError, LedgerError
 from unpooled.jobs.files import load_plan

@@ -18,8 +18,8 @@ import typer
 from rich.console import Console
 
 from unpooled import atomic
-from unpooled.cli.bars import ConsoleHandler, bars
-from unpooled.cli.closing import say_done
+from unpooled.cli.output.bars import ConsoleHandler, bars
+from unpooled.cli.output.closing import say_done
 from unpooled.errors import InternalError, Interrupted, JobFailed, UnpooledError
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.work import CheckedJob, Result

@@ -13,8 +13,8 @@ from typing import Any
 import typer
 
 from unpooled.attacks.stage import ATTACKED
-from unpooled.cli import forecast
-from unpooled.cli.messages import details, learners, of_outline, wrapped
+from unpooled.cli.output import forecast
+from unpooled.cli.output.messages import details, learners, of_outline, wrapped
 from unpooled.data.quality import Quality
 from unpooled.drawing.words import listed, many
 from unpooled.jobs.kinds import kind_named, outline_of, parameters_of

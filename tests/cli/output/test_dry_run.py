@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from unpooled.cli import app
-from unpooled.cli.dry_run import _MOST_WARNINGS, _messages, _parties
-from unpooled.cli.messages import of_outline, wrapped
+from unpooled.cli.output.dry_run import _MOST_WARNINGS, _messages, _parties
+from unpooled.cli.output.messages import of_outline, wrapped
 from unpooled.data import example
 from unpooled.data.sources import TableSettings, load
 from unpooled.data.table import Table

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress as Drawing
 
-from unpooled.cli.bars import ConsoleHandler, _drawn_in, _lines, _Rest, bars
+from unpooled.cli.output.bars import ConsoleHandler, _drawn_in, _lines, _Rest, bars
 from unpooled.run.progress import Progress, nested
 
 

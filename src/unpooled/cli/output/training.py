@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Drawing
 from rich.table import Column
 
-from unpooled.cli.bars import duration
+from unpooled.cli.output.bars import duration
 from unpooled.errors import Interrupted
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""What commands show: progress, dry runs, forecasts, and what is said at the end."""
