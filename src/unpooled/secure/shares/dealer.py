@@ -111,31 +111,36 @@ def serve(session: Session, driver: str, parties: Sequence[str], serving: Servin
             follow(session, driver, request)
             continue
         total += checked(request, session.party, driver, parties, serving)
-        parts: dict[str, list[Part]] = {party: [] for party in parties}
-        items: dict[str, list[DealItem]] = {party: [] for party in parties}
-        copies = [item for item in request.items for _ in range(item.copies)]
-        groups = groupby(enumerate(copies), lambda each: _u_of(each[1]) or each[0])
-        for group in (list(same_u) for _, same_u in groups):  # those with the same mask U, or a single one
-            (number, item), *_ = group
-            alive = partial(session.progress, number, len(copies))
-            alive()
-            if item.method == "permute":
-                chosen = chosen_seeds(request.seed, number) if chooses(driver, item) else None
-                dealt = [_permutation(dealer, item, chosen)]
-            else:
-                dealt = _triples(dealer, [item for _, item in group], alive)
-            for (_, item), (left, right) in zip(group, dealt, strict=True):
-                parts[item.left].append(left)
-                if not chooses(driver, item):
-                    parts[item.right].append(right)
-        for item in request.items:
-            items[item.left].append(item)
-            if not chooses(driver, item):
-                items[item.right].append(item)
-        for party, theirs in parts.items():
-            if theirs:
-                session.send(party, Dealt(digest_of(items[party]), tuple(theirs)))
+        _answer(session, driver, parties, dealer, request)
     return total
+
+
+def _answer(session: Session, driver: str, parties: Sequence[str], dealer: Dealer, request: Deal) -> None:
+    """Deal what a request asks for; numbers may be large, and nothing of them is kept."""
+    parts: dict[str, list[Part]] = {party: [] for party in parties}
+    items: dict[str, list[DealItem]] = {party: [] for party in parties}
+    copies = [item for item in request.items for _ in range(item.copies)]
+    groups = groupby(enumerate(copies), lambda each: _u_of(each[1]) or each[0])
+    for group in (list(same_u) for _, same_u in groups):  # those with the same mask U, or a single one
+        (number, item), *_ = group
+        alive = partial(session.progress, number, len(copies))
+        alive()
+        if item.method == "permute":
+            chosen = chosen_seeds(request.seed, number) if chooses(driver, item) else None
+            dealt = [_permutation(dealer, item, chosen)]
+        else:
+            dealt = _triples(dealer, [item for _, item in group], alive)
+        for (_, item), (left, right) in zip(group, dealt, strict=True):
+            parts[item.left].append(left)
+            if not chooses(driver, item):
+                parts[item.right].append(right)
+    for item in request.items:
+        items[item.left].append(item)
+        if not chooses(driver, item):
+            items[item.right].append(item)
+    for party, theirs in parts.items():
+        if theirs:
+            session.send(party, Dealt(digest_of(items[party]), tuple(theirs)))
 
 
 def bytes_of(items: Sequence[DealItem]) -> tuple[int, int]:
