@@ -82,11 +82,11 @@ MODELS, TURNS = 10, 7
 ALL_CORES = "_all_cores"
 TIMEOUT = 1_000
 BARS = {
-    "shares_1000": 0.03,
-    "shares_25000": 0.3,
+    "shares_1000": 0.02,
+    "shares_25000": 0.08,
     "shares_lockstep": 0.03,
-    "paillier_1000": 8.0,
-    "paillier_25000": 45.0,
+    "paillier_1000": 3.0,
+    "paillier_25000": 20.0,
     "growth": 1.2,
     "pooled_vs_lightgbm": 2.0,
 }

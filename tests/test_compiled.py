@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from unpooled import compiled
-from unpooled.compiled import LOADED_AFTER, worthwhile
+from unpooled.compiled import LOADED_AFTER, from_the_start, worthwhile
 
 
 @pytest.fixture
@@ -21,6 +21,12 @@ def test_a_short_job_does_without(fresh: None) -> None:
     assert not worthwhile(LOADED_AFTER // 2)
     assert not worthwhile(LOADED_AFTER // 2)
     assert worthwhile(1)
+
+
+def test_a_little_shows_what_a_lot_takes(fresh: None) -> None:
+    with from_the_start():
+        assert worthwhile(1)
+    assert not worthwhile(1)
 
 
 @pytest.mark.parametrize(("word", "expected"), [("0", False), ("1", True)])

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -81,6 +82,15 @@ def test_what_is_begun_goes_on_by_itself(tmp_path: Path) -> None:
 
 def test_results_of_what_is_begun_come_in_order() -> None:
     assert list(submit_all(operator.neg, range(20))) == [-number for number in range(20)]
+
+
+def test_threads_share_the_work_in_this_process() -> None:
+    def place(number: int) -> tuple[int, int, bool]:
+        return number, os.getpid(), threading.current_thread().name.startswith("unpooled-worker")
+
+    wanted = [(number, os.getpid(), True) for number in range(20)]
+    assert list(in_order(place, range(20), threads=True)) == wanted
+    assert list(submit_all(place, range(20), threads=True)) == wanted
 
 
 @pytest.mark.parametrize("single", [{"count": 1, "most_ahead": None}, {"count": 5, "most_ahead": 1}])

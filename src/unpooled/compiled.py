@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import TypeVar, cast
 
@@ -20,13 +21,26 @@ F = TypeVar("F", bound=Callable[..., object])
 LOADED_AFTER = 2**26
 
 _cells = 0
+_from_the_start = False
+
+
+@contextmanager
+def from_the_start() -> Iterator[None]:
+    """Use compiled loops however little there is to compute: to see on a little what a lot will take."""
+    global _from_the_start  # noqa: PLW0603
+    before, _from_the_start = _from_the_start, True
+    try:
+        yield
+    finally:
+        _from_the_start = before
 
 
 def worthwhile(cells: int) -> bool:
     """Whether to use compiled loops for so many cells more."""
     global _cells  # noqa: PLW0603
     _cells += cells
-    return _cells > LOADED_AFTER and _installed() if _choice() is None else bool(_choice())
+    enough = _from_the_start or _cells > LOADED_AFTER
+    return enough and _installed() if _choice() is None else bool(_choice())
 
 
 @cache

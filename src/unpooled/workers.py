@@ -1,7 +1,8 @@
 """Heavy arithmetic on all cores: a function over many items, in processes that stay for the next call.
 
 The processes are started, not forked, and import only what the function needs, so they work with threads and with
-scripts that have no main guard. ``LOKY_MAX_CPU_COUNT`` in the environment limits their number.
+scripts that have no main guard. ``LOKY_MAX_CPU_COUNT`` in the environment limits their number. Compiled loops, which
+release Python's lock, do the same in threads of this process.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import cache
 from itertools import chain, islice
 from typing import Any, TypeVar
 
@@ -39,11 +41,13 @@ def cores() -> int:
     return count
 
 
-def in_order(function: Callable[[T], R], items: Iterable[T], most_ahead: int | None = None) -> Iterator[R]:
+def in_order(
+    function: Callable[[T], R], items: Iterable[T], most_ahead: int | None = None, *, threads: bool = False
+) -> Iterator[R]:
     """The function's result for each item, in the items' order; a few items ahead are computed in parallel.
 
     A single item is computed in this process. `most_ahead` limits how many items are taken before the first result is
-    returned, for items that depend on earlier results.
+    returned, for items that depend on earlier results. With `threads` the function releases Python's lock.
     """
     remaining = iter(items)
     first = list(islice(remaining, 2)) if most_ahead is None or most_ahead > 1 else []
@@ -55,7 +59,7 @@ def in_order(function: Callable[[T], R], items: Iterable[T], most_ahead: int | N
     pending: deque[Future[R]] = deque()
     try:
         for item in chain(first, remaining):
-            pending.append(_submit(function, item))
+            pending.append(_submit(function, item, threads=threads))
             if len(pending) >= ahead:
                 yield _result(pending.popleft())
         while pending:
@@ -65,9 +69,11 @@ def in_order(function: Callable[[T], R], items: Iterable[T], most_ahead: int | N
             future.cancel()
 
 
-def submit_all(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+def submit_all(function: Callable[[T], R], items: Iterable[T], *, threads: bool = False) -> Iterator[R]:
     """The same with all items submitted at once, computed while the caller continues."""
-    return map(function, items) if cores() == 1 else _Submitted(_submit(function, item) for item in items)
+    if cores() == 1:
+        return map(function, items)
+    return _Submitted(_submit(function, item, threads=threads) for item in items)
 
 
 class _Submitted(Iterator[R]):
@@ -86,8 +92,10 @@ class _Submitted(Iterator[R]):
             future.cancel()
 
 
-def _submit(function: Callable[[T], R], item: T) -> Future[R]:
+def _submit(function: Callable[[T], R], item: T, *, threads: bool) -> Future[R]:
     workers = cores()
+    if threads:
+        return _threads(workers).submit(function, item)
     with _pools_lock:
         if workers not in _pools:
             _pools[workers] = _new_pool(workers)
@@ -97,6 +105,11 @@ def _submit(function: Callable[[T], R], item: T) -> Future[R]:
             _pools[workers] = _new_pool(workers)
             future = _pools[workers].submit(function, item)
     return future
+
+
+@cache
+def _threads(workers: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(workers, "unpooled-worker")
 
 
 def _new_pool(workers: int) -> Any:

@@ -38,6 +38,8 @@ _BIN_MB, _VALUE_MB, _COLUMNS_AT_ONCE = 1e-6, 8e-6, 5
 """Where columns stay on disk: memory of a bin, of a value, and how many columns, or copies of one, there are."""
 _BATCHES_AT_ONCE = 3
 """How many batches of rows are in memory when a table is read so."""
+_LOOPS_MB = 200.0
+"""Of numba, with the loops that encrypt and add, and their table."""
 _COPIES, _CIPHERTEXT_COPIES, _COORDINATOR_COPIES = 5, 4, 3
 """How many times the largest message is in memory, in one form or another; of matrices encrypted together, one at a
 time has more."""
@@ -112,7 +114,8 @@ def _memory(scale: Scale, party: str) -> float:
         batch = _BATCHES_AT_ONCE * min(rows, rows_at_once) * columns
         table = _VALUE_MB * (_COLUMNS_AT_ONCE * rows + batch) + _BIN_MB * prepared
     copies = _CIPHERTEXT_COPIES if cast.plan.engine == "paillier" else _COPIES
-    return _START_MB + _READING_MB + _ROW_MB * rows + table + copies * largest
+    loops = _LOOPS_MB if scale.own_key and scale.own_key.loops else 0.0
+    return _START_MB + _READING_MB + _ROW_MB * rows + table + copies * largest + loops
 
 
 def beyond_memory(found: Forecast, jobs: Sequence[CheckedJob[Any]]) -> list[str]:

@@ -11,6 +11,7 @@ numbers of messages, and a few rows show how much more the plan's own key takes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import ceil, inf
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 from unpooled.align.aided import DUMMY_BYTES, KeyedTags
 from unpooled.align.ecdh import CHUNK
 from unpooled.align.ristretto import POINT_BYTES
+from unpooled.compiled import from_the_start, worthwhile
 from unpooled.data.prepare import fit, transform
 from unpooled.jobs.kinds import kind_named, parameters_of
 from unpooled.jobs.labels import features_of
@@ -33,6 +35,8 @@ _ROWS, _SHORT_KEY_ROWS, _TABLE_ROWS = 2_100, 3_600, 3_000
 _FEWER = 3
 """A second rehearsal has so many times fewer common rows, a third one so many times fewer again."""
 _OWN_KEY_ROWS, _OWN_KEY_ROUNDS, _SHORT_KEY_BITS = 200, 3, 512
+_COMPILED_AFTER = 2_000
+"""From about so many encrypted rows on, compiled loops do it."""
 _SHAPES = 4
 """With a short key at least so many models or rounds: one tree by itself may be large or small by chance."""
 _GROWS = 1.5
@@ -46,13 +50,14 @@ _LONG = 1_000
 class OwnKey:
     """Rehearsals with few rows and the plan's own key, `low` with one round and `high` with `rounds`.
 
-    `short` is `low` with a short key.
+    `short` is `low` with a short key, and `loops` says whether compiled loops encrypt.
     """
 
     high: Rehearsal
     low: Rehearsal
     short: Rehearsal
     rounds: int
+    loops: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +247,9 @@ def rehearsed(cast: Cast) -> Scale:
     if encrypts:
         short = {"key_bits": min(_SHORT_KEY_BITS, plan.key_bits), "insecure": True}
         count, rounds = min(max(batch or _OWN_KEY_ROWS, fewest), cast.common), 2 if batch else _OWN_KEY_ROUNDS
-        own_key = OwnKey(run(count, rounds), run(count, 1), run(count, 1, **short), rounds)
+        with from_the_start() if cast.common * wanted * times[0] > _COMPILED_AFTER else nullcontext():
+            few_bits = run(count, 1, **short)  # first, so that loading compiled loops is not taken for encrypting
+            own_key = OwnKey(run(count, rounds), run(count, 1), few_bits, rounds, worthwhile(0))
     high = run(rows, more, _TABLE_ROWS, **short)
     low = run(rows, few, **short) if few < more else high
     steps = [batch] if batch else [rows // _FEWER, *([rows // _FEWER**2] if own_key else [])]

@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unpooled import compiled
 from unpooled.errors import PlanError, ProtocolError
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.calls import LARGEST, Call, Dense, OneHot
 from unpooled.secure.engine import Engine, MaskSeed, open_engine
-from unpooled.secure.paillier import key_holder, noise
+from unpooled.secure.paillier import key_holder, keys, limbs, noise
 from unpooled.secure.paillier import sums as paillier_sums
 from unpooled.secure.paillier.engine import EncryptedRows
 from unpooled.secure.paillier.key_holder import Decrypt, Decrypted, MaskedSums, SharedKey
+from unpooled.secure.paillier.layout import Layout
 from unpooled.secure.paillier.noise import NoiseStock
 from unpooled.secure.product import Contribution, finish, forget, product, serve
 from unpooled.secure.shares.dealer import Stop
@@ -76,9 +78,24 @@ CALLS = {
 def kept_rows(engine: Engine) -> set[str]:
     """The names of the matrices of which something is kept."""
     state = engine.paillier
-    return {*state.digests, *(rows.name for _, rows in [*state.sent, *state.received])}
+    return {*state.digests, *(rows.name for _, rows in [*state.sent, *state.received, *state.limbs])}
 
 
+@pytest.fixture(scope="module")
+def loops() -> None:
+    """Compile all loops, which on a busy machine takes longer than a party waits for another."""
+    key, bins, nodes = keys.make_key(256, insecure=True).public, np.zeros((2, 1), np.int64), np.zeros(2, np.int32)
+    rows = limbs.rows_of(key, keys.to_bytes(key, limbs.noises(key, bytes(32), 2))[:, np.newaxis])
+    sums = limbs.bin_sums(key, rows, bins, [1], nodes, 1, lambda *_: None)
+    limbs.packed(key, sums, Layout(1, 1, bits=1, beside=1, deep=1), lambda *_: None)
+
+
+@pytest.fixture(params=[False, True], ids=["gmpy2", "compiled"])
+def either_way(request: pytest.FixtureRequest, loops: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "worthwhile", lambda _: request.param)
+
+
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("key_bits", [256, 512, 1024])
 def test_results_are_right_whatever_the_shape(
     rules_for: Make, multiply: Make, made: Make, expected: Make, key_bits: int
@@ -89,6 +106,7 @@ def test_results_are_right_whatever_the_shape(
     assert equal(multiply(rules_for("paillier", key_bits=key_bits), batches), batches, expected)
 
 
+@pytest.mark.usefixtures("either_way")
 def test_results_are_right_at_full_size(rules_for: Make, multiply: Make, made: Make, expected: Make) -> None:
     batches = [[made(DENSE, 1), made(HOT, 2), made(HIDDEN, 3)], [made(replace(DENSE, receiver="telco"), 4)]]
     run = multiply(rules_for("paillier", key_bits=2048, insecure=False), batches)
@@ -96,6 +114,7 @@ def test_results_are_right_at_full_size(rules_for: Make, multiply: Make, made: M
     assert messages(run, "bank", SharedKey)[0].n.bit_length() == 2048
 
 
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("left", [Dense(2, 10), OneHot((3, 2), 4), OneHot((3, 2), 2, True)])
 def test_products_with_several_peers_are_summed(
     rules_for: Make, multiply: Make, made: Make, expected: Make, left: Dense | OneHot
@@ -131,6 +150,7 @@ def test_worker_processes_give_the_same(
 # what is kept, and what is said
 
 
+@pytest.mark.usefixtures("either_way")
 def test_rows_under_a_name_are_encrypted_once(rules_for: Make, multiply: Make, made: Make, expected: Make) -> None:
     named = replace(HOT, y="gradients")
     _, held = made(named)
@@ -141,6 +161,7 @@ def test_rows_under_a_name_are_encrypted_once(rules_for: Make, multiply: Make, m
     assert [message.rows[0].shape for message in messages(run, "telco", EncryptedRows)] == [(40, 128)]
 
 
+@pytest.mark.usefixtures("either_way")
 def test_rows_without_a_name_are_encrypted_anew_and_not_kept(rules_for: Make, multiply: Make, made: Make) -> None:
     run = multiply(rules_for("paillier"), [[made(HOT)], [made(HOT)]])
     first, second = messages(run, "telco", EncryptedRows)
@@ -212,7 +233,7 @@ def test_what_was_announced_has_its_noise_made_ahead(
 
     def counted(stock: NoiseStock, count: int) -> None:
         if count > 0:  # either sort by one party only, so the threads do not get in each other's way
-            ordered[stock._make.args[1]] += count
+            ordered[stock._cover] += count
         order(stock, count)
 
     monkeypatch.setattr(NoiseStock, "order", counted)

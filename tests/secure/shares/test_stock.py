@@ -11,6 +11,7 @@ import pytest
 
 from unpooled.errors import ProtocolError
 from unpooled.secure.calls import Call, OneHot
+from unpooled.secure.mod64 import from_bytes, lower_bytes
 from unpooled.secure.randomness import expand
 from unpooled.secure.shares.dealer import Deal, Dealt
 from unpooled.secure.shares.opening import Hidden
@@ -44,7 +45,7 @@ def test_the_same_shape_again_and_again_is_asked_for_ahead(
     check(run, batches, expected)
     copies = [item.copies for deal in asked(run) for item in deal.items]
     assert copies == [*[1] * 8, 8, 8], "eight at once, after as many one by one"
-    assert len(run.engines["telco"].shares.stock.parts[Shape("telco", "bank", 40, 3, 1)]) == sum(copies) - 20
+    assert len(run.engines["telco"].shares.stock.parts[Shape("telco", "bank", 40, 3, 1, 5)]) == sum(copies) - 20
 
 
 def test_every_seed_serves_once(rules_for: Make, multiply: Make, made: Make) -> None:
@@ -65,12 +66,14 @@ def test_what_the_holder_of_x_is_dealt_takes_no_mask_off(
     """Whatever it makes of its seeds and numbers, none of it is what was hidden."""
     call, held = made(call)
     run = multiply(rules_for("shares"), [[(call, held)]])
-    (hidden,) = [message.values[0] for _, message in run.received["telco"] if isinstance(message, Hidden)]
+    (sent,) = [message.values[0] for _, message in run.received["telco"] if isinstance(message, Hidden)]
     (part,) = [p for _, message in run.received["telco"] if isinstance(message, Dealt) for p in message.parts]
-    words = pack(held["bank"].y, slots_of(call))
+    width = slots_of(call).word_bytes
+    hidden, dealt = (from_bytes(each, each.shape[1:], "", width) for each in (sent, part.values))
+    words = lower_bytes(pack(held["bank"].y, slots_of(call)), width)
     masks = [expand(part.once, purpose, hidden.shape) for purpose in (b"mask", b"once", b"order", b"half")]
-    for mask in [*masks, *part.values, *-part.values]:
-        assert not (hidden + mask == words).all(axis=1).any()
+    for mask in [*masks, *dealt, *-dealt]:
+        assert not (lower_bytes(hidden + mask, width) == words).all(axis=1).any()
 
 
 def test_several_parties_shapes_and_named_matrices_go_together(

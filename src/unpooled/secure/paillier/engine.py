@@ -33,7 +33,7 @@ from unpooled.secure import mod64
 from unpooled.secure.calls import Call, Dense, Inputs, OneHot, given
 from unpooled.secure.engine import Engine, Rules, Serving, recv_tagged
 from unpooled.secure.evidence import digest_of
-from unpooled.secure.paillier import key_holder, keys
+from unpooled.secure.paillier import key_holder, keys, limbs
 from unpooled.secure.paillier.key_holder import Decrypt, Decrypted, DecryptItem, MaskedSums, SharedKey
 from unpooled.secure.paillier.keys import PublicKey
 from unpooled.secure.paillier.layout import Layout, layout_for, pack, repeated, row_words, unpack
@@ -240,18 +240,28 @@ def _keep_received(engine: Engine, task: Task, rows: Bytes | None) -> None:
 def _totals(engine: Engine, task: Task) -> list[mpz]:
     """The encrypted results, packed."""
     public, left, x, progress = public_key(engine), task.call.left, given(task.inputs.x), engine.session.progress
-    rows = engine.paillier.received[task.right, task.rows_key]
+    place, scope = (task.right, task.rows_key), engine.session.scope
+    rows = engine.paillier.received[place]
     if not task.layout.plaintexts:
         return []
-    with engine.session.scope("add"):
-        if isinstance(left, Dense):
+    if isinstance(left, Dense):
+        with scope("add"):
             weights = x.view(np.uint64) + np.uint64(_lift(left))
             cells = weighted_sums(public, rows, weights, (2 * _lift(left)).bit_length(), progress)
-        elif left.hidden:
-            cells = bin_sums(public, rows, x, left.sizes, np.zeros(len(x), np.int32), 1, progress)
-        else:
-            cells = bin_sums(public, rows, x, left.sizes, given(task.inputs.nodes), left.nodes, progress)
-    with engine.session.scope("pack"):
+        with scope("pack"):
+            return packed(public, cells, task.layout, progress)
+    nodes, count = (np.zeros(len(x), np.int32), 1) if left.hidden else (given(task.inputs.nodes), left.nodes)
+    additions = int((nodes >= 0).sum()) * len(left.sizes) + task.layout.cells * task.layout.bits
+    if limbs.worthwhile(public, additions * task.layout.words):
+        with scope("add"):
+            if place not in engine.paillier.limbs:
+                engine.paillier.limbs[place] = limbs.rows_of(public, rows)
+            sums = limbs.bin_sums(public, engine.paillier.limbs[place], x, left.sizes, nodes, count, progress)
+        with scope("pack"):
+            return limbs.packed(public, sums, task.layout, progress)
+    with scope("add"):
+        cells = bin_sums(public, rows, x, left.sizes, nodes, count, progress)
+    with scope("pack"):
         return packed(public, cells, task.layout, progress)
 
 
@@ -308,7 +318,7 @@ def masked(engine: Engine, call: Call, tag: bytes, held: list[mpz], others: Sequ
     return held
 
 
-def to_bytes(engine: Engine, held: Sequence[mpz]) -> Bytes:
+def to_bytes(engine: Engine, call: Call, held: Sequence[mpz]) -> Bytes:  # noqa: ARG001
     return keys.residues_to_bytes(public_key(engine), held)
 
 

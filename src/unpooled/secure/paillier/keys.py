@@ -22,14 +22,16 @@ table may show in the processor's caches, and so to other programs on the same m
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from operator import index
+from typing import NamedTuple
 
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
+from numpy.typing import NDArray
 
 from unpooled.arrays import Bytes
 from unpooled.errors import InputError, ProtocolError, RefusedError
@@ -152,19 +154,50 @@ def numbers_from(public: PublicKey, draw: Callable[[int], bytes], count: int) ->
     return [number % public.n for number in numbers_in(draw(count * width), width)]
 
 
+class Comb(NamedTuple):
+    """The bits of an exponent stand in `teeth` lines of `blocks` times `depth`, and a digit is one bit of each line.
+
+    `powers_in` has a power of the noise base for every digit of block j: for every bit i that the digit has, the base
+    is raised by 2 to the power of i · blocks · depth + j · depth.
+    """
+
+    teeth: int
+    blocks: int
+    depth: int
+
+    def digits(self, exponents: bytes, count: int) -> NDArray[np.uint32]:
+        """The digits of so many exponents, the highest line first: exponents × depth × blocks."""
+        drawn = np.frombuffer(exponents, np.uint8).reshape(count, len(exponents) // max(count, 1))
+        bits = np.unpackbits(drawn, axis=1, count=self.teeth * self.blocks * self.depth, bitorder="little")
+        lines = bits.reshape(count, self.teeth, self.blocks, self.depth)
+        digits = np.zeros((count, self.blocks, self.depth), np.uint32)
+        for tooth in range(self.teeth):
+            digits |= lines[:, tooth].astype(np.uint32) << np.uint32(tooth)
+        return digits[:, :, ::-1].swapaxes(1, 2)
+
+
 @dataclass(frozen=True)
 class NoiseTable:
-    """A comb: the bits of an exponent stand in `TEETH` lines of `BLOCKS` times `depth`, and a digit is one bit of each.
+    """Powers of the noise base: `entries[j][digit]` is low and slope, for low · (1 + slope · n) mod n².
 
-    `blocks[j][digit]` is a power of the noise base: for every bit i that the digit has, it is raised by 2 to the power
-    of i · BLOCKS · depth + j · depth. It is kept as low and slope, and is low · (1 + slope · n) mod n²: in a product
-    slopes are just added, and low is half as long as a ciphertext.
+    In a product slopes are just added, and low is half as long as a ciphertext.
     """
 
     public: PublicKey
     exponent_bytes: int
-    depth: int
-    blocks: tuple[tuple[tuple[mpz, mpz], ...], ...]
+    comb: Comb
+    entries: tuple[tuple[tuple[mpz, mpz], ...], ...]
+
+
+def exponent_bits(public: PublicKey, *, cover: bool = False) -> int:
+    """How long the exponents of noise are.
+
+    Half as many bits as n has are enough to encrypt. With `cover` there are `COVER_BITS` more than n has: the noise is
+    then as good as any power of the base, and covers the noise it is multiplied with even from the owner of the key.
+    Short noise would not: an owner who can take discrete logarithms mod p would see the sum of all exponents, whose
+    length tells how many were added.
+    """
+    return public.bits + COVER_BITS if cover else public.bits // 2
 
 
 @lru_cache(maxsize=4)
@@ -173,46 +206,46 @@ def noise_table(public: PublicKey, *, cover: bool = False) -> NoiseTable:
 
     It takes 2,048 times the size of a ciphertext, 1 MiB at 2048 bits. It is made once per process and key: hand worker
     processes the key, and let each ask for the table.
-
-    Exponents have half as many bits as n, which is enough to encrypt. With `cover` they are `COVER_BITS` longer than n:
-    the noise is then as good as any power of the base, and covers the noise it is multiplied with even from the
-    owner of the key. Short noise would not: an owner who can take discrete logarithms mod p would see the sum of all
-    exponents, whose length tells how many were added.
     """
-    exponent_bits = public.bits + COVER_BITS if cover else public.bits // 2
-    depth = -(-exponent_bits // (TEETH * BLOCKS))
-    n, power = public.n, public.noise_base
-    blocks = [[(mpz(1), mpz(0), mpz(1))] for _ in range(BLOCKS)]
-    for _ in range(TEETH):
-        for block in blocks:
-            high, low = divmod(power, n)
-            inverse = gmpy2.invert(low, n)
-            slope = high * inverse % n
-            for other_low, other_slope, other_inverse in tuple(block):
+    bits = exponent_bits(public, cover=cover)
+    comb = Comb(TEETH, BLOCKS, -(-bits // (TEETH * BLOCKS)))
+    return NoiseTable(public, bits // 8, comb, tuple(powers_in(public, comb)))
+
+
+def powers_in(public: PublicKey, comb: Comb, first: int = 1) -> Iterator[tuple[tuple[mpz, mpz], ...]]:
+    """Block by block the powers of all digits, each times `first`."""
+    n, powers = public.n, [public.noise_base]
+    while len(powers) < comb.teeth * comb.blocks:
+        powers.append(shift(public, powers[-1], comb.depth))
+    for block in range(comb.blocks):
+        entries = [_sloped(public, mpz(first))]
+        for power in powers[block :: comb.blocks]:
+            low, slope, inverse = _sloped(public, power)
+            for other_low, other_slope, other_inverse in tuple(entries):
                 carry, product = divmod(low * other_low, n)
                 product_inverse = inverse * other_inverse % n
-                block.append((product, (slope + other_slope + carry * product_inverse) % n, product_inverse))
-            power = shift(public, power, depth)
-    entries = tuple(tuple((low, slope) for low, slope, _ in block) for block in blocks)
-    return NoiseTable(public, exponent_bits // 8, depth, entries)
+                entries.append((product, (slope + other_slope + carry * product_inverse) % n, product_inverse))
+        yield tuple((low, slope) for low, slope, _ in entries)
+
+
+def _sloped(public: PublicKey, number: mpz) -> tuple[mpz, mpz, mpz]:
+    """low and slope of low · (1 + slope · n), and 1/low mod n."""
+    high, low = divmod(number, public.n)
+    inverse = gmpy2.invert(low, public.n)
+    return low, high * inverse % public.n, inverse
 
 
 def noises(table: NoiseTable, count: int, exponents: bytes | None = None) -> list[mpz]:
     """Noise for `count` ciphertexts, fresh or with given exponents; each must be used only once."""
     n, n_squared = table.public.n, table.public.n_squared
-    drawn = np.frombuffer(exponents or secrets.token_bytes(count * table.exponent_bytes), np.uint8)
-    bits = np.unpackbits(
-        drawn.reshape(count, table.exponent_bytes), axis=1, count=TEETH * BLOCKS * table.depth, bitorder="little"
-    )
-    lines = bits.reshape(count, TEETH, BLOCKS, table.depth)
-    digits = np.packbits(lines, axis=1, bitorder="little")[:, 0]
+    digits = table.comb.digits(exponents or secrets.token_bytes(count * table.exponent_bytes), count)
     made = []
-    for places in digits[:, :, ::-1].swapaxes(1, 2).tolist():
+    for places in digits.tolist():
         noise, slopes = mpz(1), mpz(0)
         for place in places:
             noise, slopes = noise * noise % n_squared, 2 * slopes
-            for block, digit in zip(table.blocks, place, strict=True):
-                low, slope = block[digit]
+            for entries, digit in zip(table.entries, place, strict=True):
+                low, slope = entries[digit]
                 noise = noise * low % n_squared
                 slopes += slope
         made.append(noise * (1 + slopes % n * n) % n_squared)

@@ -1,6 +1,6 @@
-"""Noise made ahead: worker processes make it while a party waits or does other work, and each is used once.
+"""Noise made ahead: worker processes, or compiled loops, make it while a party waits or does other work.
 
-It comes from seeds, so that a party can show which noise it used without keeping it (`evidence`).
+Each is used once. It comes from seeds, so that a party can show which noise it used without keeping it (`evidence`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from gmpy2 import mpz
 
-from unpooled.secure.paillier.keys import PublicKey, noise_table, noises
+from unpooled.secure.paillier import limbs
+from unpooled.secure.paillier.keys import TEETH, PublicKey, exponent_bits, noise_table, noises
 from unpooled.secure.randomness import expand_bytes, new_seed
 from unpooled.workers import cores, submit_all
 
@@ -29,7 +30,7 @@ class Span(NamedTuple):
 
 def exponents_of(public: PublicKey, span: Span, *, cover: bool = False) -> bytes:
     """The exponents of noise, by which the base is raised."""
-    width = noise_table(public, cover=cover).exponent_bytes
+    width = exponent_bits(public, cover=cover) // 8
     return expand_bytes(span.seed, b"noise", (span.start + span.length) * width)[span.start * width :]
 
 
@@ -38,11 +39,16 @@ def made(public: PublicKey, cover: bool, span: Span) -> tuple[Span, list[mpz]]:
     return span, noises(noise_table(public, cover=cover), span.length, exponents_of(public, span, cover=cover))
 
 
+def made_compiled(public: PublicKey, cover: bool, span: Span) -> tuple[Span, list[mpz]]:
+    """The same by compiled loops."""
+    return span, limbs.noises(public, exponents_of(public, span, cover=cover), span.length, cover=cover)
+
+
 class NoiseStock:
     """Noise of one sort; `progress` is called while some must be waited for."""
 
     def __init__(self, public: PublicKey, *, cover: bool, progress: Callable[[int, int], None]) -> None:
-        self._make = partial(made, public, cover)
+        self._public, self._cover = public, cover
         self._progress = progress
         self._coming: deque[Iterator[tuple[Span, list[mpz]]]] = deque()
         self._arrived: deque[tuple[Span, list[mpz]]] = deque()
@@ -54,8 +60,11 @@ class NoiseStock:
             self._ordered += count
             size = max(_SMALL, min(_LARGE, -(-count // (2 * cores()))))
             spans = [Span(new_seed(), 0, min(size, count - start)) for start in range(0, count, size)]
-            submitted = map(self._make, spans) if count <= _SMALL else submit_all(self._make, spans)
-            self._coming.append(submitted)
+            threads = limbs.worthwhile(self._public, count * exponent_bits(self._public, cover=self._cover) // TEETH)
+            if threads:
+                limbs.noise_rows(self._public, cover=self._cover)  # before several threads would each make it
+            make = partial(made_compiled if threads else made, self._public, self._cover)
+            self._coming.append(map(make, spans) if count <= _SMALL else submit_all(make, spans, threads=threads))
 
     def expect(self, count: int) -> None:
         """Have made what is missing, so that `count` can be taken soon."""

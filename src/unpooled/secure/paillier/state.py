@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from unpooled.arrays import Bytes
 from unpooled.secure.paillier.keys import PublicKey
+from unpooled.secure.paillier.limbs import Rows
 from unpooled.secure.paillier.noise import NoiseStock
 
 
@@ -25,7 +26,7 @@ class RowsKey(NamedTuple):
 class PaillierState:
     """One party's state; `noise` is by whether it covers other noise, `digests` are of matrices Y by name.
 
-    `sent` and `received` are by peer and rows.
+    `sent` and `received` are by peer and rows, and so are `limbs`, the received rows as compiled loops want them.
     """
 
     public: PublicKey | None = None
@@ -33,9 +34,11 @@ class PaillierState:
     digests: dict[str, bytes] = field(default_factory=dict)
     sent: set[tuple[str, RowsKey]] = field(default_factory=set)
     received: dict[tuple[str, RowsKey], Bytes] = field(default_factory=dict)
+    limbs: dict[tuple[str, RowsKey], Rows] = field(default_factory=dict)
 
     def forget(self, names: AbstractSet[str]) -> None:
         """Drop what is kept of matrices Y with these names; an empty name stands for those without one."""
         self.digests = {name: digest for name, digest in self.digests.items() if name not in names}
         self.sent = {(peer, rows) for peer, rows in self.sent if rows.name not in names}
         self.received = {key: rows for key, rows in self.received.items() if key[1].name not in names}
+        self.limbs = {key: rows for key, rows in self.limbs.items() if key[1].name not in names}

@@ -37,18 +37,19 @@ def bin_sums(
     """For each node and bin the sum of its rows, word by word; `rows` are rows × words × bytes."""
     words = rows.shape[1]
     orders, lengths = mod64.sort_rows(bins, sizes, nodes, count)
-    work = _runs(rows, orders.reshape(-1), lengths, max(1, _ADDITIONS // words))
+    order = orders.reshape(-1)
+    work = ((rows[order[of_order]], lengths[runs]) for runs, of_order in runs_in(lengths, max(1, _ADDITIONS // words)))
     sums = flat(in_order(partial(_run_sums, public), work), len(lengths) * words, progress)
     places = mod64.run_places(tuple(sizes), count).reshape(-1).tolist()  # from sums by column to results by node
     return [c for place in places for c in sums[place * words : (place + 1) * words]]
 
 
-def _runs(rows: Bytes, order: mod64.Places, lengths: Ints, most: int) -> Iterator[tuple[Bytes, Ints]]:
-    """Whole runs, about `most` rows at a time."""
+def runs_in(lengths: Ints, most: int) -> Iterator[tuple[slice, slice]]:
+    """Whole runs, about `most` rows at a time: which runs, and where they are in the order of rows."""
     ends = np.concatenate([[0], np.cumsum(lengths)])
     cuts = np.flatnonzero(np.diff(ends // most)) + 1
     for start, stop in pairwise(dict.fromkeys([0, *cuts.tolist(), len(lengths)])):
-        yield rows[order[ends[start] : ends[stop]]], lengths[start:stop]
+        yield slice(start, stop), slice(int(ends[start]), int(ends[stop]))
 
 
 def _run_sums(public: PublicKey, work: tuple[Bytes, Ints]) -> list[mpz]:

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from unpooled.arrays import Ring
+from unpooled.arrays import Bytes, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
 from unpooled.secure.engine import HowFar, Serving, Stop, follow
@@ -26,11 +26,12 @@ from unpooled.secure.shares.blocks import mask_blocks, row_blocks, summed
 from unpooled.session import Session
 from unpooled.wire import message
 
-NOTHING: Ring = np.empty(0, np.uint64)
+NOTHING: Bytes = np.empty(0, np.uint8)
 
 Method = Literal["triple", "row by row", "permute"]
 
 _WORD = 8
+_MOST_KEPT = 2**26  # bytes of a mask
 
 
 @message(
@@ -39,7 +40,8 @@ _WORD = 8
     to="the coordinator",
 )
 class DealItem:
-    """One product between two parties; `x` and `y` name the masks, which are dealt when first named.
+    """One product between two parties, mod 2^(8·word_bytes); `x` and `y` name the masks, which are dealt when first
+    named.
 
     Without names it is any product of that shape, and several `copies` may be asked for ahead.
     """
@@ -50,6 +52,7 @@ class DealItem:
     rows: int
     width: int
     words: int
+    word_bytes: int
     x: str
     y: str
     copies: int
@@ -77,7 +80,7 @@ class Part:
 
     mask: bytes
     once: bytes
-    values: Ring
+    values: Bytes
     other: bytes = b""
 
 
@@ -147,11 +150,15 @@ def bytes_of(items: Sequence[DealItem]) -> tuple[int, int]:
     """How many bytes a request sends, and how much memory it takes with the largest masks."""
     sent, largest = 0, 0
     for item in items:
-        rows, width, words = item.rows, item.width, item.words
-        kept = width * words if item.method == "triple" else rows * width * words
-        sent += item.copies * (_WORD * kept + 4 * SEED_BYTES)
-        largest = max(largest, _WORD * (rows * width + rows * words + kept))
+        rows, width, words, kept = item.rows, item.width, item.words, numbers_bytes(item)
+        sent += item.copies * (kept + 4 * SEED_BYTES)
+        largest = max(largest, _WORD * (rows * width + rows * words + -(-kept // item.word_bytes)))
     return sent, sent + largest
+
+
+def numbers_bytes(item: DealItem) -> int:
+    """How many bytes the numbers have that one side of a product is dealt, besides seeds."""
+    return item.word_bytes * item.width * item.words * (1 if item.method == "triple" else item.rows)
 
 
 def checked(request: Deal, party: str, driver: str, parties: Sequence[str], serving: Serving) -> int:
@@ -161,7 +168,11 @@ def checked(request: Deal, party: str, driver: str, parties: Sequence[str], serv
     for item in request.items:
         if item.left not in parties or item.right not in parties or item.left == item.right:
             raise ProtocolError(f"invalid Deal from {driver}: unknown parties")
-        if min(item.rows, item.width, item.words) < 0 or item.method not in get_args(Method):
+        if (
+            min(item.rows, item.width, item.words) < 0
+            or not 1 <= item.word_bytes <= _WORD
+            or item.method not in get_args(Method)
+        ):
             raise ProtocolError(f"invalid Deal from {driver}: shape or method out of range")
         if item.copies != 1 and (item.copies < 1 or item.y or not chooses(driver, item)):
             raise ProtocolError(f"invalid Deal from {driver}: several copies of what serves a single product")
@@ -212,7 +223,8 @@ def _triples(dealer: Dealer, items: Sequence[DealItem], alive: Callable[[], None
     for number, (item, (v_seed, v_new), w) in enumerate(zip(items, masks, ws, strict=True)):
         once = new_seed()
         left = Part(u_seed if u_new and not number else b"", once, NOTHING, digest_of_seed(v_seed))
-        right = Part(v_seed if v_new else b"", b"", w - expand(once, b"half", half_shape(item)), digest_of_seed(u_seed))
+        half = mod64.to_bytes(w - expand(once, b"half", half_shape(item)), item.word_bytes)
+        right = Part(v_seed if v_new else b"", b"", half, digest_of_seed(u_seed))
         found.append((left, right))
     return found
 
@@ -224,10 +236,10 @@ def _products(
     rows, width, words = items[0].rows, items[0].width, [item.words for item in items]
     cuts = row_blocks(rows, width + sum(words))
     us = mask_blocks(u_seed, width, cuts)
-    if len(cuts) == 1:
+    if _WORD * rows * width <= _MOST_KEPT:  # trees use it again and again
         if dealer.last_u[0] != u_seed:
-            dealer.last_u = (u_seed, next(us))
-        us = iter([dealer.last_u[1]])
+            dealer.last_u = (u_seed, np.concatenate(list(us)))
+        us = (dealer.last_u[1][cut] for cut in cuts)
     vs = zip(*(mask_blocks(seed, each, cuts) for seed, each in zip(v_seeds, words, strict=True)), strict=True)
 
     def blocks() -> Iterator[tuple[Ring, Sequence[Ring]]]:
@@ -249,5 +261,5 @@ def _permutation(dealer: Dealer, item: DealItem, chosen: tuple[bytes, bytes] | N
     v_seed, v_new = dealer.mask("y", item.right, item.y, v_shape, mask) if item.y else (mask, True)
     left_once = new_seed()
     values = permutation.dealt(left_once, right_once, expand(v_seed, b"mask", v_shape), item.width)
-    left = Part(b"", left_once, values, digest_of_seed(v_seed))
+    left = Part(b"", left_once, mod64.to_bytes(values, item.word_bytes), digest_of_seed(v_seed))
     return left, Part(v_seed if v_new else b"", right_once, NOTHING)

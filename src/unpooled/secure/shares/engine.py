@@ -38,8 +38,8 @@ from unpooled.secure.mod64 import Places
 from unpooled.secure.randomness import SEED_BYTES, expand
 from unpooled.secure.shares import dealer, permutation
 from unpooled.secure.shares.blocks import row_blocks, summed
-from unpooled.secure.shares.opening import Task, keep_opening, keep_received, open_matrices, shaped
-from unpooled.secure.shares.packing import RING_BITS, pack, unpack
+from unpooled.secure.shares.opening import Task, keep_opening, keep_received, open_matrices
+from unpooled.secure.shares.packing import pack, unpack
 from unpooled.secure.shares.state import Mask
 from unpooled.secure.shares.supply import ask_ahead, method_of, slots_of, supplied
 from unpooled.wire import message
@@ -146,7 +146,7 @@ def _left_shares(engine: Engine, tasks: Sequence[Task], alive: Callable[[], None
     task, opened = tasks[0], [engine.shares.opened[each.peer, each.theirs] for each in tasks]
     left, item, x = task.call.left, task.need.item, given(task.inputs.x)
     if isinstance(left, OneHot) and task.permutes:
-        dealt = shaped(task.part.values, (item.width, item.rows, item.words), engine.coordinator)
+        dealt = _dealt_numbers(engine, task, (item.width, item.rows, item.words))
         places, orders, lengths = given(task.places), given(task.orders), given(task.lengths)
         whole = opened[0].whole()
         return [permutation.left_sums(dealt, whole, places, orders, lengths, left.sizes, left.nodes)]
@@ -170,7 +170,7 @@ def _right_shares(engine: Engine, tasks: Sequence[Task], alive: Callable[[], Non
         seed, places, lengths = _seed(task.part.once, engine), given(task.places), given(task.lengths)
         return [permutation.right_sums(seed, places, item.words, lengths, task.inside, left.sizes, left.nodes)]
     opened, masks = engine.shares.opened[task.peer, task.theirs], [engine.shares.masks[each.own] for each in tasks]
-    halves = [shaped(each.part.values, dealer.half_shape(each.need.item), engine.coordinator) for each in tasks]
+    halves = [_dealt_numbers(engine, each, dealer.half_shape(each.need.item)) for each in tasks]
     if isinstance(left, RowByRow):
         (values,) = masks[0].blocks([slice(0, item.rows)])
         return [mod64.row_products(opened.whole(), values) + halves[0]]
@@ -178,6 +178,10 @@ def _right_shares(engine: Engine, tasks: Sequence[Task], alive: Callable[[], Non
     ys = zip(*(mask.blocks(cuts) for mask in masks), strict=True)
     sums = summed(((opened.block(cut), next(ys)) for cut in _watched(cuts, alive)), mod64.product)
     return _each(tasks, sums, halves)
+
+
+def _dealt_numbers(engine: Engine, task: Task, shape: tuple[int, ...]) -> Ring:
+    return mod64.from_bytes(task.part.values, shape, engine.coordinator, task.need.item.word_bytes)
 
 
 def _left_half(engine: Engine, task: Task) -> Ring:
@@ -227,12 +231,12 @@ def masked(engine: Engine, call: Call, tag: bytes, held: Ring, others: Sequence[
     return held
 
 
-def to_bytes(engine: Engine, held: Ring) -> Bytes:  # noqa: ARG001
-    return mod64.to_bytes(held)
+def to_bytes(engine: Engine, call: Call, held: Ring) -> Bytes:  # noqa: ARG001
+    return mod64.to_bytes(held, slots_of(call).word_bytes).reshape(-1)
 
 
 def from_bytes(engine: Engine, call: Call, values: Bytes, sender: str) -> Ring:  # noqa: ARG001
-    return mod64.from_bytes(values, _shape(call), sender)
+    return mod64.listed(values, _shape(call), sender, slots_of(call).word_bytes)
 
 
 def read(engine: Engine, call: Call, total: Ring) -> Ints:  # noqa: ARG001
@@ -242,9 +246,9 @@ def read(engine: Engine, call: Call, total: Ring) -> Ints:  # noqa: ARG001
 def answer_bits(rules: Rules, call: Call) -> int:
     """All bits of the words that are sent, plus the lengths of runs where the holder of Y learns them.
 
-    Words are mod 2^64 whatever the bound on results is, so that a deviating party could use their upper bits too.
+    A deviating party could use every bit of a word, also those that the bound on results leaves over.
     """
-    bits = RING_BITS * math.prod(_shape(call))
+    bits = 8 * slots_of(call).word_bytes * math.prod(_shape(call))
     if method_of(call, rules) == "permute":
         bits += call.cells * call.rows.bit_length() * len(call.terms)
     return bits

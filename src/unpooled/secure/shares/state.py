@@ -86,11 +86,12 @@ class Shape(NamedTuple):
     rows: int
     width: int
     words: int
+    word_bytes: int = 8
 
     @property
     def most_ahead(self) -> int:
         """How many are asked for ahead; few where each is large, since some may stay unused."""
-        return min(_MOST_AHEAD, most_bytes_ahead // max(8 * self.rows * self.width * self.words, 1))
+        return min(_MOST_AHEAD, most_bytes_ahead // max(self.word_bytes * self.rows * self.width * self.words, 1))
 
 
 @dataclass

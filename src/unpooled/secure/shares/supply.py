@@ -37,7 +37,7 @@ class Need(NamedTuple):
 
 def slots_of(call: Call) -> Slots:
     """How a call's columns of Y are packed into words."""
-    return slots_for(call.columns, call.result_bound, RING_BITS)
+    return slots_for(call.columns, call.result_bound, RING_BITS, narrow=isinstance(call.left, OneHot))
 
 
 def supplied(engine: Engine, calls: Sequence[Call], tags: Sequence[bytes]) -> list[tuple[int, Need, Part]]:
@@ -80,16 +80,17 @@ def _needs(engine: Engine, call: Call, tag: bytes) -> list[Need]:
 
     Any numbers of the right shape will do if only one pair of parties takes part and the driver chooses its side.
     """
-    method, words, left = method_of(call, engine.rules), slots_of(call).words, call.left
+    method, slots, left = method_of(call, engine.rules), slots_of(call), call.left
+    words, size = slots.words, slots.word_bytes
     width, tag_text = len(left.sizes) if isinstance(left, OneHot) else left.width, tag.hex()
     folded = False
     if method == "triple" and isinstance(left, OneHot):
         width, words, folded = left.bins, words * left.nodes, True
-    x = Matrix("x", call.x, "" if call.x else tag_text)
+    x = Matrix("x", call.x, str(size) if call.x else tag_text)
     # packed in another way, or with other nodes folded in, Y is another matrix
-    y = Matrix("y", call.y, str(slots_of(call))) if call.y and not folded else Matrix("y", "", tag_text)
+    y = Matrix("y", call.y, str(slots)) if call.y and not folded else Matrix("y", "", tag_text)
     if not call.fixed:
-        needs = [_need(term, method, slice(call.rows), width, words, x, y) for term in call.terms]
+        needs = [_need(term, method, slice(call.rows), width, words, size, x, y) for term in call.terms]
         any_will_do = len(needs) == 1 and not y.name and chooses(engine.driver, needs[0].item)
         return [need._replace(shape=_shape(need.item)) for need in needs] if any_will_do else needs
     below = f"{tag_text} below"
@@ -97,22 +98,25 @@ def _needs(engine: Engine, call: Call, tag: bytes) -> list[Need]:
         (slice(call.fixed), x, Matrix("y", "", tag_text)),
         (slice(call.fixed, call.rows), Matrix("x", "", below), y if call.y else Matrix("y", "", below)),
     )
-    return [_need(term, method, rows, width, words, x, y) for term in call.terms for rows, x, y in above_and_below]
+    each = [(term, *parts) for term in call.terms for parts in above_and_below]
+    return [_need(term, method, part, width, words, size, x, y) for term, part, x, y in each]
 
 
-def _need(term: tuple[str, str], method: Method, rows: slice, width: int, words: int, x: Matrix, y: Matrix) -> Need:
+def _need(
+    term: tuple[str, str], method: Method, rows: slice, width: int, words: int, size: int, x: Matrix, y: Matrix
+) -> Need:
     count = rows.stop - (rows.start or 0)
-    return Need(DealItem(*term, method, count, width, words, x.label, y.label, 1), rows, x, y)
+    return Need(DealItem(*term, method, count, width, words, size, x.label, y.label, 1), rows, x, y)
 
 
 def _shape(item: DealItem) -> Shape:
-    return Shape(item.left, item.right, item.rows, item.width, item.words)
+    return Shape(item.left, item.right, item.rows, item.width, item.words, item.word_bytes)
 
 
 def _to_ask(engine: Engine, needs: Sequence[Need]) -> list[DealItem]:
     """What the driver asks for: numbers for one product, then what the stock lacks."""
     lacking = engine.shares.stock.lacking(need.shape for need in needs if need.shape)
-    ahead = [DealItem(s.left, s.right, "permute", s.rows, s.width, s.words, "", "", copies) for s, copies in lacking]
+    ahead = [DealItem(s.left, s.right, "permute", *s[2:], "", "", copies) for s, copies in lacking]
     return [need.item for need in needs if not need.shape] + ahead
 
 
@@ -148,8 +152,7 @@ def _deal(engine: Engine, needs: Sequence[Need]) -> tuple[bytes, Iterator[Part]]
 def _receive(engine: Engine, items: Sequence[DealItem]) -> Iterator[Part]:
     if not items:
         return iter(())
-    cells = [item.width * item.words * (1 if item.method == "triple" else item.rows) for item in items]
-    most = sum(item.copies * (8 * count + 3 * ITEM_BYTES) for item, count in zip(items, cells, strict=True))
+    most = sum(item.copies * (dealer.numbers_bytes(item) + 3 * ITEM_BYTES) for item in items)
     dealt = engine.session.recv(engine.coordinator or "", Dealt, at_most=most)
     if len(dealt.parts) != sum(item.copies for item in items) or dealt.digest != dealer.digest_of(items):
         raise ProtocolError(f"invalid Dealt from {engine.coordinator}: it is not for the products of {engine.party}")
@@ -168,14 +171,15 @@ def method_of(call: Call, rules: Rules) -> Method:
 
 def permutation_seconds(call: Call) -> float:
     """About how long a product with one-hot X takes if its rows are permuted."""
-    words, columns = slots_of(call).words, len(call.left.sizes) if isinstance(call.left, OneHot) else 0
+    slots, columns = slots_of(call), len(call.left.sizes) if isinstance(call.left, OneHot) else 0
     moved = call.rows * columns
-    return moved * (8 * words + 4) * _SECONDS_PER_BYTE + moved * words * _SECONDS_PER_MOVE
+    sent = slots.word_bytes * slots.words + 4
+    return moved * sent * _SECONDS_PER_BYTE + moved * slots.words * _SECONDS_PER_MOVE
 
 
 def triple_seconds(call: Call) -> float:
     """About how long a product with one-hot X takes with a matrix triple."""
-    words = slots_of(call).words
+    slots = slots_of(call)
     bins, nodes = (call.left.bins, call.left.nodes) if isinstance(call.left, OneHot) else (0, 0)
-    opened = nodes * words + (0 if call.x else bins)
-    return call.rows * (8 * opened * _SECONDS_PER_BYTE + bins * nodes * words * _SECONDS_PER_PRODUCT)
+    opened = slots.word_bytes * (nodes * slots.words + (0 if call.x else bins))
+    return call.rows * (opened * _SECONDS_PER_BYTE + bins * nodes * slots.words * _SECONDS_PER_PRODUCT)
