@@ -18,6 +18,7 @@ ORDER = [
     "compiled",
     "workers",
     "atomic",
+    "on_disk",
     "codec",
     "checkpoint",
     "wire",

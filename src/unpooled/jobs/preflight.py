@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from unpooled.budget.places import usual_places
@@ -50,13 +51,16 @@ def identity_of(party: str, private: Private) -> Identity:
     return load_identity(private.certificates, party)
 
 
-def loaded(job: CheckedJob[Any]) -> CheckedJob[Any]:
-    """The same with the party's whole table in memory; its model, which may say how to read it, is checked first."""
+def loaded(job: CheckedJob[Any], folder: Path | None = None) -> CheckedJob[Any]:
+    """The same with the party's whole table in memory; its model, which may say how to read it, is checked first.
+
+    If the party's memory is limited, columns stay on disk in this folder, if one is given.
+    """
     if job.table is not None:
         return job
     kind = kind_named(job.plan.kind)
     kind.check_files(job)
-    return with_table(job, kind.table(job))
+    return with_table(job, kind.table(job), folder if kind.by_column and job.private.memory is not None else None)
 
 
 def preflight(job: CheckedJob[Any], *, joins: bool = False, resumed: str = "") -> Preflight:

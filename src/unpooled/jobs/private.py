@@ -165,6 +165,12 @@ class Private(Section):
         "differ each time",
         ge=0,
     )
+    memory: float | None = Field(
+        None,
+        description="the most memory that this party's process may take, in GB: columns and bins stay on disk, and a "
+        "job that would take more all the same is refused before it starts; without it, all is in memory",
+        gt=0,
+    )
     target: str | None = Field(
         None,
         description="the column to learn; or, where a job learns something else, the truth to evaluate results with; "

@@ -135,35 +135,40 @@ def serve(session: Session, driver: str, parties: Sequence[str], serving: Servin
             follow(session, driver, request)
             continue
         total += checked(request, session.party, driver, parties, serving)
-        parts: dict[str, list[Part]] = {party: [] for party in parties}
-        items: dict[str, list[DealItem]] = {party: [] for party in parties}
-        copies = [(item, copy) for item in request.items for copy in range(item.copies)]
-        seeds = {  # first, since the triples of the same request may need them
-            number: _seeds(dealer, item, chosen_seeds(request.seed, number)[0])
-            for number, (item, _) in enumerate(copies)
-            if item.method == "seeds"
-        }
-        groups = groupby(enumerate(copies), lambda each: _u_of(each[1][0]) or each[0])
-        for group in (list(same_u) for _, same_u in groups):  # those with the same mask U, or a single one
-            number, (item, _) = group[0]
-            alive = partial(session.progress, number, len(copies))
-            alive()
-            if item.method == "seeds":
-                dealt = [seeds[number]]
-            elif item.method == "permute":
-                chosen = chosen_seeds(request.seed, number) if chooses(driver, item) else None
-                dealt = [_permutation(dealer, item, chosen)]
-            else:
-                dealt = _triples(dealer, [item for _, (item, _) in group], alive)
-            for (_, (item, copy)), both in zip(group, dealt, strict=True):
-                for party, part in zip((item.left, item.right), both, strict=True):
-                    if part:
-                        parts[party].append(part)
-                        items[party] += [] if copy else [item]
-        for party, theirs in parts.items():
-            if theirs:
-                session.send(party, Dealt(digest_of(items[party]), tuple(theirs)))
+        _answer(session, driver, parties, dealer, request)
     return total
+
+
+def _answer(session: Session, driver: str, parties: Sequence[str], dealer: Dealer, request: Deal) -> None:
+    """Deal what a request asks for; numbers may be large, and nothing of them is kept."""
+    parts: dict[str, list[Part]] = {party: [] for party in parties}
+    items: dict[str, list[DealItem]] = {party: [] for party in parties}
+    copies = [(item, copy) for item in request.items for copy in range(item.copies)]
+    seeds = {  # first, since the triples of the same request may need them
+        number: _seeds(dealer, item, chosen_seeds(request.seed, number)[0])
+        for number, (item, _) in enumerate(copies)
+        if item.method == "seeds"
+    }
+    groups = groupby(enumerate(copies), lambda each: _u_of(each[1][0]) or each[0])
+    for group in (list(same_u) for _, same_u in groups):  # those with the same mask U, or a single one
+        number, (item, _) = group[0]
+        alive = partial(session.progress, number, len(copies))
+        alive()
+        if item.method == "seeds":
+            dealt = [seeds[number]]
+        elif item.method == "permute":
+            chosen = chosen_seeds(request.seed, number) if chooses(driver, item) else None
+            dealt = [_permutation(dealer, item, chosen)]
+        else:
+            dealt = _triples(dealer, [item for _, (item, _) in group], alive)
+        for (_, (item, copy)), both in zip(group, dealt, strict=True):
+            for party, part in zip((item.left, item.right), both, strict=True):
+                if part:
+                    parts[party].append(part)
+                    items[party] += [] if copy else [item]
+    for party, theirs in parts.items():
+        if theirs:
+            session.send(party, Dealt(digest_of(items[party]), tuple(theirs)))
 
 
 def bytes_of(items: Sequence[DealItem]) -> tuple[int, int]:
