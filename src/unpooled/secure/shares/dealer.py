@@ -279,7 +279,7 @@ def _products(
     cuts, vs = row_blocks(rows, width + sum(words)), list(zip(v_seeds, words, strict=True))
     if _WORD * rows * width <= _MOST_KEPT:  # trees use it again and again
         if dealer.last_u[0] != u_seed:
-            dealer.last_u = (u_seed, mask_block(u_seed, width, slice(0, rows)))
+            dealer.last_u = (u_seed, np.concatenate([mask_block(u_seed, width, cut) for cut in cuts]))
         kept = dealer.last_u[1]
         sums = reduce(np.add, (_product(kept[cut], vs, cut) for cut in watched(cuts, alive)))
     else:

@@ -17,6 +17,8 @@ import numpy as np
 from unpooled.arrays import Ints, Ring
 
 RING_BITS = 64
+row_bits_more = 0
+"""How many bits more words have because of rows that a rehearsal leaves out (`run.rehearsal`)."""
 
 
 @dataclass(frozen=True)
