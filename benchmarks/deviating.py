@@ -24,6 +24,7 @@ from unpooled.secure.paillier.layout import Layout as Slots
 from unpooled.secure.product import finish, product, serve
 from unpooled.secure.shares import engine as shares
 from unpooled.secure.shares import opening
+from unpooled.secure.shares.supply import slots_of
 from unpooled.session import Session
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.team import Team
@@ -36,7 +37,7 @@ from unpooled.vertical.trees.grower.node_rows import members
 from unpooled.vertical.trees.grower.products import layout_of, tree_call
 from unpooled.vertical.trees.parameters import AnyTrees, questions_of, sums_of
 
-OWNERS, NAME, WORD = ("telco", "bank"), bytes(16), 64
+OWNERS, NAME = ("telco", "bank"), bytes(16)
 
 
 @dataclass(eq=False)
@@ -153,7 +154,8 @@ def _unread(found: Attack, among: Ints) -> Ints:
 
 
 def _in_the_open(found: Attack, team: Team, layout: Layout, trees: messages.Trees) -> None:
-    """Nodes are halved, as if by a column of the bank's own, and of every node looked at 64 rows are read."""
+    """Nodes are halved, as if by a column of the bank's own; of every node looked at as many rows are read as a word
+    has bits."""
     parameters, where, rows = found.parameters, np.zeros(found.rows, np.int32), found.rows
     nodes, following = [-1], 0
     while nodes:
@@ -189,7 +191,7 @@ def _read(found: Attack, team: Team, layout: Layout, call: Call, where: Any, ask
     chosen: list[tuple[int, Ints]] = []
     for node in range(len(asked)):
         mine = np.flatnonzero(of_rows == node)
-        first = mine[np.argsort((found.read[rows[mine]] >= 0).all(axis=1), kind="stable")][:WORD]
+        first = mine[np.argsort((found.read[rows[mine]] >= 0).all(axis=1), kind="stable")][: _word_bits(call)]
         found.words[places[first], 0] = np.uint64(1) << np.arange(len(first), dtype=np.uint64)
         chosen.append((node, rows[first]))
     zeros = np.zeros((call.rows, call.columns), np.int64)
@@ -197,6 +199,10 @@ def _read(found: Attack, team: Team, layout: Layout, call: Call, where: Any, ask
     single = _single(found, team, layout, len(asked))
     for node, read in chosen:
         _decode(found, layout, found.total[node, :, 0], read, single[node])
+
+
+def _word_bits(call: Call) -> int:
+    return 8 * slots_of(call).word_bytes
 
 
 def _single(found: Attack, team: Team, layout: Layout, nodes: int) -> Bools:
@@ -224,9 +230,10 @@ def _hidden(found: Attack, team: Team, layout: Layout, trees: messages.Trees) ->
     for count in nodes_asked(found.parameters, found.rows):
         team.session.send("telco", messages.HiddenLevel(np.zeros(1, np.int32), np.array([count], np.int32)))
         call = tree_call(team, "telco", layout, found.parameters, trees, 0, (found.rows, count))
-        rows = _unread(found, np.arange(found.rows))[: WORD * count]
+        bits = _word_bits(call)
+        rows = _unread(found, np.arange(found.rows))[: bits * count]
         where = np.full(found.rows, -1, np.int32)
-        where[rows] = np.arange(len(rows)) // WORD
+        where[rows] = np.arange(len(rows)) // bits
         _read(found, team, layout, call, where, np.arange(count, dtype=np.int32), part=False)
 
 

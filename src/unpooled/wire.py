@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeVar, dataclass_transform
 from unpooled.codec import U8, U16, Codec, Fault, Reader, Writer, fields_codec
 from unpooled.errors import WireError
 
-WIRE_VERSION = 2
+WIRE_VERSION = 3
 MAX_FRAME_BYTES = 2**32
 MAX_SCOPE_BYTES = 2**10
 HEAD_BYTES = 2**11

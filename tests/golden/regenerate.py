@@ -31,6 +31,7 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.ledger import Ledger
 from unpooled.run.simulate import simulate_job
+from unpooled.secure.mod64 import to_bytes
 from unpooled.secure.shares.opening import Hidden
 from unpooled.wire import disclosure_of, encode, kind_of, message
 
@@ -108,7 +109,7 @@ def messages() -> dict[str, object]:
         PlanOffer(("kind", "engine"), (b"12345678", b"abcdefgh")),
         Opening(b"n" * 32, 1000, 2, 30),
         CommonRows(b"e" * 32, b"s" * 32, np.array([3, 0, 2])),
-        Hidden((b"t" * 16,), (np.array([[1, 2**63]], np.uint64),)),
+        Hidden((b"t" * 16,), (to_bytes(np.array([[1, 2**39]], np.uint64), 5),)),
     ]
     return {type(made).__name__: made for made in (everything, *own)}
 

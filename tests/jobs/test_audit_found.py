@@ -69,7 +69,7 @@ def edit_page(path: Path, edit: Callable[[dict[str, Any]], dict[str, Any]]) -> N
 # while the run goes on
 
 
-def powers_of_two(values: Any, bits: int) -> Any:
+def powers_of_two(values: Any, bits: int, most: int | None = None) -> Any:
     """Gradients whose sums tell which rows are in a bin."""
     y = np.ones(values.shape, np.int64)
     y[:bits, 0] = 2 ** np.arange(bits)

@@ -72,7 +72,11 @@ def test_a_key_takes_its_time_by_the_byte_by_the_row_and_once() -> None:
         return {"bytes": sent, "largest": dict(sent), "cpu": dict(seconds)}
 
     own = OwnKey(
-        rehearsal(90, **figure(90, 3, 4)), rehearsal(90, **figure(90, 1, 4)), rehearsal(90, **figure(90, 1)), 3
+        rehearsal(90, **figure(90, 3, 4)),
+        rehearsal(90, **figure(90, 1, 4)),
+        rehearsal(90, **figure(90, 1)),
+        rounds=3,
+        loops=False,
     )
     found = scale(figure, own)
     assert found.bytes(LENT) == pytest.approx(512 * WANTED * 10)

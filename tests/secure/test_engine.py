@@ -114,9 +114,9 @@ WIDE = replace(HOT, rows=2**18, bound=2**20, columns=3)  # 40 bits a sum: one to
     ("engine", "call", "bits"),
     [
         ("shares", DENSE, 3 * 64),  # two columns of 24 bits share a word
-        ("shares", replace(HIDDEN, rows=10_000), 6 * 11 * 64),
-        ("shares", replace(HOT, rows=10_000, left=OneHot((4, 2, 5), 600)), 600 * 11 * (64 + 14)),  # and how many rows
-        ("shares", replace(WIDE, left=replace(HIDDEN.left)), 6 * 11 * 3 * 64),
+        ("shares", replace(HIDDEN, rows=10_000), 6 * 11 * 56),  # words have as many bytes as their slots need
+        ("shares", replace(HOT, rows=10_000, left=OneHot((4, 2, 5), 600)), 600 * 11 * (56 + 14)),  # and how many rows
+        ("shares", replace(WIDE, left=replace(HIDDEN.left)), 6 * 11 * 3 * 40),
         ("paillier", DENSE, 2048),
         ("paillier", HOT, 2 * 2048),  # 17 bits a sum, 120 to a plaintext, 66 × 2 sums
         ("paillier", replace(HIDDEN, rows=10_000), 2 * 2048),
@@ -129,7 +129,7 @@ def test_an_answer_has_all_the_bits_that_travel(engine: Any, call: Call, bits: i
 
 def test_where_rows_are_not_counted_nothing_is_told_of_them() -> None:
     call = replace(HOT, rows=10_000, left=OneHot((4, 2, 5), 600))
-    assert answer_bits(Rules("shares", count_rows=False), call) == 600 * 11 * 64
+    assert answer_bits(Rules("shares", count_rows=False), call) == 600 * 11 * 56
 
 
 def test_the_hidden_side_counts_bits(rules: Rules, multiply: Make, made: Make) -> None:

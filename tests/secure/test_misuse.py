@@ -15,6 +15,7 @@ import pytest
 from unpooled.errors import Deadlock, InputError, PeerError, ProtocolError
 from unpooled.secure.calls import Call, Dense, Inputs, OneHot
 from unpooled.secure.engine import MaskSeed, Rules
+from unpooled.secure.mod64 import from_bytes, to_bytes
 from unpooled.secure.paillier import engine
 from unpooled.secure.product import Contribution
 from unpooled.secure.shares.dealer import Deal, DealItem, Dealt
@@ -226,12 +227,22 @@ def parts_changed(**change: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return changed(Dealt, spoil)
 
 
+def words(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Change numbers that travel as bytes."""
+    return lambda values: to_bytes(change(from_bytes(values, values.shape[1:], "", len(values))), len(values))
+
+
 def plus(number: int) -> Callable[[Any], Any]:
-    return lambda values: values + np.uint64(number % 2**64)
+    return words(lambda values: values + np.uint64(number % 2**64))
 
 
-@pytest.mark.parametrize("call", [DENSE, HOT, HIDDEN], ids=["dense", "one hot", "hidden nodes"])
-@pytest.mark.parametrize("spoil", [plus(2**40), plus(-(2**40)), lambda values: values ^ np.uint64(2**62)])
+LONG = {"bound": 2**50}
+
+
+@pytest.mark.parametrize(
+    "call", [DENSE, replace(HOT, **LONG), replace(HIDDEN, **LONG)], ids=["dense", "one hot", "hidden nodes"]
+)
+@pytest.mark.parametrize("spoil", [plus(2**40), plus(-(2**40)), words(lambda values: values ^ np.uint64(2**62))])
 def test_a_wrong_share_is_found_out_by_the_bound(
     rules_for: Make, multiply: Make, made: Make, new_run: Make, call: Call, spoil: Callable[[Any], Any]
 ) -> None:
@@ -243,6 +254,18 @@ def test_a_wrong_share_is_found_out_by_the_bound(
             into=run,
             tamper={"coordinator": parts_changed(values=spoil)},
         )
+    assert run.rounds("bank") == 0
+
+
+@pytest.mark.parametrize("call", [HOT, HIDDEN], ids=["one hot", "hidden nodes"])
+@pytest.mark.parametrize("number", [1, -1, 2**15, 2**23])
+def test_a_wrong_share_of_sums_over_bins_does_not_add_up(
+    rules_for: Make, multiply: Make, made: Make, new_run: Make, call: Call, number: int
+) -> None:
+    """Words are as short as the bound allows, so that hardly a wrong share is beyond it; every row is in some bin."""
+    run, tamper = new_run(), {"coordinator": parts_changed(values=plus(number))}
+    with pytest.raises(ProtocolError, match="share"):
+        multiply(rules_for("shares"), [[made(call)]], into=run, tamper=tamper)
     assert run.rounds("bank") == 0
 
 
@@ -312,7 +335,7 @@ def test_a_wrong_share_is_not_found_out_where_packing_takes_all_bits(
     ("change", "text"),
     [
         (parts_changed(values=lambda values: values[:-1]), r"coordinator.*\("),
-        (parts_changed(values=np.ravel), r"coordinator.*\("),
+        (parts_changed(values=lambda values: values.reshape(len(values), -1, 1, 1)), r"coordinator.*\("),
         (parts_changed(once=lambda seed: seed + b"?"), "coordinator.*seed"),
         (parts_changed(once=lambda seed: b""), "coordinator.*seed"),
         (changed(Dealt, lambda dealt: replace(dealt, parts=dealt.parts[1:])), "coordinator"),
@@ -378,7 +401,7 @@ WRONG_MESSAGES: list[tuple[Call, str, Callable[[Any], Any], str]] = [
     (HOT, "telco", short_of_one(Orders, "tags"), "telco.*Orders|Orders.*telco"),
     (DENSE, "telco", short_of_one(Hidden, "values"), "telco.*Hidden|Hidden.*telco"),
     (DENSE, "bank", short_of_one(Hidden, "tags"), "bank.*Hidden|Hidden.*bank"),
-    (DENSE, "telco", changed(Hidden, lambda h: replace(h, values=(h.values[0].T,))), r"telco.*\("),
+    (DENSE, "telco", changed(Hidden, lambda h: replace(h, values=(h.values[0].swapaxes(1, 2),))), r"telco.*\("),
     (DENSE, "bank", changed(Hidden, lambda h: replace(h, values=(h.values[0][1:],))), r"bank.*\("),
     (DENSE, "telco", changed(Hidden, lambda h: Contribution(h.tags, ())), "Hidden.*telco"),
     (DENSE, "telco", short_of_one(Contribution, "tags"), "telco.*Contribution|Contribution.*telco"),

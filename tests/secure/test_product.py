@@ -233,7 +233,7 @@ def test_a_named_y_is_hidden_once_for_all_nodes_bins_and_peers(
     protecting: Rules, multiply: Make, made: Make, expected: Make
 ) -> None:
     terms = (("telco", "bank"), ("shop", "bank"))
-    tree = [Call(terms, "bank", 60, OneHot((4, 3), nodes), 2, 500, y="g h") for nodes in (5, 9, 20)]
+    tree = [Call(terms, "bank", 200, OneHot((4, 3), nodes), 2, 500, y="g h") for nodes in (5, 9, 20)]
     _, first = made(tree[0])
     batches = [[(call, made(call, seed)[1] | {"bank": first["bank"]})] for seed, call in enumerate(tree)]
     for [(call, held)] in batches:

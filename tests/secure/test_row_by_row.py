@@ -47,11 +47,11 @@ def test_it_is_not_shown() -> None:
 
 
 def test_what_the_coordinator_deals() -> None:
-    item = dealer.DealItem("telco", "bank", "row by row", 5, 3, 2, "x", "y", 1)
+    item = dealer.DealItem("telco", "bank", "row by row", 5, 3, 2, 8, "x", "y", 1)
     sent, memory = dealer.bytes_of([item])
     assert sent >= 8 * 30
     assert memory - sent == 8 * (15 + 10 + 30)
     dealer.checked(dealer.Deal((item,), bytes(SEED_BYTES)), "coordinator", "bank", PARTIES, Serving())
-    odd = dealer.DealItem("telco", "bank", "row", 5, 3, 2, "x", "y", 1)
+    odd = dealer.DealItem("telco", "bank", "row", 5, 3, 2, 8, "x", "y", 1)
     with pytest.raises(ProtocolError, match="bank"):
         dealer.checked(dealer.Deal((odd,), bytes(SEED_BYTES)), "coordinator", "bank", PARTIES, Serving())

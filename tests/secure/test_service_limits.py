@@ -21,8 +21,8 @@ from unpooled.session import Session
 Role = Callable[[Session], Any]
 
 PARTIES = ("telco", "bank")
-TRIPLE = DealItem("telco", "bank", "triple", rows=100, width=3, words=2, x="x", y="y", copies=1)
-AHEAD = DealItem("telco", "bank", "permute", rows=100, width=3, words=2, x="", y="", copies=4)
+TRIPLE = DealItem("telco", "bank", "triple", rows=100, width=3, words=2, word_bytes=8, x="x", y="y", copies=1)
+AHEAD = DealItem("telco", "bank", "permute", rows=100, width=3, words=2, word_bytes=8, x="", y="", copies=4)
 
 
 def checked(request: Deal, serving: Serving | None = None) -> int:

@@ -104,11 +104,11 @@ def view_of(run: Any, party: str) -> Rings:
             view[f"contribution {len(view)} of {sender}"] = numbers
     for sender, message in messages[opening.Hidden]:
         for values in message.values:
-            view[f"hidden {len(view)} of {sender}"] = values
+            view[f"hidden {len(view)} of {sender}"] = _words(values)
     for _, message in messages[dealer.Dealt]:
         for part in message.parts:
             if part.values.size:
-                view[f"dealt {len(view)}"] = part.values
+                view[f"dealt {len(view)}"] = _words(part.values)
     for kind, field in ((paillier.EncryptedRows, "rows"), (paillier.MaskedSums, "sums")):
         for sender, message in messages[kind]:
             for values in getattr(message, field):
@@ -116,7 +116,12 @@ def view_of(run: Any, party: str) -> Rings:
     for _, message in messages[paillier.Decrypted]:
         for values in message.sums:
             view[f"decrypted {len(view)}"] = _limbs(values, n)
-    return view | _made_of(messages)
+    return view | _made_of(messages, _chosen(run) if party == "bank" else [])
+
+
+def _words(values: np.ndarray) -> np.ndarray:
+    """Numbers that came as bytes; the bounds here are so large that none of these is left out."""
+    return mod64.from_bytes(values, values.shape[1:], "")
 
 
 def _limbs(values: np.ndarray, modulus: int) -> np.ndarray:
@@ -126,24 +131,34 @@ def _limbs(values: np.ndarray, modulus: int) -> np.ndarray:
     return np.frombuffer(b"".join(number.to_bytes(width, "little") for number in scaled), np.uint64)
 
 
-def _made_of(messages: dict[type, Any]) -> Rings:
+def _chosen(run: Any) -> list[bytes]:
+    """The seeds of masks that the driver chose ahead and told the coordinator."""
+    asked = [message for _, message in run.received["coordinator"] if isinstance(message, dealer.Deal)]
+    each = [
+        (deal.seed, *entry) for deal in asked for entry in enumerate(i for i in deal.items for _ in range(i.copies))
+    ]
+    return [dealer.chosen_seeds(seed, number)[0] for seed, number, item in each if item.method == "seeds"]
+
+
+def _made_of(messages: dict[type, Any], chosen: list[bytes]) -> Rings:
     """What the holder of X has in the dealt order (Y less numbers that serve once), the holder of Y for a triple."""
     made: Rings = {}
-    seed = b""
-    opened = [values for _, message in messages[opening.Hidden] for values in message.values]
+    seed, ahead = b"", iter(chosen)
+    opened = [_words(values) for _, message in messages[opening.Hidden] for values in message.values]
     parts = [part for _, message in messages[dealer.Dealt] for part in message.parts if part.values.size]
     for number, part in enumerate(parts):
         hidden = opened[min(number, len(opened) - 1)] if opened else None
         if hidden is None:
             continue
-        if part.values.ndim == 3:
-            columns, rows, _ = part.values.shape
-            moved = hidden[next(shuffles(part.once, b"order", [(columns, rows)]))] + part.values
+        dealt = _words(part.values)
+        if dealt.ndim == 3:
+            columns, rows, _ = dealt.shape
+            moved = hidden[next(shuffles(part.once, b"order", [(columns, rows)]))] + dealt
             made |= {f"moved {number}.{column}": values for column, values in enumerate(moved)}
         else:
-            seed = part.mask or seed
-            mask = expand(seed, b"mask", (len(hidden), part.values.shape[1]))
-            made[f"share {number}"] = mod64.product(hidden, mask) + part.values
+            seed = part.mask or next(ahead, seed)
+            mask = expand(seed, b"mask", (len(hidden), dealt.shape[1]))
+            made[f"share {number}"] = mod64.product(hidden, mask) + dealt
     return made
 
 
@@ -192,7 +207,7 @@ _SORTED = Call((PAIR,), "bank", 300, OneHot((4, 6, 2), 30), 10, LARGE)
 SCENES = {
     "one": Scene((_SQUARE,)),
     "dense": Scene((_SQUARE, replace(_SQUARE, receiver="telco"), _SQUARE)),
-    "hidden nodes": Scene((replace(_SQUARE, left=OneHot((20, 12, 28), 10, True), columns=10),)),
+    "hidden nodes": Scene((replace(_SQUARE, left=OneHot((20, 12, 28), 10, True), columns=10, bound=100 * LARGE),)),
     # where a bin is empty, the shares of its sum are zero, and whoever is shown the sum knows the bin
     "sorted": Scene((_SORTED, replace(_SORTED, receiver="telco")), known="contribution"),
     "sorted, one Y": Scene((replace(_SORTED, y="g"), replace(_SORTED, y="g")), known="contribution"),
@@ -341,7 +356,9 @@ def without_rows_outside_all_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
                 held = replace(held, nodes=np.zeros(call.rows, np.int32))
             inside = held.nodes >= 0
             x, y = (None if values is None else values[inside] for values in (held.x, held.y))
-            smaller.append((replace(call, rows=int(inside.sum())), Inputs(x, y, held.nodes[inside])))
+            smaller.append(
+                (replace(call, rows=int(inside.sum()), most=call.result_bound), Inputs(x, y, held.nodes[inside]))
+            )
         return share(engine, smaller, tags)
 
     monkeypatch.setattr(shares, "share", fewer)

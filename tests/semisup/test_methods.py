@@ -100,7 +100,8 @@ def test_two_columns_are_too_few_to_redraw_one() -> None:
 def test_the_risk_of_positives_and_unlabelled_rows() -> None:
     """By hand: prior × loss of positives + what is left of the unlabelled rows' loss as negatives."""
     encoding, _ = table(20)
-    form = Form(BY_NAME["supervised"], SupervisedSettings(), network_of(SupervisedSettings(), 64), risk=True)
+    network = network_of(SupervisedSettings(), encoding.layout)
+    form = Form(BY_NAME["supervised"], SupervisedSettings(), network, risk=True)
     logits = jnp.array([[0.0, 1.0], [0.0, -1.0], [0.0, 2.0]])
     labels = jnp.array([1.0, -1.0, -1.0])
     as_positive, as_negative = (-np.log(1 / (1 + np.exp(-sign * np.array([1.0, -1.0, 2.0])))) for sign in (1, -1))
@@ -114,10 +115,11 @@ def test_the_risk_of_positives_and_unlabelled_rows() -> None:
 def test_networks_give_two_logits_and_keep_what_files_check(network: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(networks, "_BLOCKS", 1)
     settings = CoMatchSettings(network=network)
-    form = network_of(settings, 24)
+    layout = table()[0].layout
+    form = network_of(settings, layout)
     weights = initial(form, KEY)
     assert {name: each.shape for name, each in weights.items()} == {
-        name: shape for name, shape in shapes(settings, 24).items() if name != fitting.SHIFT
+        name: shape for name, shape in shapes(settings, layout).items() if name != fitting.SHIFT
     }
 
     @jax.jit
@@ -125,7 +127,7 @@ def test_networks_give_two_logits_and_keep_what_files_check(network: Any, monkey
         statistics: dict[str, Any] = {}
         return logits_of(form, weights, inputs, statistics), statistics
 
-    inputs = jax.random.normal(KEY, (6, 24))
+    inputs = jax.random.normal(KEY, (6, layout.width))
     logits, statistics = trained(inputs)
     assert logits.shape == (6, 2)
     assert bool(statistics) == form.by_batch == (network == "wrn")
@@ -136,12 +138,14 @@ def test_networks_give_two_logits_and_keep_what_files_check(network: Any, monkey
 
 
 def test_the_wide_network_has_28_layers() -> None:
-    names = jax.eval_shape(lambda: initial(network_of(FixMatchSettings(network="wrn"), 16), KEY))
+    network = network_of(FixMatchSettings(network="wrn"), table()[0].layout)
+    names = jax.eval_shape(lambda: initial(network, KEY))
     layers = [name for name in names if name.endswith("weights") and "shortcut" not in name]
     assert len(layers) == 26, (
         "24 convolutions in blocks, the first one, and the last layer; the paper counts shortcuts too"
     )
     assert names["block.2.3.second.weights"].shape == (3 * 128, 128)
+    assert network.used == (0, 1, 2, *range(8, 13)), "its signal is the units of three numbers and five levels"
 
 
 def test_the_wide_network_learns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +163,7 @@ def test_comatch_remembers_the_newest_rows_and_smooths_by_them() -> None:
     encoding, values = table(40)
     settings = CoMatchSettings(hidden=(8,), batch_rows=4, unlabelled_ratio=1, queue=2, projection=4, view="weak")
     coded = jnp.asarray(encoding.encode(values, np.random.default_rng(0)))
-    form = Form(BY_NAME["comatch"], settings, network_of(settings, coded.shape[1]), risk=False)
+    form = Form(BY_NAME["comatch"], settings, network_of(settings, encoding.layout), risk=False)
     weights = initial(form.network, KEY)
     batch = Batch(coded[:4], jnp.array([1.0, 0.0, 1.0, 0.0]), coded[4:8])
     given = Given(batch, weights, form.method.memory(form), KEY, jnp.float32(1.0), fixed_of(encoding))

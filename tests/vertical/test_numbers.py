@@ -345,3 +345,18 @@ def test_a_mean_that_is_none_is_refused(values: list[float], weights: list[float
 def test_a_sum_of_what_is_not_a_number_is_refused(value: float) -> None:
     with pytest.raises(InputError, match="sum"):
         exact_sum(np.array([1.0, value]))
+
+
+def test_no_column_adds_up_to_more_than_allowed_and_none_is_rougher_than_needed() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(1000, 3)) * [1.0, 1e-6, 1e9]
+    for most in (2**15 - 1, 2**23 - 1, 2**40):
+        whole, exponents = to_integers(values, 16, most)
+        finer = np.rint(values * np.ldexp(1.0, np.array(exponents) + 1))
+        assert (np.abs(whole).sum(axis=0) <= most).all()
+        assert ((np.abs(finer).sum(axis=0) > most) | (np.abs(finer).max(axis=0) > 2**16 - 1)).all()
+        assert (whole == np.rint(values * np.ldexp(1.0, np.array(exponents)))).all()
+    assert to_integers(values, 16, 2**40)[1] == to_integers(values, 16)[1], (
+        "a limit that is not reached changes nothing"
+    )
+    assert to_integers(np.zeros((5, 1)), 16, 1)[1] == [0]

@@ -30,6 +30,8 @@ _START_SECONDS, _MESSAGE_SECONDS, _BYTE_SECONDS = 1.1, 1e-4, 2e-9
 """CPU time to start a process, and besides what is rehearsed, of a message and a byte over TLS, at either end."""
 _START_MB, _READING_MB, _ROW_MB, _CELL_MB = 120.0, 30.0, 5e-4, 4e-5
 """Memory of a process at rest; to read a table, for each of its rows, and for each cell, as read and as prepared."""
+_LOOPS_MB = 200.0
+"""Of numba, with the loops that encrypt and add, and their table."""
 _COPIES, _CIPHERTEXT_COPIES, _COORDINATOR_COPIES = 7, 4, 2
 """How many times the largest message is in memory, in one form or another; of matrices encrypted together, one at a
 time has more."""
@@ -100,7 +102,8 @@ def _memory(scale: Scale, party: str) -> float:
     rows, columns = cast.rows[party], len(cast.tables[party].kinds)
     cells = rows * columns + (cast.common * scale.widths[party] if party in scale.widths else 0)
     copies = _CIPHERTEXT_COPIES if cast.plan.engine == "paillier" else _COPIES
-    return _START_MB + _READING_MB + _ROW_MB * rows + _CELL_MB * cells + copies * largest
+    loops = _LOOPS_MB if scale.own_key and scale.own_key.loops else 0.0
+    return _START_MB + _READING_MB + _ROW_MB * rows + _CELL_MB * cells + copies * largest + loops
 
 
 def _cast(jobs: Sequence[CheckedJob[Any]], common: int | None) -> tuple[Cast, list[str]]:

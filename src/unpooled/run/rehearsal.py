@@ -40,6 +40,7 @@ from unpooled.secure.paillier.engine import EncryptedRows
 from unpooled.secure.paillier.key_holder import Decrypted, MaskedSums, SharedKey
 from unpooled.secure.shares import blocks, state
 from unpooled.session import Session
+from unpooled.vertical.trees import parameters as trees
 from unpooled.wire import kind_of
 
 COLUMNS = 10
@@ -167,7 +168,7 @@ def rehearse(
     jobs = {party: checked(plan, party, agreeing[party], tables.get(party)) for party in plan.parties}
     jobs = {party: replace(job, parameters=changes.decided(job.parameters)) for party, job in jobs.items()}
     found = Rehearsal(common, {party: table.frame.height for party, table in tables.items()})
-    with _as_if(common / cast.common), tempfile.TemporaryDirectory() as folder:
+    with _as_if(common, cast.common), tempfile.TemporaryDirectory() as folder:
         clocks = {party: _Clock() for party in jobs}
         outcome = simulate_roles(
             {party: _timed(job, Path(folder) / party, clocks[party]) for party, job in jobs.items()},
@@ -272,16 +273,18 @@ def _timed(job: CheckedJob[Any], folder: Path, clock: _Clock) -> Callable[[Sessi
 
 
 @contextmanager
-def _as_if(fraction: float) -> Iterator[None]:
-    """Random numbers are dealt ahead, and matrices divided, as if there were all rows; and the parties' threads compute
-    all, to be timed."""
+def _as_if(rows: int, in_truth: int) -> Iterator[None]:
+    """Random numbers are dealt ahead, matrices divided, and words as long, as if there were all rows; and the parties'
+    threads compute all, to be timed."""
+    fraction = rows / in_truth
     cores, ahead, block = os.environ.get("LOKY_MAX_CPU_COUNT"), state.most_bytes_ahead, blocks.block_bytes
     os.environ["LOKY_MAX_CPU_COUNT"] = "1"
     state.most_bytes_ahead, blocks.block_bytes = int(ahead * fraction), int(block * fraction)
+    trees.row_bits_more = in_truth.bit_length() - rows.bit_length()
     try:
         yield
     finally:
-        state.most_bytes_ahead, blocks.block_bytes = ahead, block
+        state.most_bytes_ahead, blocks.block_bytes, trees.row_bits_more = ahead, block, 0
         del os.environ["LOKY_MAX_CPU_COUNT"]
         if cores is not None:
             os.environ["LOKY_MAX_CPU_COUNT"] = cores

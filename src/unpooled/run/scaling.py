@@ -19,7 +19,7 @@ from typing import Any
 from unpooled.align.aided import DUMMY_BYTES, KeyedTags
 from unpooled.align.ecdh import CHUNK
 from unpooled.align.ristretto import POINT_BYTES
-from unpooled.compiled import from_the_start
+from unpooled.compiled import from_the_start, worthwhile
 from unpooled.data.prepare import fit, transform
 from unpooled.jobs.kinds import kind_named, parameters_of
 from unpooled.jobs.labels import features_of
@@ -48,13 +48,14 @@ _LONG = 1_000
 class OwnKey:
     """Rehearsals with few rows and the plan's own key, `low` with one round and `high` with `rounds`.
 
-    `short` is `low` with a short key.
+    `short` is `low` with a short key, and `loops` says whether compiled loops encrypt.
     """
 
     high: Rehearsal
     low: Rehearsal
     short: Rehearsal
     rounds: int
+    loops: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,10 +245,9 @@ def rehearsed(cast: Cast) -> Scale:
     if encrypts:
         short = {"key_bits": min(_SHORT_KEY_BITS, plan.key_bits), "insecure": True}
         count, rounds = min(max(batch or _OWN_KEY_ROWS, fewest), cast.common), 2 if batch else _OWN_KEY_ROUNDS
-        encrypted = cast.common * wanted * times[0]
-        with from_the_start() if encrypted > _COMPILED_AFTER else nullcontext():
+        with from_the_start() if cast.common * wanted * times[0] > _COMPILED_AFTER else nullcontext():
             few_bits = run(count, 1, **short)  # first, so that loading compiled loops is not taken for encrypting
-            own_key = OwnKey(run(count, rounds), run(count, 1), few_bits, rounds)
+            own_key = OwnKey(run(count, rounds), run(count, 1), few_bits, rounds, worthwhile(0))
     high = run(rows, more, _TABLE_ROWS, **short)
     low = run(rows, few, **short) if few < more else high
     steps = [batch] if batch else [rows // _FEWER, *([rows // _FEWER**2] if own_key else [])]

@@ -68,8 +68,8 @@ class Call:
     parties in `added` add a matrix of their own, with the bound given there, before the result is shown. A name `x` or
     `y` says that the matrix is the one used under that name before, so that earlier preparation is reused. With
     `fixed`, the rows are two matrices stacked: `x` names X of the first `fixed` rows, `y` names Y of the rest. `digest`
-    is that of the aligned rows; `among` is their number where a call uses only some of them. Where matrices are
-    random shares, `most` is the largest result.
+    is that of the aligned rows; `among` is their number where a call uses only some of them. `most` is the largest
+    result, where matrices are random shares, or where no column of Y adds up to as much as its bound allows.
     """
 
     terms: tuple[tuple[str, str], ...]
@@ -170,19 +170,27 @@ def check_call(call: Call, parties: Sequence[str]) -> None:
         )
 
 
-def check_inputs(call: Call, party: str, inputs: Inputs) -> None:
-    """Refuse inputs of `party` that do not match the call."""
+def check_inputs(call: Call, party: str, inputs: Inputs, seen: set[object] | None = None) -> None:
+    """Refuse inputs of `party` that do not match the call.
+
+    Bins that were `seen` in the same batch are not gone through again.
+    """
+    seen = set() if seen is None else seen
     if any(left == party for left, _ in call.terms):
         if isinstance(call.left, Dense):
             _check_matrix(inputs.x, (call.rows, call.left.width), call.left.bound, party, "X")
         else:
-            _check_bins(inputs.x, call.rows, call.left.sizes, party)
+            bins = id(inputs.x), call.rows, call.left.sizes
+            if bins not in seen:
+                _check_bins(inputs.x, call.rows, call.left.sizes, party)
+                seen.add(bins)
             if not call.left.hidden:
                 _check_nodes(inputs.nodes, call.rows, call.left.nodes, party)
     if any(right == party for _, right in call.terms):
         _check_matrix(inputs.y, (call.rows, call.columns), call.bound, party, "Y")
         if isinstance(call.left, OneHot):
             _check_nodes(inputs.nodes, call.rows, call.left.nodes, party)
+            _check_sums(given(inputs.y), call, party)
     for adder, bound in call.added:
         if adder == party:
             _check_matrix(inputs.added, call.shape, bound, party, "the matrix it adds")
@@ -200,6 +208,11 @@ def _check_matrix(values: NDArray[Any] | None, shape: tuple[int, ...], bound: in
         raise InputError(f"{party}: {what} must be whole numbers (int64) of shape {shape}")
     if values.size and (int(values.max()) > bound or int(values.min()) < -bound):
         raise InputError(f"{party}: {what} has a value beyond the bound of the call")
+
+
+def _check_sums(y: Ints, call: Call, party: str) -> None:
+    if call.most and y.size and int(np.abs(y).sum(axis=0).max()) > call.most:
+        raise InputError(f"{party}: a column of Y adds up to more than the call's largest result")
 
 
 def _check_bins(bins: NDArray[Any] | None, rows: int, sizes: tuple[int, ...], party: str) -> None:

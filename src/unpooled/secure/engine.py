@@ -161,7 +161,7 @@ class Protection(Protocol):
     def masked(self, engine: Engine, call: Call, tag: bytes, held: Any, others: Sequence[str]) -> Any:
         """The share with random numbers added that cancel out among this party and the others."""
 
-    def to_bytes(self, engine: Engine, held: Any) -> Bytes:
+    def to_bytes(self, engine: Engine, call: Call, held: Any) -> Bytes:
         """A share as bytes, to be sent."""
 
     def from_bytes(self, engine: Engine, call: Call, values: Bytes, sender: str) -> Any:

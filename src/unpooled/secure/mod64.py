@@ -1,4 +1,7 @@
-"""Sums and products mod 2^64, exactly: numpy's unsigned integers wrap around as they should."""
+"""Sums and products mod 2^64, exactly: numpy's unsigned integers wrap around as they should.
+
+Numbers that matter mod 2^(8·width) alone are computed mod 2^64 too, and sent without their upper bytes.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unpooled.arrays import Bytes, Ints, Ints32, Ring
+from unpooled.compiled import worthwhile
 from unpooled.errors import ProtocolError
 
 T = TypeVar("T", bound=np.generic)
 Places = NDArray[np.uint32]
 
-SORTED_AT_ONCE, MOVED_AT_ONCE = 2**13, 2**15
+WORD_BYTES = 8
+_SORTING = 4  # what sorting a row takes, in rows that are added up
+SORTED_AT_ONCE, MOVED_AT_ONCE, COMPILED_AT_ONCE = 2**13, 2**15, 2**17
 """How many rows of all columns together: more would not stay in the caches, and fewer take more calls of numpy."""
 
 
 def product(x: Ring, y: Ring) -> Ring:
     """XᵀY; einsum goes through X row by row, which is several times as fast as numpy's product of its transpose."""
+    if worthwhile(x.size * y.shape[1]):
+        from unpooled.secure import kernels
+
+        return np.ascontiguousarray(kernels.product(np.ascontiguousarray(x), np.ascontiguousarray(y)).T)
     result: Ring = np.ascontiguousarray(np.einsum("ij,ik->kj", x, y).T)
     return result
 
@@ -58,6 +68,10 @@ def sort_rows(bins: NDArray[Any], sizes: Sequence[int], nodes: Ints32, count: in
 
     Run lengths are ordered by column, then node, then bin.
     """
+    if worthwhile(_SORTING * bins.size):
+        from unpooled.secure import kernels
+
+        return kernels.sort_rows(np.asfortranarray(bins), np.array(sizes, np.int64), nodes, count)
     inside = np.flatnonzero(nodes >= 0)
     if all_inside := len(inside) == len(nodes):
         node, by_column = nodes, bins.T
@@ -122,6 +136,12 @@ def _columns_of_bins(sizes: tuple[int, ...]) -> tuple[Ints, Ints]:
 
 def bin_sums(bins: NDArray[Any], sizes: Sequence[int], words: Ring) -> Ring:
     """onehot(bins)ᵀ · words: the sum of the rows of each bin, as bins × words."""
+    if worthwhile(bins.size * words.shape[1]):
+        from unpooled.secure import kernels
+
+        widths = np.array(sizes, np.int64)
+        firsts = np.cumsum(widths) - widths
+        return kernels.bin_sums(np.ascontiguousarray(bins), firsts, sum(sizes), np.ascontiguousarray(words))
     nodes = np.zeros(len(bins), np.int32)
     sums = [np.empty((0, words.shape[1]), np.uint64)]
     for column, size in enumerate(sizes):  # one by one: all columns' words at once would not fit the caches
@@ -138,12 +158,50 @@ def one_hot(bins: NDArray[Any], sizes: Sequence[int]) -> Ring:
     return matrix
 
 
-def to_bytes(values: Ring) -> Bytes:
-    return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+def lower_bytes(values: Ring, width: int) -> Ring:
+    """Numbers mod 2^(8·width)."""
+    return values & np.uint64(2 ** (8 * width) - 1)
 
 
-def from_bytes(data: Bytes, shape: tuple[int, ...], sender: str) -> Ring:
+def to_bytes(values: Ring, width: int = WORD_BYTES) -> Bytes:
+    """Numbers mod 2^(8·width) as they are sent, width × the shape: all lower halves first, then what is above them."""
+    flat = np.ascontiguousarray(values).reshape(-1)
+    data, begin = np.empty(width * flat.size, np.uint8), 0
+    for kind, size, above in _planes(width):
+        np.copyto(data[begin : begin + size * flat.size].view(kind), flat >> above if above else flat, "unsafe")
+        begin += size * flat.size
+    return data.reshape(width, *values.shape)
+
+
+def from_bytes(data: Bytes, shape: tuple[int, ...], sender: str | None, width: int = WORD_BYTES) -> Ring:
     """Numbers that arrived, which must be as many as expected."""
-    if data.ndim != 1 or data.size != 8 * math.prod(shape):
+    if data.shape != (width, *shape):
+        raise ProtocolError(f"invalid numbers from {sender}: shape {data.shape}, expected {(width, *shape)}")
+    flat, count, begin = np.ascontiguousarray(data).reshape(-1), math.prod(shape), 0
+    values = np.empty(count, np.uint64)
+    for kind, size, above in _planes(width):
+        part = flat[begin : begin + size * count].view(kind)
+        if above:
+            values |= np.left_shift(part, above, dtype=np.uint64)
+        else:
+            values[:] = part
+        begin += size * count
+    return values.reshape(shape)
+
+
+def listed(data: Bytes, shape: tuple[int, ...], sender: str, width: int = WORD_BYTES) -> Ring:
+    """Numbers of a contribution, which comes as a list."""
+    if data.shape != (width * math.prod(shape),):
         raise ProtocolError(f"invalid Contribution from {sender}: wrong size")
-    return np.frombuffer(data.tobytes(), np.uint64).reshape(shape)
+    return from_bytes(data.reshape(width, *shape), shape, sender, width)
+
+
+@lru_cache(maxsize=8)
+def _planes(width: int) -> list[tuple[str, int, np.uint64]]:
+    """A word of so many bytes as parts of 8, 4, 2 and 1: type, size, and how far to the left each stands."""
+    found, above = [], 0
+    for size in (8, 4, 2, 1):
+        if width & size:
+            found.append((f"<u{size}", size, np.uint64(8 * above)))
+            above += size
+    return found

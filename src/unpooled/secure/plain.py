@@ -91,12 +91,12 @@ def masked(engine: Engine, call: Call, tag: bytes, held: Ring, others: Sequence[
     return held
 
 
-def to_bytes(engine: Engine, held: Ring) -> Bytes:  # noqa: ARG001
-    return mod64.to_bytes(held)
+def to_bytes(engine: Engine, call: Call, held: Ring) -> Bytes:  # noqa: ARG001
+    return mod64.to_bytes(held).reshape(-1)
 
 
 def from_bytes(engine: Engine, call: Call, values: Bytes, sender: str) -> Ring:  # noqa: ARG001
-    return mod64.from_bytes(values, call.shape, sender)
+    return mod64.listed(values, call.shape, sender)
 
 
 def read(engine: Engine, call: Call, total: Ring) -> Ints:  # noqa: ARG001

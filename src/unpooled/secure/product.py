@@ -5,7 +5,7 @@
 3. a party that adds a matrix of its own adds it to its share
 4. all but the receiver send their shares to it; where several send, they first add numbers that cancel out, so that the
    receiver sees the sum and no share by itself
-5. the receiver adds up, and refuses what lies beyond the bound
+5. the receiver adds up, and refuses what lies beyond the bound, or sums over bins that do not add up to its own Y
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from unpooled.arrays import Bytes, Ints, Ring
 from unpooled.errors import PlanError, ProtocolError
-from unpooled.secure import plain
-from unpooled.secure.calls import Call, Inputs, check_call, check_inputs
+from unpooled.secure import mod64, plain
+from unpooled.secure.calls import Call, Inputs, OneHot, check_call, check_inputs
 from unpooled.secure.engine import Engine, Protection, Rules, Serving, Stop, count_questions, next_tags, recv_tagged
 from unpooled.secure.paillier import engine as paillier
 from unpooled.secure.shares import engine as shares
@@ -40,9 +42,10 @@ def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ints |
     calls = [call for call, _ in batch]
     tags = next_tags(engine.calls, calls)
     engine.batches += 1
+    seen = set[object]()
     for call, inputs in batch:  # 1
         check_call(call, engine.parties)
-        check_inputs(call, engine.party, inputs)
+        check_inputs(call, engine.party, inputs, seen)
         count_questions(engine, call, answer_bits(engine.rules, call))
     module = _ENGINES[engine.rules.engine]
     with engine.session.scope("product", engine.batches):
@@ -51,7 +54,7 @@ def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ints |
             if engine.party in dict(call.added) and inputs.added is not None:  # 3
                 own = module.from_values(engine, call, inputs.added)
                 held[place] = module.add(engine, call, [held[place], own])
-        return _show(engine, module, calls, tags, held)
+        return _show(engine, module, [inputs for _, inputs in batch], calls, tags, held)
 
 
 def product_shares(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ring]:
@@ -102,7 +105,12 @@ def finish(engine: Engine) -> None:
 
 
 def _show(
-    engine: Engine, module: Protection, calls: Sequence[Call], tags: Sequence[bytes], held: Sequence[Any]
+    engine: Engine,
+    module: Protection,
+    inputs: Sequence[Inputs],
+    calls: Sequence[Call],
+    tags: Sequence[bytes],
+    held: Sequence[Any],
 ) -> list[Ints | None]:
     me, session = engine.party, engine.session
     for receiver in dict.fromkeys(call.receiver for call in calls):  # 4
@@ -111,7 +119,7 @@ def _show(
             others = [[one for one in calls[i].participants if one not in (me, receiver)] for i in mine]
             each = zip(mine, others, strict=True)
             masked = [module.masked(engine, calls[i], tags[i], held[i], besides) for i, besides in each]
-            contents = tuple(module.to_bytes(engine, share) for share in masked)
+            contents = tuple(module.to_bytes(engine, calls[i], share) for i, share in zip(mine, masked, strict=True))
             session.send(receiver, Contribution(tuple(tags[i] for i in mine), contents))
     results: list[Ints | None] = [None] * len(calls)
     shown = [i for i, call in enumerate(calls) if call.receiver == me]
@@ -119,13 +127,14 @@ def _show(
     for sender in engine.parties:  # 5
         theirs = [i for i in shown if sender != me and sender in calls[i].participants]
         if theirs:
-            most = sum(module.to_bytes(engine, held[i]).nbytes for i in theirs)  # as much as its own
+            most = sum(module.to_bytes(engine, calls[i], held[i]).nbytes for i in theirs)  # as much as its own
             contribution = recv_tagged(session, sender, Contribution, [tags[i] for i in theirs], most)
             for i, values in zip(theirs, contribution.values, strict=True):
                 arrived[i].append(module.from_bytes(engine, calls[i], values, sender))
     for i in shown:
         result = module.read(engine, calls[i], module.add(engine, calls[i], arrived[i]))
         _check_bound(calls[i], result)
+        _check_totals(calls[i], inputs[i], result)
         results[i] = result
     return results
 
@@ -134,3 +143,21 @@ def _check_bound(call: Call, result: Ints) -> None:
     """A share of random numbers makes the sum random and mostly too large; one that is a little wrong is not seen."""
     if result.size and (int(result.max()) > call.result_bound or int(result.min()) < -call.result_bound):
         raise ProtocolError("a product exceeds its bound: a party or the coordinator sent a wrong share")
+
+
+def _check_totals(call: Call, inputs: Inputs, result: Ints) -> None:
+    """Every row of a node is in one bin of each column: where the receiver holds Y, it knows what these add up to.
+
+    So it notices any wrong share, unless what is wrong adds up to zero within each column.
+    """
+    left = call.left
+    if not isinstance(left, OneHot) or len(call.terms) > 1 or call.added or not result.size or min(left.sizes) < 1:
+        return
+    if inputs.y is None or inputs.nodes is None:
+        return
+    inside = np.flatnonzero(inputs.nodes >= 0)
+    nodes, rows = inputs.nodes.take(inside)[:, np.newaxis], inputs.y.take(inside, axis=0)
+    totals = mod64.bin_sums(nodes, [left.nodes], rows.view(np.uint64)).view(np.int64)
+    starts = np.cumsum(left.sizes, dtype=np.int64) - left.sizes
+    if (np.add.reduceat(result, starts, axis=1) != totals[:, np.newaxis]).any():
+        raise ProtocolError("a product does not add up: a party or the coordinator sent a wrong share")

@@ -14,10 +14,12 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
 from unpooled.arrays import Ints, Ring
+from unpooled.compiled import worthwhile
 from unpooled.secure.mod64 import first_places
 
 SEED_BYTES = 32
 
+_SORTING = 8  # what sorting a row takes, in rows that are added up
 _ZEROS = memoryview(bytes(2**16))
 
 
@@ -62,6 +64,11 @@ def shuffles(seed: bytes, purpose: bytes, shapes: Iterable[tuple[int, int]]) -> 
     fast.
     """
     for numbers in expansions(seed, purpose, shapes):
+        if worthwhile(_SORTING * numbers.size):
+            from unpooled.secure import kernels
+
+            yield kernels.orders_of(numbers)
+            continue
         firsts = first_places(*numbers.shape)
         rough = (numbers >> np.uint64(48)).astype(np.uint16).argsort(axis=1, kind="stable")
         rough += firsts

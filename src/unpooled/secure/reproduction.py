@@ -37,14 +37,14 @@ def is_y(line: Line, seed: bytes, page: Arrays, y: Ints, nodes: Ints32) -> bool:
     """Whether Y was this matrix when it was sent: packed, with the nodes folded in where only its holder knows them."""
     if line["method"] == "paillier":
         return _arrived(line, [_encrypted(line, page["exponents"].tobytes(), y, nodes)])
+    size = line["slots"][-1]
     words, count = pack(y, Slots(*line["slots"])), line["nodes"] if line["method"] == "triple" else 0
     width = words.shape[1] * (count or 1)
-    return _was_dealt(seed, line) and _arrived(
-        line,
-        _masked(
-            seed, len(words), width, lambda cut: mod64.fold(words[cut], nodes[cut], count) if count else words[cut]
-        ),
-    )
+
+    def block(cut: slice) -> Ring:
+        return mod64.fold(words[cut], nodes[cut], count) if count else words[cut]
+
+    return _was_dealt(seed, line) and _arrived(line, _masked(seed, len(words), width, size, block))
 
 
 def is_x(line: Line, seed: bytes, x: NDArray[Any], nodes: Ints32) -> bool:
@@ -58,14 +58,14 @@ def is_x(line: Line, seed: bytes, x: NDArray[Any], nodes: Ints32) -> bool:
     def block(cut: slice) -> Ring:
         return mod64.one_hot(x[cut], sizes) if sizes else x[cut].view(np.uint64)
 
-    return _was_dealt(seed, line) and _arrived(line, _masked(seed, len(x), width, block))
+    return _was_dealt(seed, line) and _arrived(line, _masked(seed, len(x), width, line["slots"][-1], block))
 
 
-def _masked(seed: bytes, rows: int, width: int, block_of: Callable[[slice], Ring]) -> Iterator[Ring]:
-    """A matrix less its mask, in blocks of rows."""
+def _masked(seed: bytes, rows: int, width: int, size: int, block_of: Callable[[slice], Ring]) -> Iterator[Ring]:
+    """A matrix less its mask, in words of so many bytes, in blocks of rows."""
     cuts = row_blocks(rows, width)
     for cut, mask in zip(cuts, mask_blocks(seed, width, cuts), strict=True):
-        yield block_of(cut) - mask
+        yield mod64.lower_bytes(block_of(cut) - mask, size)
 
 
 def _arrived(line: Line, arrays: Iterable[NDArray[Any]]) -> bool:

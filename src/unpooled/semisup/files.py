@@ -46,7 +46,7 @@ def load(path: Path) -> tuple[Header, NetworkSettings, Trained]:
         header = Header.model_validate_json(arrays.pop(_HEADER).tobytes())
         settings = kind_of(str(header.settings.get("method"))).model_validate(header.settings)
         encoding = encoding_in(header.columns, arrays)
-        trained = trained_from(encoding, arrays, fitting.shapes(settings, encoding.layout.width))
+        trained = trained_from(encoding, arrays, fitting.shapes(settings, encoding.layout))
         if len(header.classes) != 2:
             raise ValueError
     except OSError as error:

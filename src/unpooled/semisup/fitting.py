@@ -15,7 +15,7 @@ import optax
 from jax import Array
 
 from unpooled.arrays import Bools, Floats, Ints
-from unpooled.networks.encoding import Encoding, Singles
+from unpooled.networks.encoding import Encoding, Layout, Singles
 from unpooled.networks.groups import units_of
 from unpooled.networks.layers import Weights, adam, blocks, stepped
 from unpooled.networks.schedule import Schedule
@@ -94,10 +94,12 @@ def by_negatives(labels: Labels, prior: float, fraction: float, rng: np.random.G
     return Task(known, others, prior, risk=False)
 
 
-def network_of(settings: NetworkSettings, width: int) -> Network:
-    """The network for rows of so many units."""
-    hidden = settings.hidden if settings.network == "mlp" else ()
-    return Network(settings.network, width, hidden, getattr(settings, "projection", 0))
+def network_of(settings: NetworkSettings, layout: Layout) -> Network:
+    """The network for rows that are laid out like this."""
+    projection = getattr(settings, "projection", 0)
+    if settings.network == "mlp":
+        return Network("mlp", layout.width, settings.hidden, projection)
+    return Network("wrn", layout.width, (), projection, tuple(np.flatnonzero(layout.column_of >= 0).tolist()))
 
 
 def fit(
@@ -114,7 +116,7 @@ def fit(
     layout, rows = encoding.layout, encoding.encode(values, rng)
     # Steps do not depend on what their number and rate are, so that nothing is compiled twice for these.
     general = settings.model_copy(update={"steps": 1, "learning_rate": 1.0})
-    form = Form(BY_NAME[settings.method], general, network_of(settings, layout.width), task.risk)
+    form = Form(BY_NAME[settings.method], general, network_of(settings, layout), task.risk)
     held_out = _held_out(task, stop, rng)
     epoch = min(EPOCH, settings.steps)
     epochs = -(-settings.steps // epoch)
@@ -161,7 +163,7 @@ def score(settings: NetworkSettings, trained: Trained, values: Floats) -> Floats
     """The probability of the second class for each row."""
     rows = trained.encoding.encode(values, np.random.default_rng(0))
     weights = {name: jnp.asarray(array) for name, array in trained.weights.items()}
-    network = network_of(settings, rows.shape[1])
+    network = network_of(settings, trained.encoding.layout)
     found = np.empty(len(rows))
     for block, size in blocks(len(rows)):
         some = np.zeros((size, rows.shape[1]), np.float32)
@@ -170,9 +172,9 @@ def score(settings: NetworkSettings, trained: Trained, values: Floats) -> Floats
     return found
 
 
-def shapes(settings: NetworkSettings, width: int) -> Shapes:
+def shapes(settings: NetworkSettings, layout: Layout) -> Shapes:
     """The shapes of what is kept."""
-    found = jax.eval_shape(lambda: initial(network_of(settings, width), jax.random.key(0)))
+    found = jax.eval_shape(lambda: initial(network_of(settings, layout), jax.random.key(0)))
     return {SHIFT: (2,), **{name: tuple(array.shape) for name, array in found.items()}}
 
 

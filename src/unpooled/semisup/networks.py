@@ -12,6 +12,7 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from unpooled.networks.layers import Weights, dense, dense_layers, through
@@ -30,12 +31,17 @@ Statistics = dict[str, Array]
 
 @dataclass(frozen=True)
 class Network:
-    """A network's form: of which kind, for rows of so many units; `projection` numbers of an embedding, or 0."""
+    """A network's form: of which kind, for rows of so many units; `projection` numbers of an embedding, or 0.
+
+    `used` are the units that the signal of `wrn` consists of: padding, which costs dense layers nothing to speak of,
+    would lengthen it.
+    """
 
     kind: Literal["mlp", "wrn"]
     width: int
     hidden: tuple[int, ...]
     projection: int = 0
+    used: tuple[int, ...] = ()
 
     @property
     def features(self) -> int:
@@ -65,7 +71,7 @@ def features_of(network: Network, weights: Weights, rows: Array, statistics: Sta
     """What the last layer sees of rows; statistics of the batch are used, and put there, if there is a place."""
     if network.kind == "mlp":
         return through(weights, "layer", rows, len(network.hidden))
-    return _through_blocks(weights, rows, statistics)
+    return _through_blocks(weights, rows[:, np.array(network.used)], statistics)
 
 
 def logits_of(network: Network, weights: Weights, rows: Array, statistics: Statistics | None = None) -> Array:

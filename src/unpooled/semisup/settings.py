@@ -99,7 +99,9 @@ class MixMatchSettings(UnlabelledSettings):
     }
     method: Literal["mixmatch"] = Field("mixmatch", description="MixMatch")
     unlabelled_ratio: int = Field(1, description="unlabelled rows in a step for each labelled one", ge=1)
-    unlabelled_weight: float = Field(10.0, description="the weight of the loss on unlabelled rows", ge=0)
+    unlabelled_weight: float = Field(3.0, description="the weight of the loss on unlabelled rows", ge=0)
+    warm_up: float = Field(0.0, description=_WARM_UP, ge=0, le=1)
+    teacher: Literal["student", "ema"] = Field("student", description=_TEACHER)
     temperature: float = Field(0.5, description="guessed labels are sharpened by this", gt=0, le=1)
     views: int = Field(2, description="views of an unlabelled row whose predictions are averaged", ge=1)
     alpha: float = Field(0.2, description="the parameter of the beta distribution that rows are mixed by", gt=0)

@@ -92,10 +92,15 @@ def softmax(scores: Floats) -> Floats:
     return np.ascontiguousarray((powers / total).T)
 
 
-def to_integers(values: Floats, bits: int = 16) -> tuple[Ints, list[int]]:
+def to_integers(values: Floats, bits: int = 16, most: int | None = None) -> tuple[Ints, list[int]]:
     """Each column as whole numbers, the nearest to 2^e times its values, with the e of each column.
 
     e is the largest, up to 500, with which no number is beyond 2^bits - 1; it may be negative. For zeros alone it is 0.
+    With `most` e is less where the absolute values would add up to more than that.
+
+    >>> to_integers(np.array([[0.75], [-1.0]]), bits=8, most=100)
+    (array([[ 48],
+           [-64]]), [6])
     """
     if not 8 <= bits <= 31:
         raise InputError("whole numbers: 8 to 31 bits are possible")
@@ -107,6 +112,12 @@ def to_integers(values: Floats, bits: int = 16) -> tuple[Ints, list[int]]:
     exponents = np.minimum(bits - powers - (np.ldexp(part, bits) > 2.0**bits - 1.0), _RANGE_BITS)
     exponents[worst == 0.0] = 0
     numbers = np.rint(values * np.ldexp(1.0, exponents)).astype(np.int64)
+    if most is not None:
+        for column, total in enumerate(np.abs(numbers).sum(axis=0).tolist()):
+            while total > most:
+                exponents[column] -= max(total.bit_length() - most.bit_length(), 1)
+                numbers[:, column] = np.rint(values[:, column] * np.ldexp(1.0, exponents[column]))
+                total = int(np.abs(numbers[:, column]).sum())
     return numbers, exponents.tolist()
 
 

@@ -26,6 +26,7 @@ from unpooled.errors import InputError
 
 SHORTER: dict[str, dict[str, Any]] = {"iterative": {"iterations": 2}}
 SHORTER |= {one.name: {"epochs": 3, "held_out": 0.0} for one in GENERATORS}  # one training instead of two
+SHORTER["tabddpm"]["rounds"] = 1
 SHORTER |= {one.name: {"steps": 50, "held_out": 0.0} for one in IMPUTERS}
 ALL = [completer.settings.model_validate(SHORTER.get(completer.name, {})) for completer in COMPLETERS]
 ALL += [HotDeckSettings(donor="random"), IterativeSettings(sample=True, iterations=2)]

@@ -24,7 +24,7 @@ from unpooled.networks.training import Progress
 
 ROWS = 800
 DRAWN = 250  # as many as are compiled for once
-SETTINGS = TabDdpmSettings(epochs=120, batch_rows=100, learning_rate=3e-3, held_out=0)
+SETTINGS = TabDdpmSettings(epochs=120, batch_rows=100, learning_rate=3e-3, held_out=0, rounds=2)
 SHORT = SETTINGS.model_copy(update={"epochs": 3})
 LABELLED = SETTINGS.model_copy(update={"label": "tariff"})
 TARIFFS = ("basic", "family", "plus")
@@ -143,6 +143,24 @@ def test_labels_are_drawn_by_their_frequencies_and_the_rest_fits_them(labelled: 
     assert np.corrcoef(np.log(rows[~absent, 0]), rows[~absent, 2])[0, 1] > 0.7
     whole = tabddpm.sample(LABELLED, labelled.columns, state, DRAWN, np.random.default_rng(3), missing=False)
     assert not np.isnan(whole).any()
+
+
+def test_guidance_makes_rows_differ_more_by_their_label(labelled: Fitted, fitted: Fitted) -> None:
+    def sampled(one: Fitted, settings: TabDdpmSettings, guidance: float) -> Floats:
+        settings = settings.model_copy(update={"guidance": guidance})
+        return tabddpm.sample(settings, one.columns, one.state, DRAWN, np.random.default_rng(3), missing=False)
+
+    def between(rows: Floats) -> float:
+        """The part of the variance of incomes that is one between labels."""
+        incomes, labels = np.log(rows[:, 0]), rows[:, 2].astype(int)
+        means = np.array([incomes[labels == label].mean() for label in range(len(TARIFFS))])
+        return float(means[labels].var() / incomes.var())
+
+    plain, guided = (sampled(labelled, LABELLED, guidance) for guidance in (0.0, 1.5))
+    assert np.array_equal(plain[:, 2], guided[:, 2]), "labels are drawn as they were"
+    assert between(guided) > between(plain) + 0.02
+    preset = tabddpm.sample(SETTINGS, fitted.columns, fitted.state, DRAWN, np.random.default_rng(3), missing=False)
+    assert np.array_equal(preset, sampled(fitted, SETTINGS, 0.3))
 
 
 def test_a_label_that_is_wanted_is_filled_and_a_known_one_tells_about_others(labelled: Fitted, table: Table) -> None:

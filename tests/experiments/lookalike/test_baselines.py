@@ -38,7 +38,7 @@ def test_the_page_says_whether_networks_are_measured() -> None:
     more = search_cell("bank", 1, 0.6, **NETWORKS["MixMatch"])
     assert (more["learner"], more["settings"]) == ("", "")
     found = _networks(pl.concat([without, pl.DataFrame({**more, "method": "pooled", "hits_1000": 600.0})]))
-    assert "class prior" in found
+    assert found.endswith("by a class prior; 1 draw of each.")
 
 
 def test_one_draw_says_nothing() -> None:

@@ -59,7 +59,7 @@ def test_blocks_change_nothing_but_the_messages(
     for place, problem in enumerate(problem for batch in batches for problem in batch):
         assert (run.results(problem[0].receiver)[place] == expected(problem)).all()
     sizes = [message for got in run.received.values() for _, message in got if isinstance(message, opening.Hidden)]
-    widest = max((8 * values.shape[1] for message in sizes for values in message.values), default=0)
+    widest = max((8 * values.shape[2] for message in sizes for values in message.values), default=0)
     assert all(sum(values.nbytes for values in one.values) <= max(small_blocks, widest) for one in sizes)
 
 
@@ -125,7 +125,7 @@ def test_what_the_coordinator_makes_is_limited_by_blocks(small_blocks: int, monk
             yield values
 
     monkeypatch.setattr(blocks, "expansions", watched)
-    request = [dealer.DealItem("telco", "bank", "triple", 120, 12, 4, "bins", f"y{n}", 1) for n in range(10)]
+    request = [dealer.DealItem("telco", "bank", "triple", 120, 12, 4, 8, "bins", f"y{n}", 1) for n in range(10)]
     dealer._triples(dealer.Dealer(), request, lambda: None)
     assert sum(rows for rows, width in shapes if width == 12) == 120
     assert all(8 * rows * (12 + 40) <= max(small_blocks, 8 * 52) for rows, _ in shapes)

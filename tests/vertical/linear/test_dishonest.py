@@ -218,7 +218,7 @@ def test_columns_travel_once_for_all_steps_and_models(together: Make, scene: Mak
             },
             data=data,
         )
-        opened = [values.shape for message in run.messages("bank", Hidden) for values in message.values]
+        opened = [values.shape[1:] for message in run.messages("bank", Hidden) for values in message.values]
         moments = ONE_BATCH.epochs * models if weighted else 0
         assert opened.count((ROWS, WIDTH)) == 1 + moments
 

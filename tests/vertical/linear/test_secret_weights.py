@@ -10,6 +10,7 @@ import pytest
 from linear_settings import with_gradients
 
 from unpooled.errors import InputError, PlanError
+from unpooled.secure.mod64 import from_bytes
 from unpooled.vertical.linear.descent import order_of
 from unpooled.vertical.linear.fitting import LinearParameters, Target, fit
 from unpooled.vertical.linear.loss import shared_scales
@@ -121,7 +122,10 @@ def likeness(run: Any, data: Any) -> float:
     for message in (message for received in run.received.values() for _, message in received):
         sent = message.values if isinstance(getattr(message, "values", None), tuple) else ()
         dealt = [part.values for part in getattr(message, "parts", ())]
-        for numbers in [*sent, *dealt]:
+        for values in [*sent, *dealt]:
+            numbers = (
+                from_bytes(values, values.shape[1:], "") if values.dtype == np.uint8 and values.ndim > 1 else values
+            )
             if rows in numbers.shape:
                 columns = numbers.reshape(rows, -1) if len(numbers) == rows else numbers.T
                 columns = columns.view(np.int64).astype(float).T

@@ -12,6 +12,7 @@ from linear_settings import with_gradients
 
 from unpooled.errors import ProtocolError
 from unpooled.secure.engine import MaskSeed, Stop
+from unpooled.secure.mod64 import from_bytes
 from unpooled.secure.paillier import engine as paillier
 from unpooled.secure.paillier import key_holder
 from unpooled.secure.product import Contribution, finish
@@ -79,7 +80,8 @@ def likeness(run: Any, data: Any) -> float:
     secrets = np.stack([data.truth[2][order], run.scores[order, 0], *data.matrix[order].T])
     found = []
     for _, message in (entry for received in run.received.values() for entry in received):
-        for numbers in arrays(message) if not isinstance(message, PartialScores) else ():
+        for sent in arrays(message) if not isinstance(message, PartialScores) else ():
+            numbers = from_bytes(sent, sent.shape[1:], "") if sent.dtype == np.uint8 and sent.ndim > 1 else sent
             if numbers.ndim == 2 and rows in numbers.shape:
                 columns = (numbers.T if len(numbers) == rows else numbers).view(np.int64).astype(float)
                 columns = columns[columns.std(axis=1) > 0]

@@ -112,7 +112,7 @@ class TabDdpmSettings(GeneratorSettings):
     """A diffusion model for tables (Kotelnikov and others 2023)."""
 
     schedules: ClassVar[Mapping[Preset, Schedule]] = {
-        "fast": Schedule(epochs=1050, batch_rows=1024, learning_rate=1e-3),
+        "fast": Schedule(epochs=1050, batch_rows=512, learning_rate=1e-3),
         "paper": Schedule(epochs=5000, batch_rows=4096, learning_rate=1e-3),
     }
     completer: Literal["tabddpm"] = Field("tabddpm", description="a diffusion model for tables (TabDDPM)")
@@ -126,4 +126,10 @@ class TabDdpmSettings(GeneratorSettings):
         description="how often each step of noise is undone when rows are drawn, if not as the preset has it: 3 for "
         "fast, 1 for paper",
         ge=1,
+    )
+    guidance: float | None = Field(
+        None,
+        description="how far whole rows go beyond what their label asks for, if not as the preset has it: 0.3 for "
+        "fast, 0 for paper; more makes rows differ more by their label",
+        ge=0,
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from unpooled.drawing.words import listed
+from unpooled.drawing.words import listed, many
 from unpooled.experiments.experiment import Cell, Tier, Value
 from unpooled.experiments.figures import Panel, Picture
 from unpooled.experiments.lookalike.dealing import SETS
@@ -28,7 +28,7 @@ from unpooled.experiments.lookalike.showing import (
     sizes,
     text,
 )
-from unpooled.experiments.lookalike.tiers import DRAWS, FEDERATED, NETWORK_DRAWS, PAPER, TRAIN
+from unpooled.experiments.lookalike.tiers import DRAWS, FEDERATED, PAPER, TRAIN
 from unpooled.experiments.tables import Summary, chosen, summarised, summary_of, table
 
 METHODS: dict[str, dict[str, Value]] = {
@@ -91,7 +91,7 @@ def cells(tier: Tier, seed: int) -> list[Cell]:
     ]
     found += [
         search_cell(name, one, TRAIN[tier], **changes)
-        for one in range(seed, seed + NETWORK_DRAWS[tier])
+        for one in range(seed, seed + DRAWS[tier])
         for name in SETS
         for changes in NETWORKS.values()
     ]
@@ -146,9 +146,13 @@ def pictures(frame: pl.DataFrame) -> Mapping[str, Picture]:
 
 
 def _networks(frame: pl.DataFrame) -> str:
-    if frame["search"].str.starts_with(PREFIX).any():
-        return "Networks (MixMatch and its kin) have dense layers, and learn from unlabelled rows by a class prior."
-    return "Networks (MixMatch and its kin) are not measured yet."
+    draws = frame.filter(pl.col("search").str.starts_with(PREFIX))["seed"].n_unique()
+    if not draws:
+        return "Networks (MixMatch and its kin) are not measured yet."
+    return (
+        "Networks (MixMatch and its kin) have dense layers, and learn from unlabelled rows by a class prior; "
+        f"{many(draws, 'draw')} of each."
+    )
 
 
 def _of(frame: pl.DataFrame, name: str, who: str) -> pl.DataFrame:

@@ -12,9 +12,6 @@ TRAIN = {Tier.quick: 0.1, Tier.standard: 0.6, Tier.seed: 0.6}
 
 DRAWS = {Tier.quick: 1, Tier.standard: 5, Tier.seed: 5}
 
-NETWORK_DRAWS = {Tier.quick: 1, Tier.standard: 0, Tier.seed: 5}
-"""The same for searches by networks; those of the standard tier are not computed yet."""
-
 ABLATIONS = {Tier.quick: (1, 0.1), Tier.standard: (2, 0.3), Tier.seed: (5, 0.6)}
 """Draws and the fraction trained on where one thing is changed at a time, which takes many searches."""
 

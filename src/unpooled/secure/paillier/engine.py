@@ -318,7 +318,7 @@ def masked(engine: Engine, call: Call, tag: bytes, held: list[mpz], others: Sequ
     return held
 
 
-def to_bytes(engine: Engine, held: Sequence[mpz]) -> Bytes:
+def to_bytes(engine: Engine, call: Call, held: Sequence[mpz]) -> Bytes:  # noqa: ARG001
     return keys.residues_to_bytes(public_key(engine), held)
 
 

@@ -22,7 +22,7 @@ table may show in the processor's caches, and so to other programs on the same m
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from operator import index
@@ -209,22 +209,23 @@ def noise_table(public: PublicKey, *, cover: bool = False) -> NoiseTable:
     """
     bits = exponent_bits(public, cover=cover)
     comb = Comb(TEETH, BLOCKS, -(-bits // (TEETH * BLOCKS)))
-    return NoiseTable(public, bits // 8, comb, powers_in(public, comb))
+    return NoiseTable(public, bits // 8, comb, tuple(powers_in(public, comb)))
 
 
-def powers_in(public: PublicKey, comb: Comb, first: int = 1) -> tuple[tuple[tuple[mpz, mpz], ...], ...]:
-    """For each block the powers of all digits, each times `first`."""
-    n, power = public.n, public.noise_base
-    blocks = [[_sloped(public, mpz(first))] for _ in range(comb.blocks)]
-    for _ in range(comb.teeth):
-        for block in blocks:
+def powers_in(public: PublicKey, comb: Comb, first: int = 1) -> Iterator[tuple[tuple[mpz, mpz], ...]]:
+    """Block by block the powers of all digits, each times `first`."""
+    n, powers = public.n, [public.noise_base]
+    while len(powers) < comb.teeth * comb.blocks:
+        powers.append(shift(public, powers[-1], comb.depth))
+    for block in range(comb.blocks):
+        entries = [_sloped(public, mpz(first))]
+        for power in powers[block :: comb.blocks]:
             low, slope, inverse = _sloped(public, power)
-            for other_low, other_slope, other_inverse in tuple(block):
+            for other_low, other_slope, other_inverse in tuple(entries):
                 carry, product = divmod(low * other_low, n)
                 product_inverse = inverse * other_inverse % n
-                block.append((product, (slope + other_slope + carry * product_inverse) % n, product_inverse))
-            power = shift(public, power, comb.depth)
-    return tuple(tuple((low, slope) for low, slope, _ in block) for block in blocks)
+                entries.append((product, (slope + other_slope + carry * product_inverse) % n, product_inverse))
+        yield tuple((low, slope) for low, slope, _ in entries)
 
 
 def _sloped(public: PublicKey, number: mpz) -> tuple[mpz, mpz, mpz]:

@@ -131,9 +131,12 @@ def noise_rows(public: PublicKey, *, cover: bool = False) -> NoiseRows:
     of, (teeth, depth) = modulus(public), _COVER_COMB if cover else _COMB
     comb = Comb(teeth, -(-exponent_bits(public, cover=cover) // (teeth * depth)), depth)
     r = mpz(1) << BITS * of.length
-    entries = [entry for block in powers_in(public, comb, r % public.n_squared) for entry in block]
-    lows = _split(of, [low for low, _ in entries])
-    return NoiseRows(comb, lows, _split(of, [slope * r % public.n for _, slope in entries]))
+    lows, slopes = (np.empty((comb.blocks << comb.teeth, of.length), np.uint32) for _ in range(2))
+    for number, entries in enumerate(powers_in(public, comb, r % public.n_squared)):
+        block = slice(number << comb.teeth, (number + 1) << comb.teeth)
+        lows[block] = _split(of, [low for low, _ in entries])
+        slopes[block] = _split(of, [slope * r % public.n for _, slope in entries])
+    return NoiseRows(comb, lows, slopes)
 
 
 def noises(public: PublicKey, exponents: bytes, count: int, *, cover: bool = False) -> list[mpz]:

@@ -2,7 +2,8 @@
 
 Y's columns are packed into words first (`packing`). The holder of Y is dealt a mask V and opens F = Y - V. Where the
 driver would be dealt only seeds, it chooses them itself and tells the coordinator, which saves a message. For products
-of the same shape, numbers are dealt ahead (`supply`, `state`).
+of the same shape, numbers are dealt ahead (`supply`, `state`); for triples of any shape, seeds, so that only the
+driver's half is on its way while the others work.
 
 **Matrix triple.** The holder of X is dealt a mask U and opens E = X - U. W = UᵀV is dealt as two random halves. XᵀY =
 (XᵀF + one half) + (EᵀV + other half): each side computes one bracket. For one-hot X the nodes are folded into Y, so
@@ -38,10 +39,11 @@ from unpooled.secure.mod64 import Places
 from unpooled.secure.randomness import SEED_BYTES, expand
 from unpooled.secure.shares import dealer, permutation
 from unpooled.secure.shares.blocks import row_blocks, summed, watched
-from unpooled.secure.shares.opening import Task, keep_opening, keep_received, open_matrices, shaped
-from unpooled.secure.shares.packing import RING_BITS, pack, unpack
+from unpooled.secure.shares.dealer import DealItem, seeded
+from unpooled.secure.shares.opening import Task, keep_opening, keep_received, open_matrices
+from unpooled.secure.shares.packing import pack, unpack
 from unpooled.secure.shares.state import Mask
-from unpooled.secure.shares.supply import ask_ahead, method_of, slots_of, supplied
+from unpooled.secure.shares.supply import ask_ahead, method_of, slots_of, supplied, take_late, with_values
 from unpooled.wire import message
 
 
@@ -61,9 +63,16 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
 
     Every party sends to all peers before it receives, so that no cycle of parties waits.
     """
-    tasks = _dealt_tasks(engine, batch, tags)
+    tasks, late = _dealt_tasks(engine, batch, tags)
     peers = [peer for peer in engine.parties if any(task.peer == peer for task in tasks)]
-    open_matrices(engine, {peer: [task for task in tasks if task.peer == peer] for peer in peers})
+    opened = open_matrices(engine, {peer: [task for task in tasks if task.peer == peer] for peer in peers})
+    if late:
+        dealt = take_late(engine, late)
+        for task in tasks:
+            if seeded(task.need.item):
+                task.part = with_values(task.part, next(dealt))
+    for task in opened:
+        keep_received(engine, task, engine.shares.opened[task.peer, task.theirs].blocks())
     permuted = [task for task in tasks if task.permutes]
     for peer in peers:
         _send_orders(engine, peer, [task for task in permuted if task.peer == peer and task.is_left])
@@ -80,10 +89,16 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
     return held
 
 
-def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Task]:
-    """This party's terms, with what the coordinator dealt for them; new masks are kept for the whole batch."""
+def _dealt_tasks(
+    engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]
+) -> tuple[list[Task], list[DealItem]]:
+    """This party's terms, with what the coordinator dealt for them; new masks are kept for the whole batch.
+
+    Of the items that are returned too, the numbers come later.
+    """
     tasks = []
-    for place, need, part in supplied(engine, [call for call, _ in batch], tags):
+    terms, late = supplied(engine, [call for call, _ in batch], tags)
+    for place, need, part in terms:
         is_left = need.item.left == engine.party
         peer, (call, inputs) = need.item.right if is_left else need.item.left, batch[place]
         x, y = (None if matrix is None else matrix[need.rows] for matrix in (inputs.x, inputs.y))
@@ -92,7 +107,7 @@ def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Seq
             seed = _seed(part.mask, engine)
             engine.shares.masks[task.own] = Mask(seed, task.shape_of(task.own))
         tasks.append(task)
-    return tasks
+    return tasks, late
 
 
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
@@ -146,7 +161,7 @@ def _left_shares(engine: Engine, tasks: Sequence[Task], alive: Callable[[], None
     task, opened = tasks[0], [engine.shares.opened[each.peer, each.theirs] for each in tasks]
     left, item, x = task.call.left, task.need.item, given(task.inputs.x)
     if isinstance(left, OneHot) and task.permutes:
-        dealt = shaped(task.part.values, (item.width, item.rows, item.words), engine.coordinator)
+        dealt = _dealt_numbers(engine, task, (item.width, item.rows, item.words))
         places, orders, lengths = given(task.places), given(task.orders), given(task.lengths)
         whole = opened[0].whole()
         return [permutation.left_sums(dealt, whole, places, orders, lengths, left.sizes, left.nodes)]
@@ -171,7 +186,7 @@ def _right_shares(engine: Engine, tasks: Sequence[Task], alive: Callable[[], Non
         seed, places, lengths = _seed(task.part.once, engine), given(task.places), given(task.lengths)
         return [permutation.right_sums(seed, places, item.words, lengths, task.inside, left.sizes, left.nodes)]
     opened, masks = engine.shares.opened[task.peer, task.theirs], [engine.shares.masks[each.own] for each in tasks]
-    halves = [shaped(each.part.values, dealer.half_shape(each.need.item), engine.coordinator) for each in tasks]
+    halves = [_dealt_numbers(engine, each, dealer.half_shape(each.need.item)) for each in tasks]
     if isinstance(left, RowByRow):
         (values,) = masks[0].blocks([slice(0, item.rows)])
         return [mod64.row_products(opened.whole(), values) + halves[0]]
@@ -179,6 +194,10 @@ def _right_shares(engine: Engine, tasks: Sequence[Task], alive: Callable[[], Non
     ys = zip(*(mask.blocks(cuts) for mask in masks), strict=True)
     sums = summed(((opened.block(cut), next(ys)) for cut in watched(cuts, alive)), mod64.product)
     return _each(tasks, sums, halves)
+
+
+def _dealt_numbers(engine: Engine, task: Task, shape: tuple[int, ...]) -> Ring:
+    return mod64.from_bytes(task.part.values, shape, engine.coordinator, task.need.item.word_bytes)
 
 
 def _left_half(engine: Engine, task: Task) -> Ring:
@@ -221,12 +240,12 @@ def masked(engine: Engine, call: Call, tag: bytes, held: Ring, others: Sequence[
     return held
 
 
-def to_bytes(engine: Engine, held: Ring) -> Bytes:  # noqa: ARG001
-    return mod64.to_bytes(held)
+def to_bytes(engine: Engine, call: Call, held: Ring) -> Bytes:  # noqa: ARG001
+    return mod64.to_bytes(held, slots_of(call).word_bytes).reshape(-1)
 
 
 def from_bytes(engine: Engine, call: Call, values: Bytes, sender: str) -> Ring:  # noqa: ARG001
-    return mod64.from_bytes(values, _shape(call), sender)
+    return mod64.listed(values, _shape(call), sender, slots_of(call).word_bytes)
 
 
 def read(engine: Engine, call: Call, total: Ring) -> Ints:  # noqa: ARG001
@@ -236,9 +255,9 @@ def read(engine: Engine, call: Call, total: Ring) -> Ints:  # noqa: ARG001
 def answer_bits(rules: Rules, call: Call) -> int:
     """All bits of the words that are sent, plus the lengths of runs where the holder of Y learns them.
 
-    Words are mod 2^64 whatever the bound on results is, so that a deviating party could use their upper bits too.
+    A deviating party could use every bit of a word, also those that the bound on results leaves over.
     """
-    bits = RING_BITS * math.prod(_shape(call))
+    bits = 8 * slots_of(call).word_bytes * math.prod(_shape(call))
     if method_of(call, rules) == "permute":
         bits += call.cells * call.rows.bit_length() * len(call.terms)
     return bits

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.arrays import Ints, Ring
+from unpooled.arrays import Bytes, Ints
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
 from unpooled.secure.calls import Call, Inputs, OneHot, given
@@ -30,8 +30,10 @@ from unpooled.wire import message
 
 @message(discloses="nothing: matrices hidden by masks that only their owner and the coordinator know")
 class Hidden:
+    """Words without their upper bytes (`packing`)."""
+
     tags: tuple[bytes, ...]
-    values: tuple[Ring, ...]
+    values: tuple[Bytes, ...]
 
 
 @dataclass(eq=False)
@@ -86,8 +88,11 @@ class Task:
         return matrix.side + ("-below" if self.need.rows.start else "")
 
 
-def open_matrices(engine: Engine, tasks: Mapping[str, Sequence[Task]]) -> None:
-    """Send each peer the masked matrices that it does not have yet, and take those of the peers, message by message."""
+def open_matrices(engine: Engine, tasks: Mapping[str, Sequence[Task]]) -> list[Task]:
+    """Send each peer the masked matrices that it does not have yet, and take those of the peers, message by message.
+
+    Returns the tasks whose matrices of peers are new.
+    """
     awaited = {peer: _awaited(engine, peer, of_peer) for peer, of_peer in tasks.items()}
     sending = {peer: _hidden_for(engine, peer, of_peer) for peer, of_peer in tasks.items()}
     taking = {peer: iter(portions(task.shape_of(task.theirs) for task in of_peer)) for peer, of_peer in awaited.items()}
@@ -103,19 +108,20 @@ def open_matrices(engine: Engine, tasks: Mapping[str, Sequence[Task]]) -> None:
                 _take_hidden(engine, peer, awaited[peer], portion)
             else:
                 del taking[peer]
-    for peer, of_peer in awaited.items():
-        for task in of_peer:
-            keep_received(engine, task, engine.shares.opened[peer, task.theirs].blocks())
+    return [task for of_peer in awaited.values() for task in of_peer]
 
 
 def _hidden_for(engine: Engine, peer: str, tasks: Sequence[Task]) -> Iterator[Hidden]:
     """The messages with the masked matrices that a peer does not have yet."""
-    new = []
+    new, bound = [], set[object]()
     for task in tasks:
         if task.is_left and task.permutes:
             continue
         mask, own = _mask(engine, task), _own(task)
-        mask.bind(engine.party, *own, sizes=task.sizes if task.is_left else ())
+        same = task.own, task.sizes, *((part.ctypes.data, part.shape, part.strides) for part in own)
+        if task.own.name and same not in bound:  # one without a name serves a single call; trees share their X
+            mask.bind(engine.party, *own, sizes=task.sizes if task.is_left else ())
+            bound.add(same)
         if (peer, task.own) not in engine.shares.sent:
             engine.shares.sent.add((peer, task.own))
             keep_opening(engine, task, mask.seed)
@@ -134,7 +140,7 @@ def _own(task: Task) -> tuple[NDArray[Any], ...]:
     return (words, given(task.inputs.nodes)) if task.folds else (words,)
 
 
-def _masked_blocks(task: Task, mask: Mask, own: Sequence[NDArray[Any]]) -> Iterator[Ring]:
+def _masked_blocks(task: Task, mask: Mask, own: Sequence[NDArray[Any]]) -> Iterator[Bytes]:
     """This party's matrix as it is multiplied, less its mask: one-hot X, and Y with the nodes folded in."""
     cuts, sizes = row_blocks(*mask.shape), task.sizes
     for cut, hidden in zip(cuts, mask.blocks(cuts), strict=True):
@@ -143,7 +149,7 @@ def _masked_blocks(task: Task, mask: Mask, own: Sequence[NDArray[Any]]) -> Itera
             full = mod64.one_hot(block, sizes) if sizes else block.view(np.uint64)
         else:
             full = mod64.fold(block, nodes[0], task.nodes) if task.folds else block
-        yield full - hidden
+        yield mod64.to_bytes(full - hidden, task.need.item.word_bytes)
 
 
 def _awaited(engine: Engine, peer: str, tasks: Sequence[Task]) -> list[Task]:
@@ -158,10 +164,12 @@ def _awaited(engine: Engine, peer: str, tasks: Sequence[Task]) -> list[Task]:
 
 def _take_hidden(engine: Engine, peer: str, tasks: Sequence[Task], portion: Sequence[tuple[int, slice]]) -> None:
     shapes = [(rows.stop - rows.start, tasks[place].shape_of(tasks[place].theirs)[1]) for place, rows in portion]
-    tags, most = [tasks[place].tag for place, _ in portion], 8 * sum(map(math.prod, shapes))
+    sizes = [tasks[place].need.item.word_bytes for place, _ in portion]
+    most = sum(size * math.prod(shape) for size, shape in zip(sizes, shapes, strict=True))
+    tags = [tasks[place].tag for place, _ in portion]
     hidden = recv_tagged(engine.session, peer, Hidden, tags, most)
-    for (place, rows), shape, values in zip(portion, shapes, hidden.values, strict=True):
-        engine.shares.opened[peer, tasks[place].theirs].put(rows, shaped(values, shape, peer))
+    for (place, rows), shape, size, values in zip(portion, shapes, sizes, hidden.values, strict=True):
+        engine.shares.opened[peer, tasks[place].theirs].put(rows, mod64.from_bytes(values, shape, peer, size))
 
 
 def _mask(engine: Engine, task: Task) -> Mask:
@@ -197,9 +205,3 @@ def keep_received(engine: Engine, task: Task, values: Iterable[NDArray[Any]]) ->
             seed=task.part.other.hex(),
             sha256=digest_of_all(values),
         )
-
-
-def shaped(values: Ring, shape: tuple[int, ...], sender: str | None) -> Ring:
-    if values.shape != shape:
-        raise ProtocolError(f"invalid numbers from {sender}: shape {values.shape}, expected {shape}")
-    return values

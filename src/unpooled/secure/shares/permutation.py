@@ -10,7 +10,18 @@ from functools import lru_cache
 import numpy as np
 
 from unpooled.arrays import Ints, Ints32, Ring
-from unpooled.secure.mod64 import MOVED_AT_ONCE, Places, by_node, column_groups, first_places, moved, run_sums
+from unpooled.compiled import worthwhile
+from unpooled.secure.mod64 import (
+    COMPILED_AT_ONCE,
+    MOVED_AT_ONCE,
+    SORTED_AT_ONCE,
+    Places,
+    by_node,
+    column_groups,
+    first_places,
+    moved,
+    run_sums,
+)
 from unpooled.secure.randomness import expansions, shuffles
 
 
@@ -18,11 +29,16 @@ def dealt(order_seed: bytes, once_seed: bytes, mask: Ring, columns: int) -> Ring
     """Δ = V[ρ] - b, as columns × rows × words: for each column the mask in a random order, less random numbers."""
     rows, words = mask.shape
     values = np.empty((columns, rows, words), np.uint64)
-    groups = column_groups(columns, rows)
+    if compiled := worthwhile(values.size):
+        from unpooled.secure import kernels
+    groups = column_groups(columns, rows, COMPILED_AT_ONCE if compiled else SORTED_AT_ONCE)
     orders = shuffles(order_seed, b"order", [(group.stop - group.start, rows) for group in groups])
     once = expansions(once_seed, b"once", [(group.stop - group.start, rows, words) for group in groups])
     for group, order, numbers in zip(groups, orders, once, strict=True):
-        np.subtract(mask.take(order, axis=0), numbers, out=values[group])
+        if compiled:
+            kernels.moved_less(mask, order, numbers, values[group])
+        else:
+            np.subtract(mask.take(order, axis=0), numbers, out=values[group])
     return values
 
 
@@ -34,10 +50,15 @@ def hidden_places(order_seed: bytes, orders: Places, nodes: Ints32) -> Places:
     (columns, inside), rows = orders.shape, len(nodes)
     outside = np.flatnonzero(nodes < 0)
     places = np.empty((columns, rows), np.uint32)
-    groups = column_groups(columns, rows)
+    if compiled := worthwhile(places.size):
+        from unpooled.secure import kernels
+    groups = column_groups(columns, rows, COMPILED_AT_ONCE if compiled else SORTED_AT_ONCE)
     numbers = np.tile(np.arange(rows, dtype=np.uint32), groups[0].stop if groups else 0)
     shuffled = shuffles(order_seed, b"order", [(group.stop - group.start, rows) for group in groups])
     for group, order in zip(groups, shuffled, strict=True):
+        if compiled:
+            kernels.places_in(order, orders[group], outside, places[group])
+            continue
         order += first_places(*order.shape)
         stands = np.empty(order.shape, np.uint32)
         stands.reshape(-1)[order.reshape(-1)] = numbers[: order.size]
@@ -52,6 +73,10 @@ def left_sums(
     """The sums of F[π] + Δ[σ], as nodes × bins × words."""
     columns, inside = orders.shape
     rows, words = opened.shape
+    if worthwhile(values.size):
+        from unpooled.secure import kernels
+
+        return by_node(kernels.left_sums(values, opened, places, orders, lengths, _ends(sizes, count)), sizes, count)
     ends, sums = _ends(sizes, count), [np.empty((0, words), np.uint64)]
     for group in column_groups(columns, rows, MOVED_AT_ONCE):
         part = values[group].copy()  # what was read in one go is in a cache, and is then picked from twice as fast
@@ -67,9 +92,15 @@ def right_sums(
     """The sums of b[σ], as nodes × bins × words."""
     columns, rows = places.shape
     ends, sums = _ends(sizes, count), [np.empty((0, words), np.uint64)]
-    groups = column_groups(columns, rows, MOVED_AT_ONCE)
+    if compiled := worthwhile(places.size * words):
+        from unpooled.secure import kernels
+    groups = column_groups(columns, rows, COMPILED_AT_ONCE if compiled else MOVED_AT_ONCE)
     once = expansions(once_seed, b"once", [(group.stop - group.start, rows, words) for group in groups])
     for group, numbers in zip(groups, once, strict=True):
+        if compiled:
+            runs = ends[group.start : group.stop + 1]
+            sums.append(kernels.right_sums(numbers, places[group], lengths[runs[0] : runs[-1]], runs - runs[0]))
+            continue
         shared = moved(numbers, places[group, :inside])
         sums.append(run_sums(shared, lengths[ends[group.start] : ends[group.stop]]))
     return by_node(np.concatenate(sums), sizes, count)

@@ -24,7 +24,14 @@ from unpooled.vertical.targets import Target, class_fractions, one_hot, set_asid
 from unpooled.vertical.trees.grower.context import Grow, GrownTree, TreeSpec
 from unpooled.vertical.trees.grower.node_rows import leaf_sums
 from unpooled.vertical.trees.grower.splitting import shrunk
-from unpooled.vertical.trees.parameters import AnyBoosting, GbdtParameters, LgbParameters, XgbParameters, outputs_of
+from unpooled.vertical.trees.parameters import (
+    AnyBoosting,
+    GbdtParameters,
+    LgbParameters,
+    XgbParameters,
+    largest_sum,
+    outputs_of,
+)
 
 _LEAST_FRACTION = 1e-9
 
@@ -73,27 +80,29 @@ def fit_boosting(
     outputs = outputs_of(parameters)
     for number in range(parameters.trees):
         alive = [booster for booster in boosters if not booster.stopped]
-        specs, second = [], []
+        specs, derivatives = list[TreeSpec](), list[Floats]()
         for place, booster in enumerate(alive):
             rng = np.random.default_rng([booster.seed, number + 1])
             gradients, hessians = _derivatives(booster)
             factors = _row_factors(booster, gradients, number, rng)
             sampled = bool((factors[booster.training > 0] == 0).any())
             draw = _draw(parameters, features, rng)
+            most = largest_sum(parameters, len(gradients))
             for k in range(outputs):
                 h = hessians[:, k] * factors
                 weights = factors * booster.training if isinstance(parameters, GbdtParameters) else h
-                y, exponents = to_integers(np.stack([gradients[:, k] * factors, weights], 1), parameters.precision)
+                g = gradients[:, k] * factors
+                y, exponents = to_integers(np.stack([g, weights], 1), parameters.precision, most)
                 name = f"round {number} model {place} class {k}"
                 specs.append(TreeSpec(name, y, exponents, booster.taking_part, cut=True, draw=draw, sampled=sampled))
-                second.append(h)
+                derivatives.append(np.stack([g, h], 1))
         grown = []
         for begin in range(0, len(specs), parameters.lockstep):
             grown += grow(specs[begin : begin + parameters.lockstep])
-        each = iter(zip(specs, grown, second, strict=True))
+        each = iter(zip(specs, grown, derivatives, strict=True))
         for booster in alive:
             round_of_trees = islice(each, outputs)
-            booster.add([(tree, _leaf_values(parameters, spec, tree, h)) for spec, tree, h in round_of_trees])
+            booster.add([(tree, _leaf_values(parameters, spec, tree, rows)) for spec, tree, rows in round_of_trees])
             _stop_early(booster)
     if parameters.patience is not None:
         for booster in boosters:
@@ -175,13 +184,13 @@ def _draw(parameters: AnyBoosting, features: int, rng: np.random.Generator) -> C
     return lambda can_be: np.tile(allowed, (len(can_be), 1))
 
 
-def _leaf_values(parameters: AnyBoosting, spec: TreeSpec, tree: GrownTree, h: Floats) -> Floats:
-    g = np.ldexp(tree.totals[:, 0].astype(float), -spec.exponents[0])
-    if isinstance(parameters, GbdtParameters):
-        whole, exponents = to_integers(h[:, np.newaxis], parameters.precision)
-        curvature = np.ldexp(leaf_sums(tree.where, len(tree.first), whole)[:, 0].astype(float), -exponents[0])
-    else:
-        curvature = np.ldexp(tree.totals[:, 1].astype(float), -spec.exponents[1])
+def _leaf_values(parameters: AnyBoosting, spec: TreeSpec, tree: GrownTree, derivatives: Floats) -> Floats:
+    """One Newton step in each leaf. Where nodes are hidden, splits are found by rougher numbers than these."""
+    g, curvature = np.ldexp(tree.totals.astype(float), -np.array(spec.exponents)).T
+    if parameters.hide_nodes or isinstance(parameters, GbdtParameters):
+        whole, exponents = to_integers(derivatives, parameters.precision)
+        sums = np.ldexp(leaf_sums(tree.where, len(tree.first), whole).astype(float), -np.array(exponents))
+        g, curvature = sums[:, 0] if parameters.hide_nodes else g, sums[:, 1]
     steps = shrunk(g, parameters.l1)
     weight = curvature + parameters.l2
     values: Floats = -parameters.learning_rate * np.divide(steps, weight, out=np.zeros(len(g)), where=weight > 0)

@@ -12,7 +12,14 @@ from unpooled.secure.calls import Call, OneHot
 from unpooled.secure.engine import Rules
 from unpooled.secure.product import answer_bits
 from unpooled.vertical.trees.bundles import Layout
-from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters, LgbParameters, outputs_of, sums_of
+from unpooled.vertical.trees.parameters import (
+    AnyTrees,
+    ForestParameters,
+    LgbParameters,
+    largest_sum,
+    outputs_of,
+    sums_of,
+)
 
 
 def groups_of(parameters: AnyTrees, models: int) -> int:
@@ -98,6 +105,7 @@ def sums_bits(rules: Rules, parameters: AnyTrees, layout: Layout, rows: int) -> 
             left=OneHot(layout.sizes, nodes, hidden=parameters.hide_nodes),
             columns=sums_of(parameters),
             bound=2**parameters.precision - 1,
+            most=largest_sum(parameters, rows) if parameters.hide_nodes else 0,
         )
         total += answer_bits(rules, call)
     return total + (sum(asked) * merged_bits(layout) if rows_shown(parameters) > 1 else 0)

@@ -20,8 +20,8 @@ from unpooled.arrays import Bools, Floats
 from unpooled.vertical.numbers import mean_of, to_integers
 from unpooled.vertical.targets import Target, counted, one_hot
 from unpooled.vertical.trees.grower.context import Grow, GrownTree, TreeSpec
-from unpooled.vertical.trees.grower.node_rows import OUTSIDE
-from unpooled.vertical.trees.parameters import ForestParameters, reuses_gradients
+from unpooled.vertical.trees.grower.node_rows import OUTSIDE, leaf_sums
+from unpooled.vertical.trees.parameters import ForestParameters, largest_sum, reuses_gradients
 
 
 @dataclass(eq=False)
@@ -54,9 +54,10 @@ def fit_forest(
     waiting = [(place, number) for number in range(parameters.trees) for place in range(len(forests))]
     for begin in range(0, len(waiting), parameters.lockstep):
         group = waiting[begin : begin + parameters.lockstep]
-        specs = [_spec(features, parameters, forests[place], place, number) for place, number in group]
-        for (place, _), spec, tree in zip(group, specs, grow(specs), strict=True):
-            _add(forests[place], spec, tree, parameters.classes)
+        made = [_spec(features, parameters, forests[place], place, number) for place, number in group]
+        specs = [spec for spec, _ in made]
+        for (place, _), (spec, values), tree in zip(group, made, grow(specs), strict=True):
+            _add(forests[place], parameters, spec, tree, values)
     return forests
 
 
@@ -68,7 +69,10 @@ def _start(parameters: ForestParameters, target: Target, weights: Floats) -> For
     return Forest(base, truth - base, weights, target.seed, np.zeros(truth.shape), np.zeros((len(weights), 1)))
 
 
-def _spec(features: int, parameters: ForestParameters, forest: Forest, place: int, number: int) -> TreeSpec:
+def _spec(
+    features: int, parameters: ForestParameters, forest: Forest, place: int, number: int
+) -> tuple[TreeSpec, Floats]:
+    """What a tree is grown from, as whole numbers and as they were: target and weight of each row."""
     rows, rng = np.flatnonzero(forest.weights > 0), np.random.default_rng([forest.seed, number])
     if parameters.bootstrap:
         factors = counted(rows[rng.integers(0, len(rows), len(rows))], len(forest.weights))
@@ -79,9 +83,9 @@ def _spec(features: int, parameters: ForestParameters, forest: Forest, place: in
     same = reuses_gradients(parameters)
     weights = forest.weights * (1.0 if same else factors)
     values = np.concatenate([forest.truth, np.ones((len(weights), 1))], axis=1) * weights[:, np.newaxis]
-    y, exponents = to_integers(values, parameters.precision)
+    y, exponents = to_integers(values, parameters.precision, largest_sum(parameters, len(values)))
     name = f"forest {place}" if same else f"tree {number} model {place}"
-    return TreeSpec(name, y, exponents, part, draw=_draw(parameters, rng, features), reused=same)
+    return TreeSpec(name, y, exponents, part, draw=_draw(parameters, rng, features), reused=same), values
 
 
 def _draw(parameters: ForestParameters, rng: np.random.Generator, features: int) -> Callable[[Bools], Bools]:
@@ -101,15 +105,19 @@ def _draw(parameters: ForestParameters, rng: np.random.Generator, features: int)
     return draw
 
 
-def _add(forest: Forest, spec: TreeSpec, tree: GrownTree, classes: int) -> None:
-    sums = np.ldexp(tree.totals.astype(float), -np.array(spec.exponents))
+def _add(forest: Forest, parameters: ForestParameters, spec: TreeSpec, tree: GrownTree, of_rows: Floats) -> None:
+    totals, exponents = tree.totals, spec.exponents
+    if parameters.hide_nodes:  # splits were found by rougher numbers
+        whole, exponents = to_integers(of_rows, parameters.precision)
+        totals = leaf_sums(tree.where, len(tree.first), whole)
+    sums = np.ldexp(totals.astype(float), -np.array(exponents))
     weight = sums[:, -1:]
     if sums.shape[1] > 2:  # shares of several classes are to add up to one, whatever rounding did to the weights
         weight = sums[:, :1].copy()
         for k in range(1, sums.shape[1] - 1):
             weight += sums[:, k : k + 1]
     values = np.divide(sums[:, :-1], weight, out=np.zeros(sums[:, :-1].shape), where=weight > 0)
-    if classes == 2:
+    if parameters.classes == 2:
         values = np.minimum(values, 1.0)
     came_along = tree.where != OUTSIDE
     forest.scores[came_along] += values[tree.where[came_along]]

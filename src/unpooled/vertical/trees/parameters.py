@@ -15,6 +15,10 @@ from unpooled.vertical.learner import LearnerParameters
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
 
+_WORD_BITS, _BITS_OF_MEAN = 64, 5
+row_bits_more = 0
+"""A rehearsal, which has fewer rows, makes it more (`run.rehearsal`)."""
+
 
 class TreeParameters(LearnerParameters):
     """What all four have in common."""
@@ -51,7 +55,13 @@ class TreeParameters(LearnerParameters):
         True, description="let rows that take no part in a tree come along with weight zero, so that nobody sees which"
     )
     bundle: bool = Field(True, description="let mutually exclusive columns share bins; shows which do")
-    precision: int = Field(16, description="bits of each row's gradient", ge=8, le=31)
+    precision: int = Field(
+        16,
+        description="bits of each row's gradient; with hide_nodes splits are found with fewer, where sums would take "
+        "too many",
+        ge=8,
+        le=31,
+    )
     lockstep: int = Field(10, description="the most trees that grow together and share each round trip", ge=1)
 
 
@@ -126,6 +136,21 @@ def sums_of(parameters: AnyTrees) -> int:
     """How many numbers are summed up for each bin: gradients (for a forest of several classes one each) and weight."""
     several = isinstance(parameters, ForestParameters) and parameters.classes > 2
     return parameters.classes + 1 if several else 2
+
+
+def largest_sum(parameters: AnyTrees, rows: int) -> int:
+    """The largest absolute sum of gradients, or of weights, over any of so many rows.
+
+    With hidden nodes every node costs a word for each row, so the words are short: the mean gradient counts 16 or more
+    however many rows there are, and more where few of them have one.
+    """
+    bound: int = rows * (2**parameters.precision - 1)
+    if not parameters.hide_nodes:
+        return bound
+    bits: int = rows.bit_length() + row_bits_more + _BITS_OF_MEAN
+    per_word = max(1, min(sums_of(parameters), _WORD_BITS // bits))
+    bits = 8 * -(-per_word * bits // 8) // per_word  # whole bytes
+    return min((1 << (bits - 1)) - 1, bound)
 
 
 def reuses_gradients(parameters: AnyTrees) -> bool:

@@ -15,7 +15,7 @@ from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.budget import asks_anew
 from unpooled.vertical.trees.bundles import Feature, Layout
 from unpooled.vertical.trees.grower.node_rows import Families
-from unpooled.vertical.trees.parameters import AnyTrees
+from unpooled.vertical.trees.parameters import AnyTrees, largest_sum
 
 NAME_BYTES = 16
 _MOST_COLUMNS = 2**16
@@ -83,6 +83,7 @@ def tree_call(
         y="" if asks_anew(team.products.rules, parameters) else group.names[tree],
         digest=team.digest,
         among=rows if part else 0,
+        most=largest_sum(parameters, rows) if hidden else 0,
     )
 
 

@@ -1,0 +1,157 @@
+"""The compiled loops of products (`unpooled.compiled`); each gives what the function that calls it gives with numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unpooled.arrays import Ints, Ints32, Ring
+from unpooled.compiled import compiled
+
+Places = NDArray[np.uint32]
+
+
+@compiled
+def product(x: Ring, y: Ring) -> Ring:
+    """XᵀY mod 2^64, as columns of Y × columns of X; four rows at a time: sums are read and written less often."""
+    rows, width, words = x.shape[0], x.shape[1], y.shape[1]
+    sums = np.zeros((words, width), np.uint64)
+    even = rows - rows % 4
+    for row in range(0, even, 4):
+        for word in range(words):
+            one, two, three, four = y[row, word], y[row + 1, word], y[row + 2, word], y[row + 3, word]
+            for column in range(width):
+                sums[word, column] += (
+                    x[row, column] * one
+                    + x[row + 1, column] * two
+                    + x[row + 2, column] * three
+                    + x[row + 3, column] * four
+                )
+    for row in range(even, rows):
+        for word in range(words):
+            for column in range(width):
+                sums[word, column] += x[row, column] * y[row, word]
+    return sums
+
+
+@compiled
+def bin_sums(bins: NDArray[Any], firsts: Ints, total: int, words: Ring) -> Ring:
+    """The sum of the rows of each bin; `firsts` are the first bins of the columns."""
+    sums = np.zeros((total, words.shape[1]), np.uint64)
+    for row in range(bins.shape[0]):
+        for column in range(bins.shape[1]):
+            at = firsts[column] + np.int64(bins[row, column])
+            for word in range(words.shape[1]):
+                sums[at, word] += words[row, word]
+    return sums
+
+
+@compiled
+def orders_of(numbers: Ring) -> Ints:
+    """The order of each row's numbers: by counting their first bits, then by moving each to its place among the few
+    that have these in common."""
+    columns, rows = numbers.shape
+    bits = 1
+    while bits < 16 and (1 << bits) < rows:
+        bits += 1
+    shift = np.uint64(64 - bits)
+    orders, ends = np.empty((columns, rows), np.int64), np.empty((1 << bits) + 1, np.int64)
+    for column in range(columns):
+        ends[:] = 0
+        for row in range(rows):
+            ends[np.int64(numbers[column, row] >> shift) + 1] += 1
+        for place in range(1 << bits):
+            ends[place + 1] += ends[place]
+        for row in range(rows):
+            slot = np.int64(numbers[column, row] >> shift)
+            orders[column, ends[slot]] = row
+            ends[slot] += 1
+        for place in range(1, rows):
+            row, at = orders[column, place], place
+            number = numbers[column, row]
+            while at > 0 and numbers[column, orders[column, at - 1]] > number:
+                orders[column, at] = orders[column, at - 1]
+                at -= 1
+            orders[column, at] = row
+    return orders
+
+
+@compiled
+def moved_less(mask: Ring, orders: Ints, numbers: Ring, into: Ring) -> None:
+    """For each column the mask in its order, less the numbers, into columns × rows × words."""
+    for column in range(orders.shape[0]):
+        for row in range(orders.shape[1]):
+            for word in range(mask.shape[1]):
+                into[column, row, word] = mask[orders[column, row], word] - numbers[column, row, word]
+
+
+@compiled
+def places_in(shuffled: Ints, orders: Places, outside: Ints, into: Places) -> None:
+    """Where the rows of each column's order, and then those outside, stand in its shuffled order."""
+    columns, rows = shuffled.shape
+    inside, stands = orders.shape[1], np.empty(rows, np.uint32)
+    for column in range(columns):
+        for place in range(rows):
+            stands[shuffled[column, place]] = place
+        for place in range(inside):
+            into[column, place] = stands[orders[column, place]]
+        for place in range(len(outside)):
+            into[column, inside + place] = stands[outside[place]]
+
+
+@compiled
+def sort_rows(bins: NDArray[Any], sizes: Ints, nodes: Ints32, count: int) -> tuple[Places, Ints]:
+    """For each column the rows that are in a node, sorted by node and bin, and how many each run has."""
+    inside = 0
+    for node in nodes:
+        inside += node >= 0
+    orders, lengths = np.empty((len(sizes), inside), np.uint32), np.zeros(count * sizes.sum(), np.int64)
+    begin = 0
+    for column in range(len(sizes)):
+        size = sizes[column]
+        runs = lengths[begin : begin + count * size]
+        for row in range(len(nodes)):
+            if nodes[row] >= 0:
+                runs[nodes[row] * size + np.int64(bins[row, column])] += 1
+        ends = np.cumsum(runs) - runs
+        for row in range(len(nodes)):
+            if nodes[row] >= 0:
+                run = nodes[row] * size + np.int64(bins[row, column])
+                orders[column, ends[run]] = row
+                ends[run] += 1
+        begin += count * size
+    return orders, lengths
+
+
+@compiled
+def left_sums(values: Ring, opened: Ring, places: Places, orders: Places, lengths: Ints, ends: Ints) -> Ring:
+    """The sums of runs, as runs × words: what was opened in the order of summation, and what was dealt in its place."""
+    words = opened.shape[1]
+    sums = np.zeros((len(lengths), words), np.uint64)
+    for column in range(orders.shape[0]):
+        at = 0
+        for run in range(ends[column], ends[column + 1]):
+            for _ in range(lengths[run]):
+                place, row = places[column, at], orders[column, at]
+                at += 1
+                for word in range(words):
+                    sums[run, word] += values[column, place, word] + opened[row, word]
+    return sums
+
+
+@compiled
+def right_sums(values: Ring, places: Places, lengths: Ints, ends: Ints) -> Ring:
+    """The sums of runs of what was dealt, as runs × words."""
+    words = values.shape[2]
+    sums = np.zeros((len(lengths), words), np.uint64)
+    for column in range(places.shape[0]):
+        at = 0
+        for run in range(ends[column], ends[column + 1]):
+            for _ in range(lengths[run]):
+                place = places[column, at]
+                at += 1
+                for word in range(words):
+                    sums[run, word] += values[column, place, word]
+    return sums
