@@ -146,6 +146,7 @@ def test_alignment_encryption_and_binning_are_equal_to_the_bit(connected: Any, m
 def test_products_by_shares_are_equal_to_the_bit(connected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bins times words at the holder of X, and masks times masks at the coordinator, in blocks of rows."""
     monkeypatch.setattr(blocks, "block_bytes", 2**15)
+    monkeypatch.setattr(dealer, "_MOST_KEPT", 0)
     submitted: list[Any] = []
     submit = workers._submit
 
