@@ -38,9 +38,8 @@ from unpooled.run.conversation import role_of
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.paillier.engine import EncryptedRows
 from unpooled.secure.paillier.key_holder import Decrypted, MaskedSums, SharedKey
-from unpooled.secure.shares import blocks, state
+from unpooled.secure.shares import blocks, packing, state
 from unpooled.session import Session
-from unpooled.vertical.trees import parameters as trees
 from unpooled.wire import kind_of
 
 COLUMNS = 10
@@ -280,11 +279,11 @@ def _as_if(rows: int, in_truth: int) -> Iterator[None]:
     cores, ahead, block = os.environ.get("LOKY_MAX_CPU_COUNT"), state.most_bytes_ahead, blocks.block_bytes
     os.environ["LOKY_MAX_CPU_COUNT"] = "1"
     state.most_bytes_ahead, blocks.block_bytes = int(ahead * fraction), int(block * fraction)
-    trees.row_bits_more = in_truth.bit_length() - rows.bit_length()
+    packing.row_bits_more = in_truth.bit_length() - rows.bit_length()
     try:
         yield
     finally:
-        state.most_bytes_ahead, blocks.block_bytes, trees.row_bits_more = ahead, block, 0
+        state.most_bytes_ahead, blocks.block_bytes, packing.row_bits_more = ahead, block, 0
         del os.environ["LOKY_MAX_CPU_COUNT"]
         if cores is not None:
             os.environ["LOKY_MAX_CPU_COUNT"] = cores

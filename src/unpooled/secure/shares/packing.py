@@ -17,6 +17,8 @@ import numpy as np
 from unpooled.arrays import Ints, Ring
 
 RING_BITS = 64
+row_bits_more = 0
+"""What words are longer by than so many rows need: in a rehearsal, which has fewer of them (`run.rehearsal`)."""
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from unpooled.secure.shares import packing
 from unpooled.vertical.learner import LearnerParameters
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
 
 _WORD_BITS, _BITS_OF_MEAN = 64, 5
-row_bits_more = 0
-"""A rehearsal, which has fewer rows, makes it more (`run.rehearsal`)."""
 
 
 class TreeParameters(LearnerParameters):
@@ -147,7 +146,7 @@ def largest_sum(parameters: AnyTrees, rows: int) -> int:
     bound: int = rows * (2**parameters.precision - 1)
     if not parameters.hide_nodes:
         return bound
-    bits: int = rows.bit_length() + row_bits_more + _BITS_OF_MEAN
+    bits: int = rows.bit_length() + packing.row_bits_more + _BITS_OF_MEAN
     per_word = max(1, min(sums_of(parameters), _WORD_BITS // bits))
     bits = 8 * -(-per_word * bits // 8) // per_word  # whole bytes
     return min((1 << (bits - 1)) - 1, bound)
