@@ -42,7 +42,7 @@ bench-%: setup
 lock:
 	$(PYTHON) -m venv .venv/lock
 	.venv/lock/bin/python -m pip install --quiet --upgrade pip
-	.venv/lock/bin/python -m pip install --quiet --editable '.[postgres,datasets,experiments,plots,generate]' --group dev
+	.venv/lock/bin/python -m pip install --quiet --editable '.[postgres,datasets,experiments,plots,generate,ray]' --group dev
 	.venv/lock/bin/python -m pip freeze --all --exclude-editable --exclude setuptools --exclude wheel > constraints.txt
 	rm -rf .venv/lock
 

@@ -9,7 +9,8 @@ library function takes counts for the code of the project that called it. The pr
 longer, so the fractions say more than the sums. The threads that receive, decrypt and record frames come on top as one
 line, and so do imports. Waiting takes no CPU seconds; it is what is left of the wall time.
 
-Prints two tables in Markdown for each way, and all figures as one JSON object in the last line.
+Prints two tables in Markdown for each way, and all figures as one JSON object in the last line. `default` or `shown` as
+an argument takes one way alone.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ columns, otherwise the benchmark stops.
 A tree is measured from the moment it begins to grow until the next one does, so that everything between two trees
 counts. The first one includes keys, tables, bins and worker processes and is reported separately; the last one is left
 out. Figures are medians, and CPU seconds include worker processes. Messages, bytes and rounds are averages per tree; a
-round is counted each time the bank switches from sending to receiving.
+round, which is a round trip, is counted each time the bank switches from sending to a peer to receiving from it; those
+with the telco and the coordinator run side by side.
 
 If other work shares a core with us, as on a rented machine, everything takes up to twice as long, for milliseconds or
 for minutes, and CPU seconds include that. So the same ten small pooled trees grow before and after each run that is
@@ -20,8 +21,9 @@ Threads of one Python process take turns on the interpreter, and being woken on 
 half as much again. So, where the system can, they are kept on one core, except with `paillier`, whose worker processes
 use all; `..._all_cores` are figures without that.
 
-Compared: the same with the engine `plain`; pooled; with `min_rows` 1; with all roles as processes that communicate over
-TLS; and a tree of LightGBM of that shape from the pooled columns, once its bins are made, on one thread.
+Compared: the same with the engine `plain`; pooled; with `min_rows` 1; with hidden nodes; with all roles as processes
+that communicate over TLS, in turns with those as threads (`grpc_vs_memory`, as measured); and a tree of LightGBM of
+that shape from the pooled columns, once its bins are made, on one thread.
 
 `pooled_vs_lightgbm` is the median, over turns, of the CPU seconds of a pooled tree over those of LightGBM's.
 
@@ -79,7 +81,7 @@ from unpooled.wire import kind_of
 COLUMNS = 12  # of each party
 SMALL, IN_LOCKSTEP, MIDDLE, LARGE = 1_000, 4_000, 25_000, 200_000
 MODELS, TURNS = 10, 7
-ALL_CORES = "_all_cores"
+ALL_CORES, TLS = "_all_cores", "tls_"
 TIMEOUT = 1_000
 BARS = {
     "shares_1000": 0.02,
@@ -88,6 +90,7 @@ BARS = {
     "paillier_1000": 3.0,
     "paillier_25000": 20.0,
     "growth": 1.2,
+    "grpc_vs_memory": 1.4,
     "pooled_vs_lightgbm": 2.0,
 }
 
@@ -100,10 +103,11 @@ class Work(NamedTuple):
     engine: Name = "shares"
     models: int = 1
     min_rows: int = XgbParameters().min_rows
+    hide_nodes: bool = False
 
     @property
     def parameters(self) -> XgbParameters:
-        return XgbParameters(trees=self.trees, min_rows=self.min_rows)
+        return XgbParameters(trees=self.trees, min_rows=self.min_rows, hide_nodes=self.hide_nodes)
 
 
 class Run(NamedTuple):
@@ -356,8 +360,9 @@ def measured(say: Callable[[str], None]) -> dict[str, list[Run]]:
         for _ in range(count):
             for name, work in works.items():
                 say(name)
-                made = partial(run, work, all_cores=name.endswith(ALL_CORES))
-                kept = not (name.endswith(ALL_CORES) or work.engine == "paillier")
+                tls = name.startswith(TLS)
+                made = partial(run_over_tls, work) if tls else partial(run, work, all_cores=name.endswith(ALL_CORES))
+                kept = not (tls or name.endswith(ALL_CORES) or work.engine == "paillier")
                 runs.setdefault(name, []).append(with_trees_beside(made) if kept else made())
 
     small, middle, large = Work(SMALL, 12), Work(MIDDLE, 5), Work(LARGE, 4)
@@ -366,6 +371,9 @@ def measured(say: Callable[[str], None]) -> dict[str, list[Run]]:
         {
             f"plain_{SMALL}": small._replace(engine="plain"),
             f"shares_{SMALL}": small,
+            f"{TLS}{SMALL}": small,
+            f"shares_{SMALL}_hidden": small._replace(hide_nodes=True),
+            f"{TLS}{SMALL}_hidden": small._replace(hide_nodes=True),
             f"shares_{SMALL}_min_rows_1": small._replace(min_rows=1),
             f"shares_{SMALL}{ALL_CORES}": small,
         },
@@ -376,8 +384,6 @@ def measured(say: Callable[[str], None]) -> dict[str, list[Run]]:
     turns(3, {f"plain_{MIDDLE}": middle._replace(engine="plain"), f"shares_{MIDDLE}": middle})
     turns(1, {f"plain_{LARGE}": large._replace(engine="plain"), f"shares_{LARGE}": large})
     turns(1, {f"paillier_{SMALL}": Work(SMALL, 5, "paillier"), f"paillier_{MIDDLE}": Work(MIDDLE, 3, "paillier")})
-    say("TLS")
-    runs[f"tls_{SMALL}"] = [run_over_tls(small)]
     return runs
 
 
@@ -443,6 +449,7 @@ def bars_of(
     values = {name: cpu_of(runs[name], undisturbed) for name in BARS if name in runs}
     large, small = (cpu_of(runs[f"shares_{rows}"], undisturbed) for rows in (LARGE, SMALL))
     values["growth"] = large / small / (LARGE / SMALL)
+    values["grpc_vs_memory"] = cpu_of(runs[f"{TLS}{SMALL}"]) / cpu_of(runs[f"shares_{SMALL}"])
     turns = zip(beside[f"pooled_{MIDDLE}"], beside[f"lightgbm_{MIDDLE}"], strict=True)
     values["pooled_vs_lightgbm"] = statistics.median(
         cpu_of([ours], undisturbed) / cpu_of([theirs], undisturbed) for ours, theirs in turns

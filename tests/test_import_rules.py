@@ -18,6 +18,7 @@ ORDER = [
     "compiled",
     "workers",
     "atomic",
+    "on_disk",
     "codec",
     "checkpoint",
     "wire",
@@ -151,7 +152,7 @@ def test_no_job_branches_on_a_learner() -> None:
 
 def test_the_command_loads_no_optional_package() -> None:
     """Every party is a process of its own, and installations without extras have none of these."""
-    optional = {"jax", "lightgbm", "matplotlib", "optax", "psycopg", "scipy", "sklearn", "xgboost"}
+    optional = {"jax", "lightgbm", "matplotlib", "optax", "psycopg", "ray", "scipy", "sklearn", "xgboost"}
     found = subprocess.run(
         [sys.executable, "-c", f"import sys, unpooled.cli; print(*{optional!r} & sys.modules.keys())"],
         check=True,

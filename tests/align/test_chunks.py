@@ -25,9 +25,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     asked: list[int] = []
     submit = workers._submit
 
-    def noting(function: Any, item: Any) -> Any:
+    def noting(function: Any, item: Any, **how: bool) -> Any:
         asked.append(workers.cores())
-        return submit(function, item)
+        return submit(function, item, **how)
 
     monkeypatch.setattr(workers, "cores", lambda: 2)
     monkeypatch.setattr(workers, "_submit", noting)

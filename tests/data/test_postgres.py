@@ -177,6 +177,20 @@ def test_a_query_is_read_in_batches_and_only_the_named_columns(server: str, monk
     assert load(where, "bank").kinds == {"kind": "category"}
 
 
+def test_columns_that_stay_on_disk_are_the_same(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = """
+        select i::text as id, i / 7.0 as a, 'level ' || i % 3 as b, date '2024-01-31' + i as c
+        from generate_series(1, 8) as i
+    """
+    settings = TableSettings(postgres=server, query=query, id="id")
+    table = load(settings, "clinic")
+    monkeypatch.setattr(sources, "_ROWS_PER_FETCH", 3)
+    stored = load(settings, "clinic", tmp_path)
+    assert stored.frame.columns == ["id"]
+    assert (stored.kinds, stored.dtypes) == (table.kinds, table.dtypes)
+    assert_frame_equal(stored.in_memory().frame, table.frame, check_exact=True)
+
+
 def test_a_query_cannot_write(server: str) -> None:
     execute(server, "create table kept (id int)", "insert into kept values (1)")
     execute(server, "create function empty() returns int language sql as 'delete from kept; select 1'")

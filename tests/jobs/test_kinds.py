@@ -157,6 +157,7 @@ GREET = Kind(
     needs=("active", "passive"),
     products=False,
     other_rows=False,
+    by_column=True,
     outline=outline,
     role=role,
     tables={"greeters": RowFile("greeters.csv")},

@@ -44,6 +44,12 @@ def test_expansion_gives_the_same_again_and_more_of_it(seed: bytes, purpose: byt
     assert expand_bytes(seed, purpose, length) == expand_bytes(seed, purpose, length + 50)[:length]
 
 
+@given(st.integers(0, 40), st.integers(0, 9))
+def test_numbers_can_be_skipped(skip: int, count: int) -> None:
+    whole = expand(SEED, b"mask", (50,))
+    assert next(expansions(SEED, b"mask", [(count,)], skip)).tolist() == whole[skip : skip + count].tolist()
+
+
 def test_seeds_and_purposes_give_unrelated_numbers() -> None:
     other = SEED[:-1] + b"?"
     keys = [(SEED, b"mask"), (SEED, b"half"), (SEED, b""), (SEED, b"mask\0"), (other, b"mask"), (other, b"half")]

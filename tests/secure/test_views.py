@@ -116,7 +116,7 @@ def view_of(run: Any, party: str) -> Rings:
     for _, message in messages[paillier.Decrypted]:
         for values in message.sums:
             view[f"decrypted {len(view)}"] = _limbs(values, n)
-    return view | _made_of(messages)
+    return view | _made_of(messages, _chosen(run) if party == "bank" else [])
 
 
 def _words(values: np.ndarray) -> np.ndarray:
@@ -131,10 +131,19 @@ def _limbs(values: np.ndarray, modulus: int) -> np.ndarray:
     return np.frombuffer(b"".join(number.to_bytes(width, "little") for number in scaled), np.uint64)
 
 
-def _made_of(messages: dict[type, Any]) -> Rings:
+def _chosen(run: Any) -> list[bytes]:
+    """The seeds of masks that the driver chose ahead and told the coordinator."""
+    asked = [message for _, message in run.received["coordinator"] if isinstance(message, dealer.Deal)]
+    each = [
+        (deal.seed, *entry) for deal in asked for entry in enumerate(i for i in deal.items for _ in range(i.copies))
+    ]
+    return [dealer.chosen_seeds(seed, number)[0] for seed, number, item in each if item.method == "seeds"]
+
+
+def _made_of(messages: dict[type, Any], chosen: list[bytes]) -> Rings:
     """What the holder of X has in the dealt order (Y less numbers that serve once), the holder of Y for a triple."""
     made: Rings = {}
-    seed = b""
+    seed, ahead = b"", iter(chosen)
     opened = [_words(values) for _, message in messages[opening.Hidden] for values in message.values]
     parts = [part for _, message in messages[dealer.Dealt] for part in message.parts if part.values.size]
     for number, part in enumerate(parts):
@@ -147,7 +156,7 @@ def _made_of(messages: dict[type, Any]) -> Rings:
             moved = hidden[next(shuffles(part.once, b"order", [(columns, rows)]))] + dealt
             made |= {f"moved {number}.{column}": values for column, values in enumerate(moved)}
         else:
-            seed = part.mask or seed
+            seed = part.mask or next(ahead, seed)
             mask = expand(seed, b"mask", (len(hidden), dealt.shape[1]))
             made[f"share {number}"] = mod64.product(hidden, mask) + dealt
     return made

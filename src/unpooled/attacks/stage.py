@@ -27,7 +27,7 @@ from unpooled.data.table import Table
 from unpooled.errors import InputError
 from unpooled.jobs.labels import features_of
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.private import Private
+from unpooled.jobs.private import Private, Workers
 from unpooled.jobs.work import CheckedJob
 from unpooled.run.rehearsal import lenient
 
@@ -117,7 +117,7 @@ def staged(plan: Plan, tables: dict[str, Table], privates: Mapping[str, Private]
     """All parties with their tables; they agree to everything, and have no limits but those on thresholds."""
     settings = {}
     for name in plan.parties:
-        private = privates.get(name, Private()).model_copy(update={"exclude": None})
+        private = privates.get(name, Private()).model_copy(update={"exclude": None, "workers": Workers()})
         settings[name] = lenient(private, tables.get(name), listed=False)
     return Stage(plan, tables, settings, **about)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -39,6 +40,9 @@ RunFolder = Annotated[
 JoinFolder = Annotated[
     Path | None, typer.Option("--run", metavar="DIR", help="Folder for this run. Default: runs/KIND-PARTY-DATE-TIME.")
 ]
+_TEMPORARY = Path(tempfile.gettempdir())
+"""Where columns stay on disk while everything is checked, at parties whose memory is limited."""
+
 DemoFolder = Annotated[
     Path | None, typer.Option("--run", metavar="DIR", help="Folder for this run. Default: runs/demo-DATE-TIME.")
 ]
@@ -72,7 +76,7 @@ def run_command(
     `join`.
     """
     read = load_job(job)
-    parties = [loaded(checked(read.plan, party, private)) for party, private in read.privates.items()]
+    parties = [loaded(checked(read.plan, party, private), _TEMPORARY) for party, private in read.privates.items()]
     found, together = preflight_together(parties)
     if dry_run:
         costs = expected(parties, common, skip=no_forecast, quiet=quiet or as_json)
@@ -104,7 +108,7 @@ def join_command(
     """
     job = checked(load_plan(plan), party, load_private(private))
     if dry_run:
-        job = loaded(job)
+        job = loaded(job, _TEMPORARY)
         found = preflight(job, joins=True)
         addresses_of(job.plan, party, job.private)
         costs = expected([job], common, skip=no_forecast, quiet=quiet or as_json)

@@ -39,6 +39,7 @@ from unpooled.data.columns import (
     what_is_wrong,
     without_missing,
 )
+from unpooled.data.stored import Stored
 
 _LEADING_ZERO = r"^[+-]?0[0-9]"
 _LIKE_A_DATE = r"^([0-9]{4}[-./][0-9]{1,2}[-./][0-9]{1,2}|[0-9]{1,2}[-./][0-9]{1,2}[-./]([0-9]{2}){1,2})([T ,].*)?$"
@@ -119,12 +120,13 @@ def understand(raw: pl.Series, settings: CellSettings) -> Understood:
     return Understood(column.fill_nan(None) if found.kind == "number" else column, found.kind, found.writing, (*notes,))
 
 
-def mixed_decimals(raw: pl.DataFrame, columns: Sequence[Understood], settings: CellSettings) -> list[Note]:
+def mixed_decimals(raw: pl.DataFrame | Stored, columns: Sequence[Understood], settings: CellSettings) -> list[Note]:
     """If a decimal comma was inferred in one column, a point in another may be anything."""
-    numbers = [column for column in columns if column.kind == "number" and raw[column.cells.name].dtype == pl.String]
+    numbers = [column for column in columns if column.kind == "number"]
     commas = [column.cells.name for column in numbers if column.writing.decimal == ","]
     if settings.decimal or not commas:
         return []
+    numbers = [column for column in numbers if raw[column.cells.name].dtype == pl.String]
     text = f"numbers have a point here and a comma in column '{commas[0]}': set decimal and thousands in [table]"
     points = [column.cells.name for column in numbers if column.writing.decimal == "."]
     return [Note(name, text, "error") for name in points if raw[name].str.contains(r"[0-9]\.[0-9]").any()]

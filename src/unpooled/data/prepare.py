@@ -20,8 +20,8 @@ value in the training rows is left out and reported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -40,7 +40,7 @@ from pydantic import (
     model_validator,
 )
 
-from unpooled import atomic
+from unpooled import atomic, on_disk
 from unpooled.data.columns import Kind, Levels, fault, kind_name, rows_named
 from unpooled.data.table import Table
 from unpooled.errors import InputError
@@ -182,26 +182,48 @@ def clean(table: Table, settings: PrepareSettings, ids: pl.DataFrame | None = No
     check_limits(settings, table.kinds, table.party, table.origin)
     _check_ids_present(table)
     compared = (table.ids if ids is None else ids).rename(lambda name: f"{_COMPARED}{name}")
-    rows = table.frame.hstack(compared).with_row_index(_ROW, offset=1)
-    unique = rows
-    if compared.n_unique() < rows.height:  # seldom, and to look for repeated rows takes much memory
-        unique = rows.unique(subset=[*compared.columns, *table.kinds], keep="first", maintain_order=True)
-        _check_ids_unique(table, unique, compared.columns)
-    possible, impossible = _without_impossible(table, unique, settings)
-    missing = {name: possible[name].null_count() for name in table.kinds if possible[name].has_nulls()}
-    kept = possible.drop_nulls() if settings.missing == "drop" else possible
-    if kept.is_empty():
-        reason = "every row has a missing value, so no rows are left" if rows.height else "there are no rows"
+    rows = table.frame.height
+    places: NDArray[np.integer] = np.arange(rows)
+    unique = table
+    if compared.n_unique() < rows:
+        places = _without_repeated(table, compared)
+        unique, compared = table.take(places), compared[places]
+    possible, impossible = _without_impossible(unique, places + 1, settings)
+    complete = compared.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
+    missing: dict[str, int] = {}
+    for name in table.kinds:
+        cells = possible.column(name)
+        if cells.has_nulls():
+            missing[name] = cells.null_count()
+            complete &= cells.is_not_null()
+    kept = possible
+    if settings.missing == "drop" and not complete.all():
+        kept = possible.take(np.flatnonzero(complete))
+    if kept.frame.is_empty():
+        reason = "every row has a missing value, so no rows are left" if rows else "there are no rows"
         raise fault(table.party, table.origin, reason)
     cleaning = Cleaning(
-        rows_read=rows.height,
-        duplicates_removed=rows.height - unique.height,
-        rows_dropped=unique.height - kept.height,
+        rows_read=rows,
+        duplicates_removed=rows - len(places),
+        rows_dropped=len(places) - kept.frame.height,
         missing=missing,
         impossible=impossible,
     )
-    handles = None if table.handles is None else table.handles.gather(kept[_ROW] - 1)
-    return replace(table, frame=kept.drop(_ROW, *compared.columns), handles=handles), cleaning
+    return kept, cleaning
+
+
+def _without_repeated(table: Table, compared: pl.DataFrame) -> NDArray[np.integer]:
+    """The places of rows without those that repeat another; only rows whose id is there twice are looked at."""
+    doubtful = compared.is_duplicated().to_numpy()
+    places = np.flatnonzero(doubtful)
+    some = table.take(places)
+    rows = pl.DataFrame([some.column(name) for name in (*table.id, *table.kinds)]).hstack(compared[places])
+    rows = rows.insert_column(0, pl.Series(_ROW, places + 1))
+    unique = rows.unique(subset=[*compared.columns, *table.kinds], keep="first", maintain_order=True)
+    _check_ids_unique(table, unique, compared.columns)
+    left = ~doubtful
+    left[unique[_ROW].to_numpy() - 1] = True
+    return np.flatnonzero(left)
 
 
 def check_limits(settings: PrepareSettings, kinds: Mapping[str, Kind], party: str, origin: str) -> None:
@@ -233,19 +255,21 @@ def _check_ids_unique(table: Table, rows: pl.DataFrame, ids: Sequence[str]) -> N
 
 
 def _without_impossible(
-    table: Table, rows: pl.DataFrame, settings: PrepareSettings
-) -> tuple[pl.DataFrame, dict[str, tuple[int, ...]]]:
+    table: Table, numbers: NDArray[np.integer], settings: PrepareSettings
+) -> tuple[Table, dict[str, tuple[int, ...]]]:
+    """The table without impossible values, and which of the rows, which have these numbers, have one."""
     found: dict[str, tuple[int, ...]] = {}
     for name in [name for name, kind in table.kinds.items() if kind == "number"]:
         low, high = settings.limits.get(name, (-LARGEST, LARGEST))
-        beyond = ~rows[name].is_between(max(low, -LARGEST), min(high, LARGEST)).fill_null(True)
+        cells = table.column(name)
+        beyond = ~cells.is_between(max(low, -LARGEST), min(high, LARGEST)).fill_null(True)
         if beyond.any():
-            found[name] = tuple(rows[_ROW].filter(beyond))
-            rows = rows.with_columns(rows[name].set(beyond, None))
+            found[name] = tuple(numbers[beyond.to_numpy()].tolist())
+            table = table.with_column(cells.set(beyond, None))
     if found and settings.impossible == "error":
-        places = "; ".join(f"column '{name}': {rows_named(numbers)}" for name, numbers in found.items())
+        places = "; ".join(f"column '{name}': {rows_named(rows)}" for name, rows in found.items())
         raise fault(table.party, table.origin, f"impossible values (infinite, or beyond their limits): {places}")
-    return rows, found
+    return table, found
 
 
 def fit(table: Table, settings: PrepareSettings, training_rows: NDArray[np.integer] | None = None) -> Preparation:
@@ -253,21 +277,28 @@ def fit(table: Table, settings: PrepareSettings, training_rows: NDArray[np.integ
     training = table if training_rows is None else table.take(training_rows)
     if training.frame.is_empty():
         raise fault(table.party, table.origin, "there are no training rows")
-    filled = [name for name in table.kinds if training.frame[name].count()]
-    numbers = {name: _fit_number(training, name, settings) for name in filled if table.kinds[name] != "category"}
-    texts = [name for name in filled if table.kinds[name] == "category"]
-    categories = {name: _fit_category(training.frame[name], settings) for name in texts}
-    ranked: dict[str, RankedCategory] = {}
-    if settings.categories == "in order":
-        ranked = {name: _fit_ranks(training, name, category, settings) for name, category in categories.items()}
-        categories = {}
+    numbers, categories = dict[str, NumberColumn](), dict[str, CategoryColumn]()
+    ranked, constant, left_out = dict[str, RankedCategory](), list[str](), list[str]()
+    for name, kind in table.kinds.items():
+        cells = training.column(name)
+        if not cells.count():
+            left_out.append(name)
+            continue
+        if kind != "category":
+            numbers[name] = _fit_number(cells, kind, settings)
+        elif settings.categories == "in order":
+            ranked[name] = _fit_ranks(cells, _fit_category(cells, settings), settings)
+        else:
+            categories[name] = _fit_category(cells, settings)
+        if cells.drop_nulls().n_unique() == 1:
+            constant.append(name)
     preparation = Preparation(
         settings=settings,
         numbers=numbers,
         categories=categories,
         ranked=ranked,
-        constant=tuple(name for name in filled if training.frame[name].drop_nulls().n_unique() == 1),
-        left_out=tuple(name for name in table.kinds if name not in filled),
+        constant=tuple(constant),
+        left_out=tuple(left_out),
     )
     names = preparation.names
     if len(set(names)) < len(names):
@@ -282,9 +313,8 @@ def _as_floats(cells: pl.Series, kind: Kind) -> NDArray[np.float64]:
     return physical.cast(pl.Float64).fill_null(np.nan).to_numpy()
 
 
-def _fit_number(training: Table, name: str, settings: PrepareSettings) -> NumberColumn:
-    kind = training.kinds[name]
-    values = _as_floats(training.frame[name], kind)
+def _fit_number(cells: pl.Series, kind: Kind, settings: PrepareSettings) -> NumberColumn:
+    values = _as_floats(cells, kind)
     present = values[~np.isnan(values)]
     fill: float | None = None
     if settings.missing != "keep":
@@ -324,44 +354,46 @@ def _fit_category(cells: pl.Series, settings: PrepareSettings) -> CategoryColumn
     return CategoryColumn(missing_becomes=fill, levels=levels, pooled=sorted(set(counts).difference(levels)))
 
 
-def _fit_ranks(training: Table, name: str, category: CategoryColumn, settings: PrepareSettings) -> RankedCategory:
-    ranks, _ = _ranks(training.frame[name], category)
+def _fit_ranks(cells: pl.Series, category: CategoryColumn, settings: PrepareSettings) -> RankedCategory:
+    ranks, _ = _ranks(cells, category)
     centre, scale = _centre_and_scale(ranks[~np.isnan(ranks)], settings)
     return RankedCategory(**category.model_dump(), centre=centre, scale=scale)
 
 
-def transform(preparation: Preparation, table: Table) -> Prepared:
-    """Turn a cleaned table's rows into a matrix; it needs the columns of the training table, with the same types."""
+def transform(preparation: Preparation, table: Table, folder: Path | None = None) -> Prepared:
+    """Turn a cleaned table's rows into a matrix; it needs the columns of the training table, with the same types.
+
+    With a folder the matrix lies on disk, column after column.
+    """
     for name, kind in preparation.kinds.items():
         if name not in table.kinds:
             raise fault(table.party, table.origin, "the column was there in training and is missing now", name)
         if table.kinds[name] != kind:
             reason = f"its type was {kind} in training and is {table.kinds[name]} now; declare it in types"
             raise fault(table.party, table.origin, reason, name)
-    blocks = [np.empty((table.frame.height, 0))]
+    rows, width, unseen = table.frame.height, len(preparation.names), dict[str, int]()
+    matrix = np.empty((rows, width)) if folder is None else on_disk.empty((width, rows), np.float64, folder).T
+    for place, column in enumerate(_columns(preparation, table, unseen)):
+        matrix[:, place] = column
+        on_disk.let_go(matrix)
+    strangers = {name: count for name, count in unseen.items() if count}
+    return Prepared(table.ids, matrix, preparation.names, strangers)
+
+
+def _columns(preparation: Preparation, table: Table, unseen: dict[str, int]) -> Iterator[NDArray[np.float64]]:
+    """The columns of the matrix, one after the other; `unseen` is told how many cells have a level not seen before."""
     for name, number in preparation.numbers.items():
-        values = _as_floats(table.frame[name], number.kind)
+        values = _as_floats(table.column(name), number.kind)
         if number.missing_becomes is not None:
             values = np.where(np.isnan(values), number.missing_becomes, values)
-        blocks.append(((values - number.centre) / number.scale)[:, np.newaxis])
-    unseen: dict[str, int] = {}
+        yield (values - number.centre) / number.scale
     for name, ranked in preparation.ranked.items():
-        ranks, unseen[name] = _ranks(table.frame[name], ranked)
-        blocks.append(((ranks - ranked.centre) / ranked.scale)[:, np.newaxis])
+        ranks, unseen[name] = _ranks(table.column(name), ranked)
+        yield (ranks - ranked.centre) / ranked.scale
     for name, category in preparation.categories.items():
-        block, unseen[name] = _one_hot(table.frame[name], category)
-        blocks.append(block)
-    strangers = {name: count for name, count in unseen.items() if count}
-    return Prepared(table.ids, np.hstack(blocks), preparation.names, strangers)
-
-
-def _one_hot(cells: pl.Series, category: CategoryColumn) -> tuple[NDArray[np.float64], int]:
-    """One column per level, and the number of cells with a level not seen in training."""
-    cells, unseen = _with_rare_pooled(cells, category)
-    block = np.column_stack(
-        [(cells == level).cast(pl.Float64).fill_null(np.nan).to_numpy() for level in category.columns]
-    )
-    return block, unseen
+        cells, unseen[name] = _with_rare_pooled(table.column(name), category)
+        for level in category.columns:
+            yield (cells == level).cast(pl.Float64).fill_null(np.nan).to_numpy()
 
 
 def _ranks(cells: pl.Series, category: CategoryColumn) -> tuple[NDArray[np.float64], int]:

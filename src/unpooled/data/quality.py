@@ -89,7 +89,7 @@ def quality_of(table: Table, settings: PrepareSettings, cleaning: Cleaning | Non
         notes += _about_ids(table.frame[ids[0].name], ids[0])
     columns = []
     for name, kind in table.kinds.items():
-        cells = table.frame[name]
+        cells = table.column(name)
         column = _column_quality(cells, kind, settings)
         columns.append(column)
         notes += _about_column(cells, kind, column)

@@ -24,6 +24,7 @@ from unpooled.data.columns import MISSING_TEXTS, Kind, fault
 from unpooled.data.csv_files import CsvFormat, Unreadable
 from unpooled.data.handles import handle_column, with_handles
 from unpooled.data.inference import CellSettings, Note
+from unpooled.data.stored import Stored
 from unpooled.data.table import Table, accepted, table_from_raw
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from psycopg import sql
 
 _ROWS_PER_FETCH = 10_000
+rows_at_once = 2**17
+"""Of a file whose columns stay on disk, in memory."""
 _SECONDS_TO_CONNECT = 10  # psycopg itself would wait for two minutes
 _FILE_ENDINGS = (".csv", ".csv.gz", ".parquet")
 _PASSWORD = re.compile(r"password\s*=|^\w+://[^@]*:[^@]*@", re.IGNORECASE)
@@ -187,9 +190,12 @@ class RowsSettings(TableSettings):
     )
 
 
-def load(settings: TableSettings, party: str) -> Table:
-    """Read the whole table, and the handles of its rows if it has any; cells that do not fit are refused."""
-    table = accepted(look(settings, party))
+def load(settings: TableSettings, party: str, folder: Path | None = None) -> Table:
+    """Read the whole table, and the handles of its rows if it has any; cells that do not fit are refused.
+
+    With a folder all columns but the ids stay on disk, in files there without a name.
+    """
+    table = accepted(look(settings, party, folder))
     if settings.handles is None:
         return table
     ids = (*settings.id, handle_column(settings.id))
@@ -197,9 +203,9 @@ def load(settings: TableSettings, party: str) -> Table:
     return with_handles(table, listed.ids, listed.origin)
 
 
-def look(settings: TableSettings, party: str) -> Table:
+def look(settings: TableSettings, party: str, folder: Path | None = None) -> Table:
     """Read the whole table, whatever its cells hold; what `load` would refuse is among its notes."""
-    raw = read(settings, party)
+    raw = read(settings, party) if folder is None else _streamed(settings, party, folder)
     written = _csv_format(settings)
     cells = CellSettings(
         settings.types,
@@ -212,7 +218,8 @@ def look(settings: TableSettings, party: str) -> Table:
         commas=written is not None and written.separator == ";",
     )
     notes = [Note("", text) for text in written.said] if written else []
-    table = table_from_raw(raw, settings.id, party, settings.origin, cells, notes)
+    into = None if folder is None else Stored(folder)
+    table = table_from_raw(raw, settings.id, party, settings.origin, cells, notes, into)
     return replace(table, hashed=settings.hashed, dtypes={} if settings.postgres else table.dtypes)
 
 
@@ -229,13 +236,33 @@ def read(settings: TableSettings, party: str) -> pl.DataFrame:
     """The id columns and the named ones as the source has them; CSV cells are texts."""
     with _faults_named(settings, party):
         if settings.path is None:
-            return _read_postgres(settings, party)
-        if written := _csv_format(settings):
-            wanted, scan = _wanted(settings, party, written.header), csv_files.scan(settings.path, written)
+            return pl.concat(_postgres_batches(settings, party))
+        return _scan(settings.path, settings, party).collect(engine="streaming")
+
+
+def _streamed(settings: TableSettings, party: str, folder: Path) -> Stored:
+    """The same on disk; a batch of rows at a time is in memory."""
+    found = Stored(folder)
+    with _faults_named(settings, party):
+        if settings.path is None:
+            batches = _postgres_batches(settings, party)
         else:
-            scan = pl.scan_parquet(settings.path, glob=False)
-            wanted = _wanted(settings, party, scan.collect_schema().names())
-        return scan.select(wanted).collect(engine="streaming")
+            scan = _scan(settings.path, settings, party)
+            found.append(scan.collect_schema().to_frame())
+            batches = scan.collect_batches(chunk_size=rows_at_once, lazy=True, engine="streaming")
+        for batch in batches:
+            found.append(batch)
+    return found
+
+
+def _scan(path: Path, settings: TableSettings, party: str) -> pl.LazyFrame:
+    """The wanted columns of a file."""
+    if written := _csv_format(settings):
+        wanted, scan = _wanted(settings, party, written.header), csv_files.scan(path, written)
+    else:
+        scan = pl.scan_parquet(path, glob=False)
+        wanted = _wanted(settings, party, scan.collect_schema().names())
+    return scan.select(wanted)
 
 
 def _csv_format(settings: TableSettings) -> CsvFormat | None:
@@ -330,7 +357,8 @@ def _postgres_columns(settings: TableSettings) -> list[str]:
         return [column.name for column in columns]
 
 
-def _read_postgres(settings: TableSettings, party: str) -> pl.DataFrame:
+def _postgres_batches(settings: TableSettings, party: str) -> Iterator[pl.DataFrame]:
+    """The rows, a batch at a time, after one without rows."""
     from psycopg import sql
 
     with _connected(settings) as (connection, columns):
@@ -347,12 +375,11 @@ def _read_postgres(settings: TableSettings, party: str) -> pl.DataFrame:
             sql.SQL(", ").join(ids),
         )
         dtypes = {name: dtype for name, (_, dtype) in casts.items()}
-        batches = [pl.DataFrame(schema=dtypes)]
+        yield pl.DataFrame(schema=dtypes)
         with connection.cursor(name="unpooled") as cursor:
             cursor.execute(statement)
             while rows := cursor.fetchmany(_ROWS_PER_FETCH):
-                batches.append(pl.DataFrame(rows, schema=dtypes, orient="row"))
-        return pl.concat(batches)
+                yield pl.DataFrame(rows, schema=dtypes, orient="row")
 
 
 def _postgres_source(settings: TableSettings) -> sql.Composable:

@@ -17,7 +17,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unpooled.data.columns import MISSING_TEXTS, Kind, fault, unfit_ids, without_missing
-from unpooled.data.inference import CellSettings, Note, mixed_decimals, understand
+from unpooled.data.inference import CellSettings, Note, Understood, mixed_decimals, understand
+from unpooled.data.stored import Stored
 from unpooled.errors import InputError
 
 
@@ -27,7 +28,8 @@ class Table:
 
     `hashed`: its ids are hashes already. `notes` are what its owner should know about how it was read. `dtypes` are the
     types of columns in the source, if it has types; `timed` are columns of dates whose cells had a time of day.
-    `handles` are those of its rows, from a file beside it; null for a row that has none.
+    `handles` are those of its rows, from a file beside it; null for a row that has none. `frame` has all columns, or
+    the ids alone where the others are `stored` on disk.
     """
 
     party: str
@@ -40,6 +42,23 @@ class Table:
     dtypes: Mapping[str, pl.DataType] = field(default_factory=dict)
     timed: tuple[str, ...] = ()
     handles: pl.Series | None = None
+    stored: Stored | None = None
+
+    def column(self, name: str) -> pl.Series:
+        """A column, from memory or from disk."""
+        return self.frame[name] if self.stored is None or name in self.id else self.stored[name]
+
+    def with_column(self, cells: pl.Series) -> Table:
+        """The same with other cells of a column that is no id."""
+        if self.stored is None:
+            return replace(self, frame=self.frame.with_columns(cells))
+        return replace(self, stored=self.stored.with_column(cells))
+
+    def in_memory(self) -> Table:
+        """The same with all columns in memory."""
+        if self.stored is None:
+            return self
+        return replace(self, frame=self.frame.hstack([self.stored[name] for name in self.kinds]), stored=None)
 
     @property
     def ids(self) -> pl.DataFrame:
@@ -49,7 +68,8 @@ class Table:
     def take(self, rows: NDArray[np.integer]) -> Table:
         """The rows at these positions (from 0), in this order."""
         handles = None if self.handles is None else self.handles[rows]
-        return replace(self, frame=self.frame[rows], handles=handles)
+        stored = None if self.stored is None else self.stored.take(rows)
+        return replace(self, frame=self.frame[rows], handles=handles, stored=stored)
 
 
 def table_from_frame(
@@ -71,22 +91,49 @@ def table_from_frame(
 
 
 def table_from_raw(
-    raw: pl.DataFrame, ids: Sequence[str], party: str, origin: str, settings: CellSettings, notes: Sequence[Note] = ()
+    raw: pl.DataFrame | Stored,
+    ids: Sequence[str],
+    party: str,
+    origin: str,
+    settings: CellSettings,
+    notes: Sequence[Note] = (),
+    into: Stored | None = None,
 ) -> Table:
-    """Give every column its declared or inferred type; columns that cannot be used as they are have a note."""
+    """Give every column its declared or inferred type; columns that cannot be used as they are have a note.
+
+    With `into` all but the ids are kept there, one after the other, and not in memory.
+    """
     features = [name for name in raw.columns if name not in ids]
     for name in settings.types:
         if name not in features:
             raise fault(party, origin, "its type is declared, but it is not among the columns that are read", name)
     id_columns = [_id_text(raw[name], party, origin, settings.missing) for name in ids]
-    columns = [understand(raw[name], settings) for name in features]
+    columns, dtypes, timed = list[Understood](), dict[str, pl.DataType](), list[str]()
+    for name in features:
+        cells = raw[name]
+        column = understand(cells, settings)
+        dtypes[name] = cells.dtype
+        if column.kind == "date" and _timed(cells):
+            timed.append(name)
+        if into is not None:
+            into = into.with_column(column.cells)
+            column = replace(column, cells=column.cells.clear())
+        columns.append(column)
     found = [note for column in columns for note in column.notes] + mixed_decimals(raw, columns, settings)
     kinds = {column.cells.name: column.kind for column in columns}
-    frame = pl.DataFrame([*id_columns, *(column.cells for column in columns)])
-    dtypes = {} if settings.untyped else {name: raw[name].dtype for name in features}
-    timed = tuple(name for name in features if kinds[name] == "date" and _timed(raw[name]))
+    frame = pl.DataFrame([*id_columns, *(column.cells for column in columns if into is None)])
     found += [Note(name, "the time of day is dropped, and the date kept", "warning") for name in timed]
-    return Table(party, origin, tuple(ids), kinds, frame, notes=(*notes, *found), dtypes=dtypes, timed=timed)
+    return Table(
+        party,
+        origin,
+        tuple(ids),
+        kinds,
+        frame,
+        notes=(*notes, *found),
+        dtypes={} if settings.untyped else dtypes,
+        timed=tuple(timed),
+        stored=into,
+    )
 
 
 def _timed(cells: pl.Series) -> bool:

@@ -31,6 +31,8 @@ def check_fits(plan: Plan, party: str, private: Private, *, table_given: bool = 
     has_table = table_given or private.table is not None
     if role == "coordinator" and (has_table or private.exclude):
         raise PlanError(f"{party} is the coordinator, which must see no data: remove its table and exclude")
+    if role == "coordinator" and private.memory is not None:
+        raise PlanError(f"{party}: memory: it is for parties with a table; here use policy.maximum_served_megabytes")
     if role != "coordinator" and not has_table:
         raise PlanError(f"{party} needs a table section in its private file: path and id at least")
     if role != "active" and private.target is not None:

@@ -113,6 +113,8 @@ class Kind(Generic[P]):
     """Whether it computes products, which the plan's engine protects."""
     other_rows: bool
     """Whether rows that the passive parties have and the active party lacks take part too."""
+    by_column: bool
+    """Whether it looks at one column of a table at a time, so that these may stay on disk."""
     outline: Callable[[Plan, P], list[Exchange]]
     role: Callable[[Session, Work[P]], Result]
 

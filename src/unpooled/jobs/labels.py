@@ -51,7 +51,7 @@ def check_weights(table: Table, weight: str | None) -> None:
     """Refuse weights that cannot be, naming the rows of the source."""
     if weight is None or table.kinds.get(weight) != "number":
         return
-    cells = table.frame[weight]
+    cells = table.column(weight)
     wrong = (~cells.is_between(0, LARGEST_WEIGHT).fill_null(False)).arg_true() + 1
     if len(wrong):
         raise fault(table.party, table.origin, WRONG_WEIGHT, weight, wrong.to_list())
@@ -72,7 +72,7 @@ def none_weighs(weights: Floats) -> bool:
 def check_target(table: Table, private: Private, classes: int) -> None:
     """Refuse, before the start, a target with fewer labels than classes, which no rows in common could have."""
     name = private.target or ""
-    labels = table.frame[name].drop_nulls()
+    labels = table.column(name).drop_nulls()
     if labels.n_unique() < classes:
         reason = f"its rows have {labels.n_unique()} different labels, and parameters.model.classes is {classes}"
         raise fault(table.party, table.origin, reason, name)
@@ -85,22 +85,22 @@ def labels_of(table: Table, private: Private, classes: int) -> Labels:
     name = private.target or ""
     names: tuple[str, ...] = ()
     if classes:
-        names = tuple(as_text(table.frame[name].drop_nulls().unique().sort()).to_list())
+        names = tuple(as_text(table.column(name).drop_nulls().unique().sort()).to_list())
         if len(names) != classes:
             reason = f"{len(names)} different labels are in the common rows, and parameters.model.classes is {classes}"
             raise fault(table.party, table.origin, reason, name)
-        counts = table.frame[name].drop_nulls().value_counts(sort=True)
+        counts = table.column(name).drop_nulls().value_counts(sort=True)
         if classes == 2 and counts["count"][-1] < _FEWEST_OF_A_CLASS:
             reason = f"only one common row has the label {as_text(counts[name])[-1]!r}: too few to learn and to judge"
             raise fault(table.party, table.origin, reason, name)
-    elif not table.frame[name].count():
+    elif not table.column(name).count():
         raise fault(table.party, table.origin, "no common row has a value", name)
     return known_labels(table, private, names)
 
 
 def known_labels(table: Table, private: Private, names: Sequence[str]) -> Labels:
     """The same where classes are known beforehand (none: numbers); other labels count as unknown."""
-    cells = table.frame[private.target or ""]
+    cells = table.column(private.target or "")
     if names:
         numbers = {name: float(number) for number, name in enumerate(names)}
         values = as_text(cells).replace_strict(numbers, default=None, return_dtype=pl.Float64)
@@ -108,7 +108,7 @@ def known_labels(table: Table, private: Private, names: Sequence[str]) -> Labels
         values = cells.cast(pl.Float64)
     weights = np.ones(len(cells))
     if private.weight in table.kinds:
-        weights = table.frame[private.weight].to_numpy()
+        weights = table.column(private.weight).to_numpy()
     return Labels(cells, values.fill_null(0.0).to_numpy(), values.is_not_null().to_numpy(), weights, tuple(names))
 
 
@@ -126,4 +126,5 @@ def drawn_for_test(labels: Labels, fraction: float, rng: np.random.Generator) ->
 def features_of(table: Table, private: Private) -> Table:
     """The table without target and weight."""
     kinds = {name: kind for name, kind in table.kinds.items() if name not in (private.target, private.weight)}
-    return replace(table, kinds=kinds, frame=table.frame.select(*table.id, *kinds))
+    in_memory = () if table.stored else kinds
+    return replace(table, kinds=kinds, frame=table.frame.select(*table.id, *in_memory))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from unpooled.errors import PlanError
 from unpooled.jobs.labels import features_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.private import Policy, Private
-from unpooled.jobs.work import WORKING, Work, evidence_for
+from unpooled.jobs.work import WORKING, Work, disk_for, evidence_for
 from unpooled.secure.engine import MEGABYTE, Engine, HowFar, Rules, Serving, open_engine
 from unpooled.secure.outline import Exchange, Setup, engine_outline
 from unpooled.secure.product import serve
@@ -31,6 +32,7 @@ from unpooled.vertical.resume import Checkpoint, agreement_outline
 from unpooled.vertical.team import Team
 
 _CHECKPOINT = "checkpoint"
+_ROWS_AT_ONCE = 2**16
 
 
 def rules_of(plan: Plan, questions: int | None = None) -> Rules:
@@ -121,16 +123,30 @@ def ready(work: Work[Any], table: Table, learner: Learner) -> tuple[Columns, Pre
     """A party's own columns of the common rows as numbers, and how they came about."""
     features = features_of(table, work.private)
     preparation = fit_preparation(features, work.private.prepare)
-    return columns_of(transform(preparation, features), table, learner), preparation
+    disk = disk_for(work)
+    return columns_of(transform(preparation, features, disk), table, learner, disk), preparation
 
 
-def columns_of(prepared: Prepared, table: Table, learner: Learner) -> Columns:
+def columns_of(prepared: Prepared, table: Table, learner: Learner, folder: Path | None = None) -> Columns:
     """A prepared table as a learner takes it; a column with missing values that it cannot use is an error."""
     for name, cells in zip(prepared.names, prepared.matrix.T, strict=True):
-        if not learner.takes_missing and not np.isfinite(cells).all():
+        if learner.takes_missing:
+            break
+        if not np.isfinite(cells).all():
             reason = f"values are missing, and {learner.models} need numbers; train with prepare.missing = 'impute'"
             raise fault(table.party, table.origin, reason, name)
-    return Columns(prepared.matrix, prepared.names)
+    return Columns(prepared.matrix, prepared.names, folder=folder)
+
+
+def _digest_of(table: Table, secret: bytes) -> str:
+    """What says whether a table is the same: its columns one after the other, since as text they are large."""
+    found = hashlib.sha256(secret)
+    for name in (*table.id, *table.kinds):
+        found.update(f"\n{name}\n".encode())
+        cells = table.column(name).to_frame()
+        for begin in range(0, cells.height, _ROWS_AT_ONCE):
+            found.update(cells.slice(begin, _ROWS_AT_ONCE).write_csv(include_header=False).encode())
+    return found.hexdigest()
 
 
 def checkpoint_of(work: Work[Any], table: Table, secret: bytes = b"", name: str = _CHECKPOINT) -> Checkpoint:
@@ -150,7 +166,7 @@ def checkpoint_of(work: Work[Any], table: Table, secret: bytes = b"", name: str 
     about = {
         "plan": digest_of(fields_of(work.plan, work.parameters)),
         "software": __version__,
-        "table": hashlib.sha256(table.frame.write_csv().encode() + secret).hexdigest(),
+        "table": _digest_of(table, secret),
         "private setting": hashlib.sha256(repr(deciding).encode()).hexdigest(),
     }
     return Checkpoint(open_checkpoint(work.folder / WORKING / name, work.party, about, resume=work.resume))

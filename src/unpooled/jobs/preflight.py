@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from unpooled.budget.places import usual_places
@@ -22,13 +23,15 @@ from unpooled.jobs.together import Together, check_together
 from unpooled.jobs.work import CheckedJob, cleaned, id_rules, with_table
 from unpooled.secure.engine import check_engine
 from unpooled.transport.trust import Identity, load_identity
+from unpooled.workers.cluster import check_cluster
 
 
 @dataclass(frozen=True)
 class Preflight:
     """What was found at one party: its columns with their types, and by its use a column that is no feature.
 
-    A coordinator has no table, and so neither `quality` nor `budget`, what the table's book says.
+    A coordinator has no table, and so neither `quality` nor `budget`, what the table's book says. `cluster`
+    is the address of the Ray cluster that it works on, or empty.
     """
 
     party: str
@@ -36,6 +39,7 @@ class Preflight:
     columns: dict[str, str]
     not_features: dict[str, str]
     certificates: str
+    cluster: str
     quality: Quality | None
     budget: Standing | None
 
@@ -47,20 +51,23 @@ def identity_of(party: str, private: Private) -> Identity:
     return load_identity(private.certificates, party)
 
 
-def loaded(job: CheckedJob[Any]) -> CheckedJob[Any]:
-    """The same with the party's whole table in memory; its model, which may say how to read it, is checked first."""
+def loaded(job: CheckedJob[Any], folder: Path | None = None) -> CheckedJob[Any]:
+    """The same with the party's whole table in memory; its model, which may say how to read it, is checked first.
+
+    If the party's memory is limited, columns stay on disk in this folder, if one is given.
+    """
     if job.table is not None:
         return job
     kind = kind_named(job.plan.kind)
     kind.check_files(job)
-    return with_table(job, kind.table(job))
+    return with_table(job, kind.table(job), folder if kind.by_column and job.private.memory is not None else None)
 
 
 def preflight(job: CheckedJob[Any], *, joins: bool = False, resumed: str = "") -> Preflight:
-    """Check a party's model, table, columns, limits in this run and over all, and certificates; raise the first fault.
+    """Check a party's model, table, columns, limits in this run and over all, certificates and cluster.
 
-    A party that `joins` over a network must have certificates; for one that runs here they can be made. `resumed` is
-    the name that a run which goes on has in the book of the party's table.
+    The first fault is raised. A party that `joins` over a network must have certificates; for one that runs here they
+    can be made. `resumed` is the name that a run which goes on has in the book of the party's table.
     """
     plan, party, private = job.plan, job.party, job.private
     if plan.engine == "plain":  # for every kind of job; how products are protected was checked with the plan
@@ -79,10 +86,12 @@ def preflight(job: CheckedJob[Any], *, joins: bool = False, resumed: str = "") -
     if joins or private.certificates is not None:
         identity_of(party, private)
         certificates = "valid"
+    if cluster := private.workers.address or "":
+        check_cluster(cluster, party)
     uses = {"target": private.target, "weight": private.weight}
     apart = {use: name for use, name in uses.items() if name in columns}
     features = {name: kind_name(kind) for name, kind in columns.items() if name not in apart.values()}
-    return Preflight(party, origin, features, apart, certificates, quality, budget)
+    return Preflight(party, origin, features, apart, certificates, cluster, quality, budget)
 
 
 def preflight_together(jobs: Sequence[CheckedJob[Any]]) -> tuple[list[Preflight], Together | None]:

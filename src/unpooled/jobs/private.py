@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from unpooled.align.opening import MOST_PEER_IDS
 from unpooled.budget.limits import OverRuns
@@ -129,6 +130,26 @@ class Consent(Section):
     )
 
 
+class Workers(Section):
+    """Where a party's heavy arithmetic is done; results, messages and what they disclose are the same."""
+
+    engine: Literal["local", "ray"] = Field(
+        "local", description="local: on all cores of this machine; ray: on this party's own Ray cluster"
+    )
+    address: Address | None = Field(
+        None,
+        description="HOST:PORT of the head of the Ray cluster, of which this machine must be a node",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.engine == "ray" and self.address is None:
+            raise ValueError("engine = 'ray' needs the address of the cluster")
+        if self.engine == "local" and self.address is not None:
+            raise ValueError("only engine = 'ray' has an address")
+        return self
+
+
 class Private(Section):
     """One party's private file."""
 
@@ -143,6 +164,12 @@ class Private(Section):
         description="makes random draws repeatable; as secret as the data, so a large random number. Without it, draws "
         "differ each time",
         ge=0,
+    )
+    memory: float | None = Field(
+        None,
+        description="the most memory that this party's process may take, in GB: columns and bins stay on disk, and a "
+        "job that would take more all the same is refused before it starts; without it, all is in memory",
+        gt=0,
     )
     target: str | None = Field(
         None,
@@ -177,6 +204,7 @@ class Private(Section):
     )
     policy: Policy = Field(Policy(), description="limits that this party's own software enforces")
     consent: Consent = Field(Consent(), description="what others may learn about this party's people")
+    workers: Workers = Field(Workers(), description="where heavy arithmetic is done (docs/cluster.md)")
 
     def at(self, folder: Path) -> Private:
         """The same with relative paths taken from a folder."""

@@ -73,7 +73,7 @@ def outline(plan: Plan, parameters: WeightRules) -> list[Exchange]:
 
 def own_weights(job: CheckedJob[Any], table: Table) -> Floats | None:
     """A party's own column of weights, if it has one."""
-    return None if job.private.weight is None else table.frame[job.private.weight].cast(pl.Float64).to_numpy()
+    return None if job.private.weight is None else table.column(job.private.weight).cast(pl.Float64).to_numpy()
 
 
 def weights_of(session: Session, work: Work[Any], table: Table) -> Floats | None:

@@ -63,6 +63,11 @@ class Work(CheckedJob[P]):
     spending: Spending | None = None
 
 
+def disk_for(work: Work[P]) -> Path | None:
+    """Where an owner has large arrays, if its memory is limited; None if they are in memory."""
+    return None if work.private.memory is None else work.folder / WORKING
+
+
 def evidence_for(work: Work[P]) -> Evidence | None:
     """Where an owner of columns keeps evidence for an audit; None where the plan wants none, or nothing is hidden."""
     plan = work.plan
@@ -76,12 +81,15 @@ def asked_before(work: Work[P]) -> Asked:
     return Asked(work.folder / WORKING)
 
 
-def with_table(job: CheckedJob[P], settings: TableSettings | None) -> CheckedJob[P]:
-    """The same with the table of these settings in memory, unless one is there; what it was taken for is logged."""
+def with_table(job: CheckedJob[P], settings: TableSettings | None, folder: Path | None = None) -> CheckedJob[P]:
+    """The same with the table of these settings in memory, unless one is there; what it was taken for is logged.
+
+    With a folder its columns stay on disk there.
+    """
     if job.table is not None or settings is None:
         return job
     log.info("%s reads %s", job.party, settings.origin)
-    table = load(settings, job.party)
+    table = load(settings, job.party, folder)
     for note in table.notes:
         log.log(logging.INFO if note.level == "note" else logging.WARNING, "%s: %s", job.party, note)
     return replace(job, table=table)

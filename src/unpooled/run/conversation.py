@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
+from unpooled import workers
 from unpooled.budget import limits
 from unpooled.budget.places import Places
 from unpooled.budget.spending import About, Spending, spending_in
@@ -53,7 +54,11 @@ def take_part(
         resumed = resume and path.exists()
         sent = sum(entry.bytes for entry in read_ledger(path).entries if entry.way == "sent") if resumed else 0
         counted = _counted(job, folder, digest_of(fields), books, resume=resume)
-        with counted as spending, Ledger(path, party, digest_of(fields), resume=resumed) as ledger:
+        with (
+            workers.connected(private.workers.address, party),
+            counted as spending,
+            Ledger(path, party, digest_of(fields), resume=resumed) as ledger,
+        ):
             guard = guard_of(party, private.policy, sent)
             seed = run_folder.kept_seed(folder, seed_of(private), resume=resume)
             told = nested(watcher, lambda: session) if watcher else None

@@ -6,6 +6,7 @@ The job is rehearsed with few rows and few rounds of learning (`rehearsal`), and
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,8 +16,9 @@ import numpy as np
 
 from unpooled.align.normalise import IdRules
 from unpooled.arrays import Ints
+from unpooled.data.sources import rows_at_once
 from unpooled.data.table import Table
-from unpooled.errors import InputError
+from unpooled.errors import InputError, RefusedError
 from unpooled.jobs.kinds import kind_named, parameters_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
@@ -25,14 +27,20 @@ from unpooled.jobs.work import CheckedJob, begin
 from unpooled.run.rehearsal import COLUMNS, Cast, like
 from unpooled.run.scaling import Scale, rehearsed
 
+log = logging.getLogger("unpooled.run")
+
 _GUESSED_ROWS, _GUESSED_PEOPLE = 10_000, 10
 _START_SECONDS, _MESSAGE_SECONDS, _BYTE_SECONDS = 1.1, 1e-4, 2e-9
 """CPU time to start a process, and besides what is rehearsed, of a message and a byte over TLS, at either end."""
-_START_MB, _READING_MB, _ROW_MB, _CELL_MB = 120.0, 30.0, 5e-4, 4e-5
+_START_MB, _READING_MB, _ROW_MB, _CELL_MB = 120.0, 30.0, 5e-4, 2e-5
 """Memory of a process at rest; to read a table, for each of its rows, and for each cell, as read and as prepared."""
+_BIN_MB, _VALUE_MB, _COLUMNS_AT_ONCE = 1e-6, 8e-6, 5
+"""Where columns stay on disk: memory of a bin, of a value, and how many columns, or copies of one, there are."""
+_BATCHES_AT_ONCE = 3
+"""How many batches of rows are in memory when a table is read so."""
 _LOOPS_MB = 200.0
 """Of numba, with the loops that encrypt and add, and their table."""
-_COPIES, _CIPHERTEXT_COPIES, _COORDINATOR_COPIES = 7, 4, 2
+_COPIES, _CIPHERTEXT_COPIES, _COORDINATOR_COPIES = 5, 4, 3
 """How many times the largest message is in memory, in one form or another; of matrices encrypted together, one at a
 time has more."""
 
@@ -100,10 +108,40 @@ def _memory(scale: Scale, party: str) -> float:
     if party not in cast.tables:
         return _START_MB + _COORDINATOR_COPIES * largest
     rows, columns = cast.rows[party], len(cast.tables[party].kinds)
-    cells = rows * columns + (cast.common * scale.widths[party] if party in scale.widths else 0)
+    prepared = cast.common * scale.widths[party] if party in scale.widths else 0
+    table = _CELL_MB * (rows * columns + prepared)
+    if cast.privates[party].memory is not None and kind_named(cast.plan.kind).by_column:
+        batch = _BATCHES_AT_ONCE * min(rows, rows_at_once) * columns
+        table = _VALUE_MB * (_COLUMNS_AT_ONCE * rows + batch) + _BIN_MB * prepared
     copies = _CIPHERTEXT_COPIES if cast.plan.engine == "paillier" else _COPIES
     loops = _LOOPS_MB if scale.own_key and scale.own_key.loops else 0.0
-    return _START_MB + _READING_MB + _ROW_MB * rows + _CELL_MB * cells + copies * largest + loops
+    return _START_MB + _READING_MB + _ROW_MB * rows + table + copies * largest + loops
+
+
+def beyond_memory(found: Forecast, jobs: Sequence[CheckedJob[Any]]) -> list[str]:
+    """For each party that would take more memory than its private file allows, a sentence with what would help."""
+    return [
+        f"{job.party}: memory: the job would take about {cost.peak_memory_mb / 1000:.2g} GB here, and {limit:g} GB are "
+        "allowed: allow more, name fewer columns in [table], or take part with fewer rows"
+        for job in jobs
+        if (limit := job.private.memory) and (cost := found.parties[job.party]).peak_memory_mb > 1000 * limit
+    ]
+
+
+def check_memory(job: CheckedJob[Any]) -> None:
+    """Refuse a job that would take more memory than the party allows, by a forecast from its table alone.
+
+    A job that cannot be forecast is not refused.
+    """
+    if job.private.memory is None:
+        return
+    try:
+        found = forecast([job])
+    except InputError as error:
+        log.info("%s: no forecast, so nobody knows whether memory will suffice: %s", job.party, error)
+        return
+    if beyond := beyond_memory(found, [job]):
+        raise RefusedError(beyond[0])
 
 
 def _cast(jobs: Sequence[CheckedJob[Any]], common: int | None) -> tuple[Cast, list[str]]:

@@ -11,8 +11,9 @@ from unpooled.errors import PlanError
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.preflight import identity_of, loaded, preflight
 from unpooled.jobs.private import Private
-from unpooled.jobs.work import CheckedJob, Result
+from unpooled.jobs.work import WORKING, CheckedJob, Result
 from unpooled.run.conversation import Linked, take_part
+from unpooled.run.forecast import check_memory
 from unpooled.run.progress import Watcher
 from unpooled.transport.mailbox import Mailbox
 from unpooled.transport.network import Addresses, NetworkTransport
@@ -26,8 +27,9 @@ def join(job: CheckedJob[Any], folder: Path, watcher: Watcher | None = None, *, 
     """
 
     def ready() -> tuple[CheckedJob[Any], Linked]:
-        with_table = loaded(job)
+        with_table = loaded(job, folder / WORKING)
         preflight(with_table, joins=True, resumed=run_in_book(folder) if resume else "")
+        check_memory(with_table)
         identity, addresses = identity_of(job.party, job.private), addresses_of(job.plan, job.party, job.private)
         peers = tuple(peer for peer in job.plan.parties if peer != job.party)
         return with_table, lambda ledger: NetworkTransport(

@@ -109,16 +109,16 @@ def like(table: Table | None, party: str, plan: Plan) -> tuple[Table, Private]:
         table = _as_planned(table, parameters_of(plan), rng)
     target = None
     if "target" in kind_named(plan.kind).private_needs.get(plan.parties[party].role, ()):
-        target, classes = free_name(_TARGET, table.frame.columns), parameters_of(plan).model.classes  # type: ignore[attr-defined]
+        target, classes = free_name(_TARGET, [*table.id, *table.kinds]), parameters_of(plan).model.classes  # type: ignore[attr-defined]
         values = rng.integers(classes, size=table.frame.height) if classes else rng.normal(size=table.frame.height)
         cells = pl.Series(target, values).cast(pl.String) if classes else pl.Series(target, values)
         kinds = table.kinds | {target: "category" if classes else "number"}
-        table = replace(table, kinds=kinds, frame=table.frame.with_columns(cells))
+        table = replace(table.with_column(cells), kinds=kinds)
     weight = None
     if weigher(plan, parameters_of(plan)) == party:
-        weight = free_name(_WEIGHT, table.frame.columns)
+        weight = free_name(_WEIGHT, [*table.id, *table.kinds])
         cells = pl.Series(weight, rng.uniform(0.5, 1.0, table.frame.height))
-        table = replace(table, kinds=table.kinds | {weight: "number"}, frame=table.frame.with_columns(cells))
+        table = replace(table.with_column(cells), kinds=table.kinds | {weight: "number"})
     return replace(table, party=party), Private(target=target, weight=weight)
 
 
@@ -126,9 +126,10 @@ def _as_planned(table: Table, parameters: object, rng: np.random.Generator) -> T
     """The table with made-up numbers as the columns that the plan names, and no more columns than it allows."""
     names, most = getattr(parameters, "columns", None) or (), getattr(parameters, "most_columns", len(table.kinds))
     others = [name for name in table.kinds if name not in names][: max(most - len(names), 0)]
-    numbers = [pl.Series(name, rng.normal(size=table.frame.height)) for name in names]
     kinds = {name: table.kinds[name] for name in others} | dict.fromkeys(names, "number")
-    return replace(table, kinds=kinds, frame=table.frame.select(*table.id, *others).with_columns(numbers))
+    for name in names:
+        table = table.with_column(pl.Series(name, rng.normal(size=table.frame.height)))
+    return replace(table, kinds=kinds)
 
 
 def common_rows_for(own: int) -> int:
@@ -205,7 +206,8 @@ def _sample(table: Table, rows: int, shared: int, common: int, target: str | Non
     rng, height = np.random.default_rng(rows), table.frame.height
     picked = rng.choice(height, rows, replace=rows > height)
     if target in table.kinds and table.kinds[target] != "number":  # each label is there at least twice
-        firsts = table.frame.with_row_index("place").unique(target, keep="first")["place"].to_numpy().repeat(2)
+        labels = table.column(target).to_frame().with_row_index("place")
+        firsts = labels.unique(target, keep="first")["place"].to_numpy().repeat(2)
         if len(firsts) <= min(2 * _MOST_LABELS, shared):
             picked[: len(firsts)] = firsts
     numbers = rng.choice(common, shared, replace=False)
@@ -214,8 +216,9 @@ def _sample(table: Table, rows: int, shared: int, common: int, target: str | Non
     ids = [f"{number:08}" for number in numbers]
     ids += [f"{table.party}{number:08}" for number in range(rows - shared)]
     other_ids = [pl.lit("").alias(name) for name in table.id[1:]]
-    frame = table.frame[picked].with_columns(pl.Series(table.id[0], ids), *other_ids)
-    return replace(table, frame=frame, hashed=False, handles=None)
+    sample = table.take(picked).in_memory()
+    frame = sample.frame.with_columns(pl.Series(table.id[0], ids), *other_ids)
+    return replace(sample, frame=frame, hashed=False, handles=None)
 
 
 def lenient(private: Private, table: Table | None, *, listed: bool) -> Private:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, inf
 from typing import Any
+
+import numpy as np
 
 from unpooled.align.aided import DUMMY_BYTES, KeyedTags
 from unpooled.align.ecdh import CHUNK
@@ -271,6 +273,6 @@ def _widths(cast: Cast) -> dict[str, int]:
     widths = {}
     for party in cast.plan.owners:
         table, prepare = features_of(cast.tables[party], cast.privates[party]), cast.privates[party].prepare
-        sample = replace(table, frame=table.frame.head(_ROWS))
+        sample = table.take(np.arange(min(table.frame.height, _ROWS)))
         widths[party] = len(transform(fit(sample, prepare), sample).names) + 1
     return widths

@@ -110,6 +110,9 @@ def simulate_job(
     `watchers` are told how far parties are, `observers` what they send, receive and are shown.
     """
     jobs = {p: checked(plan, p, privates.get(p, Private()), (tables or {}).get(p)) for p in plan.parties}
+    for party, job in jobs.items():
+        if job.private.workers.engine != "local":
+            raise PlanError(f"{party}: workers.engine: a simulation works on this machine alone: leave it out")
     with _folder(folder) as root:
         for party in jobs:
             run_folder.create(root / party)

@@ -36,9 +36,13 @@ def expand(seed: bytes, purpose: bytes, shape: tuple[int, ...]) -> Ring:
     return next(expansions(seed, purpose, [shape]))
 
 
-def expansions(seed: bytes, purpose: bytes, shapes: Iterable[tuple[int, ...]]) -> Iterator[Ring]:
-    """The same numbers as one array after another, so that each can be used while it is in the cache."""
-    cipher = _cipher(seed, purpose)
+def expansions(seed: bytes, purpose: bytes, shapes: Iterable[tuple[int, ...]], skip: int = 0) -> Iterator[Ring]:
+    """The same numbers as one array after another, so that each can be used while it is in the cache.
+
+    `skip` numbers come before the first.
+    """
+    cipher = _cipher(seed, purpose, skip // 2)
+    cipher.update(bytes(8 * (skip % 2)))
     for shape in shapes:
         numbers = np.empty(shape, "<u8")
         data = numbers.reshape(-1).view(np.uint8).data
@@ -48,9 +52,9 @@ def expansions(seed: bytes, purpose: bytes, shapes: Iterable[tuple[int, ...]]) -
         yield numbers.astype(np.uint64, copy=False)
 
 
-def _cipher(seed: bytes, purpose: bytes) -> CipherContext:
+def _cipher(seed: bytes, purpose: bytes, counter: int = 0) -> CipherContext:
     key = hashlib.sha256(b"unpooled expand v1" + len(purpose).to_bytes(4, "little") + purpose + seed).digest()
-    return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+    return Cipher(algorithms.AES(key), modes.CTR(counter.to_bytes(16))).encryptor()
 
 
 def shuffles(seed: bytes, purpose: bytes, shapes: Iterable[tuple[int, int]]) -> Iterator[Ints]:

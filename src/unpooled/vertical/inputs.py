@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from unpooled.arrays import Floats
 
@@ -16,10 +17,12 @@ class Columns:
 
     In a pooled run `blocks` says how many columns each party has, in their order: only columns of the same party are
     bundled, and batches of linear models are as large, as if they were apart. `active` is the block of the active
-    party; the others' columns are then treated as if they were lent.
+    party; the others' columns are then treated as if they were lent. `folder` is where large arrays that are made of
+    them lie as memory maps; without it they are in memory.
     """
 
     matrix: Floats
     names: tuple[str, ...]
     blocks: tuple[int, ...] = ()
     active: int | None = None
+    folder: Path | None = None

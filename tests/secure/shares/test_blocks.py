@@ -119,8 +119,8 @@ def test_what_the_coordinator_makes_is_limited_by_blocks(small_blocks: int, monk
     shapes: list[tuple[int, ...]] = []
     real = blocks.expansions
 
-    def watched(seed: bytes, purpose: bytes, wanted: Iterator[tuple[int, ...]]) -> Iterator[np.ndarray]:
-        for values in real(seed, purpose, wanted):
+    def watched(seed: bytes, purpose: bytes, wanted: Any, **where: int) -> Iterator[np.ndarray]:
+        for values in real(seed, purpose, wanted, **where):
             shapes.append(values.shape)
             yield values
 

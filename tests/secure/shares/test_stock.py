@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from unpooled.errors import ProtocolError
-from unpooled.secure.calls import Call, OneHot
+from unpooled.secure.calls import Call, Dense, OneHot
 from unpooled.secure.mod64 import from_bytes, lower_bytes
 from unpooled.secure.randomness import expand
 from unpooled.secure.shares.dealer import Deal, Dealt
@@ -97,10 +97,63 @@ def test_several_parties_shapes_and_named_matrices_go_together(
 
 
 def test_what_is_large_is_not_asked_for_ahead() -> None:
-    assert Shape("telco", "bank", 200_000, 12, 1).most_ahead == 0
-    assert Shape("telco", "bank", 2_000, 12, 1).most_ahead == 2
+    assert Shape("telco", "bank", 200_000, 12, 1).ahead(asked=100) == 0
+    assert Shape("telco", "bank", 2_000, 12, 1).ahead(asked=100) == 2
     stock, large = Stock(), Shape("telco", "bank", 200_000, 12, 1)
     assert [stock.lacking([large, large]) for _ in range(5)] == [[(large, 2)]] * 5
+
+
+def test_seeds_are_asked_for_in_ever_larger_numbers() -> None:
+    stock, seeds = Stock(), Shape("telco", "bank")
+    copies = [copies for _ in range(100) for _, copies in stock.lacking([seeds] * 10)]
+    assert copies == [10, 10, 20, 40, 80, 160, 256, 256, 256]
+
+
+def test_products_of_any_shape_take_seeds_that_were_dealt_ahead(
+    rules_for: Make, multiply: Make, made: Make, expected: Make
+) -> None:
+    """Only when seeds run out, or a mask of X is new, is the holder of X dealt anything."""
+    calls = [
+        replace(HOT, rows=200, left=OneHot((2, 3), 1 + number % 4, hidden=True), x="bins" if number > 2 else "")
+        for number in range(20)
+    ]
+    batches = [[made(call, 0)] for call in calls]
+    run = multiply(rules_for("shares"), batches)
+    check(run, batches, expected)
+    copies = [item.copies for deal in asked(run) for item in deal.items if item.method == "seeds"]
+    assert copies == [1, 1, 2, 4, 8, 16]
+    dealt = [message for _, message in run.received["telco"] if isinstance(message, Dealt)]
+    assert [len(message.parts) for message in dealt] == [2, 2, 3, 1, 4, 8, 16], "seeds, and masks of X"
+    assert all(not part.values.size for message in dealt for part in message.parts)
+    assert len({part.once for message in dealt for part in message.parts if part.once}) == sum(copies)
+
+
+def test_products_both_ways_with_one_name_go_together(
+    rules_for: Make, multiply: Make, made: Make, expected: Make
+) -> None:
+    """The driver's Y takes seeds dealt ahead, its X does not; both parties' X may have the same name."""
+    there = Call((("telco", "bank"),), "bank", rows=30, left=Dense(4, 100), columns=2, bound=100, x="columns")
+    back = replace(there, terms=(("bank", "telco"),), receiver="telco")
+    named = replace(there, y="gradients")
+    for batch in ([back, there, there], [named, there, back]):
+        problems = [made(call, 0) for call in batch]
+        run = multiply(rules_for("shares"), [problems, problems])
+        for party in ("bank", "telco"):
+            asked_for = [problem for problem in 2 * problems if problem[0].receiver == party]
+            results = [shown for shown in run.results(party) if shown is not None]
+            for shown, problem in zip(results, asked_for, strict=True):
+                assert np.array_equal(shown, expected(problem))
+
+
+def test_seeds_that_nobody_dealt_are_refused(rules_for: Make, multiply: Make, made: Make) -> None:
+    def without(message: Any) -> Any:
+        if not isinstance(message, Deal):
+            return message
+        return replace(message, items=tuple(item for item in message.items if item.method != "seeds"))
+
+    call = replace(HOT, left=OneHot(BINS, 3, hidden=True))
+    with pytest.raises(ProtocolError, match="no seeds were dealt ahead for telco and bank"):
+        multiply(rules_for("shares"), [[made(call)]], tamper={"bank": without})
 
 
 def test_a_batch_that_needs_more_than_is_in_stock_asks_for_the_rest() -> None:
@@ -119,6 +172,8 @@ def test_a_batch_that_needs_more_than_is_in_stock_asks_for_the_rest() -> None:
         (NAMED, {"copies": 2}, "bank"),
         (HOT, {"method": "triple", "copies": 2}, "bank"),
         (HOT, {"copies": 2}, "coordinator.*telco"),
+        (HOT, {"method": "triple", "left": "bank", "right": "telco"}, "bank.*does not choose the numbers of telco"),
+        (HOT, {"method": "seeds", "left": "bank", "right": "telco"}, "bank.*does not choose the numbers of telco"),
     ],
 )
 def test_wrong_numbers_of_copies_are_refused(

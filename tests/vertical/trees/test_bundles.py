@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unpooled.errors import InputError
-from unpooled.vertical.trees.bundles import Feature, Layout, to_logical, to_physical_bins
+from unpooled.vertical.trees.bundles import Feature, Layout, narrow, to_logical, to_physical_bins
 
 
 @st.composite
@@ -28,7 +28,7 @@ def layouts(draw: st.DrawFn) -> Layout:
 
 def random_rows(layout: Layout, rng: np.random.Generator, rows: int = 40) -> np.ndarray[Any, Any]:
     """Bins by feature, in bundles at most one away from its usual bin."""
-    bins = np.empty((rows, len(layout.features)), np.uint16)
+    bins = np.empty((rows, len(layout.features)), narrow(feature.size for feature in layout.features))
     for number, feature in enumerate(layout.features):
         bins[:, number] = rng.integers(0, feature.size, rows)
     for bundle in layout.bundles:
@@ -79,7 +79,7 @@ def test_sums_over_columns_become_those_over_features(layout: Layout, seed: int,
     weights = rng.integers(-(2**40), 2**40, (len(rows), width))
     node = rng.integers(-1, nodes, len(rows))
     columns = to_physical_bins(layout, rows)
-    assert columns.dtype == np.uint16
+    assert columns.dtype == narrow(layout.sizes)
     offsets = np.cumsum([0, *layout.sizes])
     sums = np.zeros((nodes, layout.bins, width), np.int64)
     expected = np.zeros((nodes, layout.logical, width), np.int64)

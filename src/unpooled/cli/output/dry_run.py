@@ -24,7 +24,7 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.preflight import Preflight
 from unpooled.jobs.together import Together
 from unpooled.jobs.work import CheckedJob
-from unpooled.run.forecast import Forecast
+from unpooled.run.forecast import Forecast, beyond_memory
 
 _MOST_WARNINGS = 10  # about a table; --all shows the others
 
@@ -54,6 +54,8 @@ def show_dry_run(
     blocks = [_parties(plan, preflights), _together(together), _messages(plan, exchanges), _answers(plan, parties)]
     blocks += [_choices(plan), _budgets(preflights)]
     blocks.append(Block("forecast", forecast.as_json(expected), forecast.in_words(expected)))
+    beyond = [] if isinstance(expected, str) else beyond_memory(expected, parties)
+    blocks.append(Block("beyond_memory", beyond, [f"Refused: {text}." for text in beyond]))
     if as_json:
         typer.echo(json.dumps({block.name: block.content for block in blocks}))
         return
@@ -77,6 +79,7 @@ def _parties(plan: Plan, preflights: Sequence[Preflight]) -> Block:
         if found.quality:
             said += [many(found.quality.rows, "row"), many(len(found.columns), "column")]
         said += [f"{use} {name}" for use, name in found.not_features.items()]
+        said += [f"works on the Ray cluster at {found.cluster}"] if found.cluster else []
         lines.append(", ".join([*said, f"certificates {found.certificates}"]))
         if found.quality:
             warnings, others = _findings(found.quality)

@@ -27,6 +27,7 @@ ALIGN = Kind(
     needs=("active",),
     products=False,
     other_rows=False,
+    by_column=True,
     outline=outline,
     role=role,
     tables={"aligned": RowFile(ALIGNED)},

@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter
 
 from unpooled.arrays import Bytes
 from unpooled.data.columns import kind_name
-from unpooled.data.prepare import fit, save, transform
+from unpooled.data.prepare import fit, save
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.work import Work
@@ -141,7 +141,7 @@ def _prepare_table(work: Work[Parameters]) -> TableSummary | None:
         for name, kind in table.kinds.items()
     )
     counts = cleaning.rows_read, cleaning.duplicates_removed, cleaning.rows_dropped, table.frame.height
-    return TableSummary(*counts, columns, len(transform(preparation, table).names))
+    return TableSummary(*counts, columns, len(preparation.names))
 
 
 def _exchange_sizes(session: Session, work: Work[Parameters]) -> dict[str, int]:

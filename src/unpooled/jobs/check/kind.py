@@ -26,6 +26,7 @@ CHECK = Kind(
     needs=("active",),
     products=False,
     other_rows=False,
+    by_column=True,
     outline=outline,
     role=role,
     tables={},

@@ -81,6 +81,7 @@ COMPLETE = Kind(
     needs=("active", "passive"),
     products=True,
     other_rows=True,
+    by_column=False,
     outline=outline,
     role=role,
     tables={

@@ -41,6 +41,7 @@ DELIVER = Kind(
     needs=("seeker", "active", "passive"),
     products=False,
     other_rows=False,
+    by_column=False,
     outline=outline,
     role=role,
     tables={"look-alikes": RowFile(RELIABLE, as_sent)},

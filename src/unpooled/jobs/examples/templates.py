@@ -14,7 +14,7 @@ from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.plan import Party, Plan
 from unpooled.jobs.private import Private
 
-_SECTIONS = ("table", "prepare", "policy", "consent")
+_SECTIONS = ("table", "prepare", "policy", "consent", "workers")
 _SOME_HAVE = ("generate",)
 """Sections that stand only where the example of a kind has them."""
 

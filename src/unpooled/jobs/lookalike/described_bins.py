@@ -50,7 +50,7 @@ def binned(table: Table, columns: Sequence[str], fewest: int, most: int) -> list
 
 
 def _binned(table: Table, name: str, smallest: int, most: int) -> BinnedColumn | None:
-    cells, kind = table.frame[name], table.kinds[name]
+    cells, kind = table.column(name), table.kinds[name]
     bins = np.full(len(cells), -1, np.int32)
     present = cells.is_not_null().to_numpy()
     held, ranges, levels = cells.drop_nulls(), list[Floats](), list[str]()

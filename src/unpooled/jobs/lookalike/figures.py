@@ -89,7 +89,7 @@ def check_truth(table: Table, name: str) -> None:
 def _truth(table: Table, name: str, known: Bools) -> tuple[Bools, Bools]:
     """Who is positive, and of whom that is known; positive is what most of the seeker's people are."""
     check_truth(table, name)
-    cells = as_text(table.frame[name])
+    cells = as_text(table.column(name))
     labels = cells.filter(known).drop_nulls().value_counts(sort=True)
     if not labels.height:
         raise fault(table.party, table.origin, "no row of the seeker's has a value, so none counts as positive", name)

@@ -99,7 +99,7 @@ def described(table: Table, columns: Sequence[str], listed: Ints, others: Ints, 
 
 
 def _lines(table: Table, name: str, listed: Ints, others: Ints, fewest: int) -> Iterator[Line]:
-    ours, theirs = (table.frame[name][rows].drop_nulls() for rows in (listed, others))
+    ours, theirs = (table.column(name)[rows].drop_nulls() for rows in (listed, others))
     if min(len(ours), len(theirs)) < fewest:
         return
     if table.kinds[name] == "number":

@@ -85,6 +85,7 @@ LOOKALIKE = Kind(
     needs=("seeker", "active", "passive"),
     products=True,
     other_rows=False,
+    by_column=True,
     outline=outline,
     role=role,
     tables={

@@ -20,7 +20,7 @@ from unpooled.jobs.model_files import check_owners, load
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
-from unpooled.jobs.work import CheckedJob, Work, asked_before
+from unpooled.jobs.work import CheckedJob, Work, asked_before, disk_for
 from unpooled.secure.engine import Engine
 from unpooled.session import Session
 from unpooled.vertical import learners
@@ -57,7 +57,7 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     common = align.common_rows(session, work, places)
     if not isinstance(common, align.Common):
         return {}
-    prepared = transform(preparation, common.table)
+    prepared = transform(preparation, common.table, disk_for(work))
     columns, team = columns_of(prepared, common.table, learner), _team(session, work, common)
     with session.scope("score"):
         if active:

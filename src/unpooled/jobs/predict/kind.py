@@ -34,6 +34,7 @@ PREDICT = Kind(
     needs=("active", "passive"),
     products=False,
     other_rows=False,
+    by_column=True,
     outline=outline,
     role=role,
     tables={"predictions": RowFile(PREDICTIONS), "aligned": RowFile(ALIGNED)},

@@ -55,6 +55,7 @@ TRAIN = Kind(
     needs=("active", "passive"),
     products=True,
     other_rows=False,
+    by_column=True,
     outline=outline,
     role=role,
     tables={"predictions": RowFile(PREDICTIONS), "aligned": RowFile(ALIGNED)},

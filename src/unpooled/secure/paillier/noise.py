@@ -15,7 +15,7 @@ from gmpy2 import mpz
 from unpooled.secure.paillier import limbs
 from unpooled.secure.paillier.keys import TEETH, PublicKey, exponent_bits, noise_table, noises
 from unpooled.secure.randomness import expand_bytes, new_seed
-from unpooled.workers import cores, submit_all
+from unpooled.workers import cores, has_cluster, submit_all
 
 _SMALL, _LARGE = 64, 2048  # about 40 ms and a second at 2048 bits
 
@@ -60,10 +60,10 @@ class NoiseStock:
             self._ordered += count
             size = max(_SMALL, min(_LARGE, -(-count // (2 * cores()))))
             spans = [Span(new_seed(), 0, min(size, count - start)) for start in range(0, count, size)]
-            threads = limbs.worthwhile(self._public, count * exponent_bits(self._public, cover=self._cover) // TEETH)
-            if threads:
+            compiled = limbs.worthwhile(self._public, count * exponent_bits(self._public, cover=self._cover) // TEETH)
+            make = partial(made_compiled if compiled else made, self._public, self._cover)
+            if threads := compiled and not has_cluster():
                 limbs.noise_rows(self._public, cover=self._cover)  # before several threads would each make it
-            make = partial(made_compiled if threads else made, self._public, self._cover)
             self._coming.append(map(make, spans) if count <= _SMALL else submit_all(make, spans, threads=threads))
 
     def expect(self, count: int) -> None:

@@ -17,7 +17,7 @@ import math
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -26,6 +26,7 @@ import numpy as np
 from unpooled import atomic
 from unpooled.arrays import Ring
 from unpooled.secure.randomness import expansions
+from unpooled.workers import on_cluster
 
 T = TypeVar("T")
 
@@ -61,9 +62,31 @@ def mask_blocks(seed: bytes, width: int, cuts: Iterable[slice]) -> Iterator[Ring
     return expansions(seed, b"mask", ((cut.stop - cut.start, width) for cut in cuts))
 
 
-def summed(blocks: Iterable[tuple[T, Sequence[Ring]]], multiply: Callable[[T, Ring], Ring]) -> Ring:
-    """XᵀY as a sum over blocks of rows: each has a block of X, and those of several matrices Y, put side by side."""
-    return reduce(np.add, (multiply(x, ys[0] if len(ys) == 1 else np.concatenate(ys, axis=1)) for x, ys in blocks))
+def mask_block(seed: bytes, width: int, cut: slice) -> Ring:
+    """One block of a mask."""
+    return next(expansions(seed, b"mask", [(cut.stop - cut.start, width)], skip=cut.start * width))
+
+
+def watched(cuts: Sequence[slice], alive: Callable[[], None]) -> Iterator[slice]:
+    """Blocks, with a sign of life before each."""
+    for cut in cuts:
+        alive()
+        yield cut
+
+
+def summed(
+    blocks: Iterable[tuple[T, Sequence[Ring]]], multiply: Callable[[T, Ring], Ring], *, spread: bool = False
+) -> Ring:
+    """XᵀY as a sum over blocks of rows: each has a block of X, and those of several matrices Y, put side by side.
+
+    They are `spread` over the party's cluster, if it has one, where multiplying takes longer than sending would.
+    """
+    return reduce(np.add, (on_cluster if spread else map)(partial(_multiplied, multiply), blocks))
+
+
+def _multiplied(multiply: Callable[[T, Ring], Ring], block: tuple[T, Sequence[Ring]]) -> Ring:
+    x, ys = block
+    return multiply(x, ys[0] if len(ys) == 1 else np.concatenate(ys, axis=1))
 
 
 class Opened:

@@ -7,9 +7,10 @@ remove the masks. `engine` explains what each number is for.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from itertools import groupby
 from typing import Literal, get_args
 
@@ -22,13 +23,15 @@ from unpooled.secure.engine import HowFar, Serving, Stop, follow
 from unpooled.secure.evidence import digest_of_seed
 from unpooled.secure.randomness import SEED_BYTES, expand, new_seed
 from unpooled.secure.shares import permutation
-from unpooled.secure.shares.blocks import mask_blocks, row_blocks, summed
+from unpooled.secure.shares.blocks import mask_block, row_blocks, watched
 from unpooled.session import Session
 from unpooled.wire import message
+from unpooled.workers import on_cluster
 
 NOTHING: Bytes = np.empty(0, np.uint8)
 
-Method = Literal["triple", "row by row", "permute"]
+Method = Literal["triple", "row by row", "permute", "seeds"]
+"""`seeds` are for triples to come: a seed stands for as many numbers as are needed, so it serves any shape."""
 
 _WORD = 8
 _MOST_KEPT = 2**26  # bytes of a mask
@@ -43,7 +46,8 @@ class DealItem:
     """One product between two parties, mod 2^(8·word_bytes); `x` and `y` name the masks, which are dealt when first
     named.
 
-    Without names it is any product of that shape, and several `copies` may be asked for ahead.
+    Without names it is any product of that shape, and several `copies` may be asked for ahead. A triple whose Y has no
+    name takes the next seeds that were dealt ahead.
     """
 
     left: str
@@ -90,11 +94,18 @@ class Dealt:
     parts: tuple[Part, ...]
 
 
+Both = tuple[Part | None, Part | None]
+"""What the left and the right party are dealt; None where that is nothing."""
+
+
 @dataclass
 class Dealer:
-    """The coordinator's state: seeds and shapes of masks, by party and name."""
+    """The coordinator's state: seeds and shapes of masks, by party and name; seeds dealt ahead, by pair of parties."""
 
     masks: dict[tuple[str, str, str], tuple[bytes, tuple[int, int]]] = field(default_factory=dict, repr=False)
+    ahead: defaultdict[tuple[str, str], deque[tuple[bytes, bytes]]] = field(
+        default_factory=lambda: defaultdict(deque), repr=False
+    )
     last_u: tuple[bytes, Ring] = field(default=(b"", np.empty(0, np.uint64)), repr=False)
 
     def mask(self, side: str, party: str, name: str, shape: tuple[int, int], chosen: bytes = b"") -> tuple[bytes, bool]:
@@ -105,6 +116,16 @@ class Dealer:
             raise ProtocolError(f"invalid Deal: a mask of {party} has shape {known}, and {shape} was asked for")
         return seed, new
 
+    def seeds_of(self, item: DealItem) -> tuple[bytes, bytes, bool]:
+        """Of a triple, the seeds of V and of the left half, and whether the right party is to be told that of V."""
+        if not seeded(item):
+            v_seed, new = self.mask("y", item.right, item.y, (item.rows, item.words))
+            return v_seed, new_seed(), new
+        ahead = self.ahead[item.left, item.right]
+        if not ahead:
+            raise ProtocolError(f"invalid Deal: no seeds were dealt ahead for {item.left} and {item.right}")
+        return *ahead.popleft(), False
+
 
 def serve(session: Session, driver: str, parties: Sequence[str], serving: Serving) -> int:
     """Deal what the driver asks for until it says stop; the number of bytes dealt."""
@@ -114,31 +135,40 @@ def serve(session: Session, driver: str, parties: Sequence[str], serving: Servin
             follow(session, driver, request)
             continue
         total += checked(request, session.party, driver, parties, serving)
-        parts: dict[str, list[Part]] = {party: [] for party in parties}
-        items: dict[str, list[DealItem]] = {party: [] for party in parties}
-        copies = [item for item in request.items for _ in range(item.copies)]
-        groups = groupby(enumerate(copies), lambda each: _u_of(each[1]) or each[0])
-        for group in (list(same_u) for _, same_u in groups):  # those with the same mask U, or a single one
-            (number, item), *_ = group
-            alive = partial(session.progress, number, len(copies))
-            alive()
-            if item.method == "permute":
-                chosen = chosen_seeds(request.seed, number) if chooses(driver, item) else None
-                dealt = [_permutation(dealer, item, chosen)]
-            else:
-                dealt = _triples(dealer, [item for _, item in group], alive)
-            for (_, item), (left, right) in zip(group, dealt, strict=True):
-                parts[item.left].append(left)
-                if not chooses(driver, item):
-                    parts[item.right].append(right)
-        for item in request.items:
-            items[item.left].append(item)
-            if not chooses(driver, item):
-                items[item.right].append(item)
-        for party, theirs in parts.items():
-            if theirs:
-                session.send(party, Dealt(digest_of(items[party]), tuple(theirs)))
+        _answer(session, driver, parties, dealer, request)
     return total
+
+
+def _answer(session: Session, driver: str, parties: Sequence[str], dealer: Dealer, request: Deal) -> None:
+    """Deal what a request asks for; numbers may be large, and nothing of them is kept."""
+    parts: dict[str, list[Part]] = {party: [] for party in parties}
+    items: dict[str, list[DealItem]] = {party: [] for party in parties}
+    copies = [(item, copy) for item in request.items for copy in range(item.copies)]
+    seeds = {  # first, since the triples of the same request may need them
+        number: _seeds(dealer, item, chosen_seeds(request.seed, number)[0])
+        for number, (item, _) in enumerate(copies)
+        if item.method == "seeds"
+    }
+    groups = groupby(enumerate(copies), lambda each: _u_of(each[1][0]) or each[0])
+    for group in (list(same_u) for _, same_u in groups):  # those with the same mask U, or a single one
+        number, (item, _) = group[0]
+        alive = partial(session.progress, number, len(copies))
+        alive()
+        if item.method == "seeds":
+            dealt = [seeds[number]]
+        elif item.method == "permute":
+            chosen = chosen_seeds(request.seed, number) if chooses(driver, item) else None
+            dealt = [_permutation(dealer, item, chosen)]
+        else:
+            dealt = _triples(dealer, [item for _, (item, _) in group], alive)
+        for (_, (item, copy)), both in zip(group, dealt, strict=True):
+            for party, part in zip((item.left, item.right), both, strict=True):
+                if part:
+                    parts[party].append(part)
+                    items[party] += [] if copy else [item]
+    for party, theirs in parts.items():
+        if theirs:
+            session.send(party, Dealt(digest_of(items[party]), tuple(theirs)))
 
 
 def bytes_of(items: Sequence[DealItem]) -> tuple[int, int]:
@@ -171,6 +201,8 @@ def checked(request: Deal, party: str, driver: str, parties: Sequence[str], serv
             raise ProtocolError(f"invalid Deal from {driver}: shape or method out of range")
         if item.copies != 1 and (item.copies < 1 or item.y or not chooses(driver, item)):
             raise ProtocolError(f"invalid Deal from {driver}: several copies of what serves a single product")
+        if item.method != "permute" and not item.y and item.right != driver:
+            raise ProtocolError(f"invalid Deal from {driver}: it does not choose the numbers of {item.right}")
     sent, size = bytes_of(request.items)
     products, rows = sum(item.copies for item in request.items), max((item.rows for item in request.items), default=0)
     serving.check(party, driver, size, products, rows)
@@ -182,7 +214,7 @@ def chooses(driver: str, item: DealItem) -> bool:
 
     The coordinator is told the seed, and deals the other side numbers that complement them.
     """
-    return item.method == "permute" and item.right == driver
+    return item.method in ("permute", "seeds") and item.right == driver
 
 
 def chosen_seeds(seed: bytes, number: int) -> tuple[bytes, bytes]:
@@ -201,26 +233,41 @@ def _u_of(item: DealItem) -> tuple[object, ...] | None:
     return (item.left, item.x, item.rows, item.width) if item.method == "triple" else None
 
 
-def _triples(dealer: Dealer, items: Sequence[DealItem], alive: Callable[[], None]) -> list[tuple[Part, Part]]:
+def seeded(item: DealItem) -> bool:
+    """Whether a product takes seeds that were dealt ahead: then the left party needs nothing now but a new mask, and
+    the driver, which chose its seed, numbers that it needs last.
+    """
+    return item.method == "triple" and not item.y
+
+
+def _seeds(dealer: Dealer, item: DealItem, v_seed: bytes) -> Both:
+    once = new_seed()
+    dealer.ahead[item.left, item.right].append((v_seed, once))
+    return Part(b"", once, NOTHING, digest_of_seed(v_seed)), None
+
+
+def _triples(dealer: Dealer, items: Sequence[DealItem], alive: Callable[[], None]) -> list[Both]:
     """Triples with the same mask U, which is gone through once, in blocks of rows."""
     first = items[0]
     u_seed, u_new = dealer.mask("x", first.left, first.x, (first.rows, first.width))
-    masks = [dealer.mask("y", item.right, item.y, (item.rows, item.words)) for item in items]
+    seeds = [dealer.seeds_of(item) for item in items]
     if first.method == "triple":
-        ws = _products(dealer, u_seed, [seed for seed, _ in masks], items, alive)
+        ws = _products(dealer, u_seed, [v_seed for v_seed, *_ in seeds], items, alive)
     else:
         u, v = (
             expand(seed, b"mask", (first.rows, width))
-            for seed, width in ((u_seed, first.width), (masks[0][0], first.words))
+            for seed, width in ((u_seed, first.width), (seeds[0][0], first.words))
         )
         ws = [mod64.row_products(u, v)]
-    found = []
-    for number, (item, (v_seed, v_new), w) in enumerate(zip(items, masks, ws, strict=True)):
-        once = new_seed()
-        left = Part(u_seed if u_new and not number else b"", once, NOTHING, digest_of_seed(v_seed))
+    found: list[Both] = []
+    for number, (item, (v_seed, once, v_new), w) in enumerate(zip(items, seeds, ws, strict=True)):
+        mask = u_seed if u_new and not number else b""
         half = mod64.to_bytes(w - expand(once, b"half", half_shape(item)), item.word_bytes)
-        right = Part(v_seed if v_new else b"", b"", half, digest_of_seed(u_seed))
-        found.append((left, right))
+        if seeded(item):
+            left = Part(mask, b"", NOTHING) if mask else None
+        else:
+            left = Part(mask, once, NOTHING, digest_of_seed(v_seed))
+        found.append((left, Part(v_seed if v_new else b"", b"", half, digest_of_seed(u_seed))))
     return found
 
 
@@ -229,20 +276,25 @@ def _products(
 ) -> list[Ring]:
     """UᵀV for each V."""
     rows, width, words = items[0].rows, items[0].width, [item.words for item in items]
-    cuts = row_blocks(rows, width + sum(words))
-    us = mask_blocks(u_seed, width, cuts)
+    cuts, vs = row_blocks(rows, width + sum(words)), list(zip(v_seeds, words, strict=True))
     if _WORD * rows * width <= _MOST_KEPT:  # trees use it again and again
         if dealer.last_u[0] != u_seed:
-            dealer.last_u = (u_seed, np.concatenate(list(us)))
-        us = (dealer.last_u[1][cut] for cut in cuts)
-    vs = zip(*(mask_blocks(seed, each, cuts) for seed, each in zip(v_seeds, words, strict=True)), strict=True)
+            dealer.last_u = (u_seed, mask_block(u_seed, width, slice(0, rows)))
+        kept = dealer.last_u[1]
+        sums = reduce(np.add, (_product(kept[cut], vs, cut) for cut in watched(cuts, alive)))
+    else:
+        sums = reduce(np.add, on_cluster(partial(product_of_masks, (u_seed, width), vs), watched(cuts, alive)))
+    return np.split(sums, np.cumsum(words)[:-1], axis=1)
 
-    def blocks() -> Iterator[tuple[Ring, Sequence[Ring]]]:
-        for u in us:
-            alive()
-            yield u, next(vs)
 
-    return np.split(summed(blocks(), mod64.product), np.cumsum(words)[:-1], axis=1)
+def product_of_masks(u: tuple[bytes, int], vs: Sequence[tuple[bytes, int]], cut: slice) -> Ring:
+    """UᵀV of some rows, with all V side by side; masks are given by their seeds and widths."""
+    return _product(mask_block(*u, cut), vs, cut)
+
+
+def _product(u: Ring, vs: Sequence[tuple[bytes, int]], cut: slice) -> Ring:
+    blocks = [mask_block(seed, words, cut) for seed, words in vs]
+    return mod64.product(u, blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1))
 
 
 def half_shape(item: DealItem) -> tuple[int, ...]:
@@ -250,11 +302,11 @@ def half_shape(item: DealItem) -> tuple[int, ...]:
     return (item.width, item.words) if item.method == "triple" else (item.rows, item.width, item.words)
 
 
-def _permutation(dealer: Dealer, item: DealItem, chosen: tuple[bytes, bytes] | None) -> tuple[Part, Part]:
+def _permutation(dealer: Dealer, item: DealItem, chosen: tuple[bytes, bytes] | None) -> Both:
     v_shape = (item.rows, item.words)
     mask, right_once = chosen or (new_seed(), new_seed())
     v_seed, v_new = dealer.mask("y", item.right, item.y, v_shape, mask) if item.y else (mask, True)
     left_once = new_seed()
     values = permutation.dealt(left_once, right_once, expand(v_seed, b"mask", v_shape), item.width)
     left = Part(b"", left_once, mod64.to_bytes(values, item.word_bytes), digest_of_seed(v_seed))
-    return left, Part(v_seed if v_new else b"", right_once, NOTHING)
+    return left, None if chosen else Part(v_seed if v_new else b"", right_once, NOTHING)

@@ -2,7 +2,8 @@
 
 Y's columns are packed into words first (`packing`). The holder of Y is dealt a mask V and opens F = Y - V. Where the
 driver would be dealt only seeds, it chooses them itself and tells the coordinator, which saves a message. For products
-of the same shape, numbers are dealt ahead (`supply`, `state`).
+of the same shape, numbers are dealt ahead (`supply`, `state`); for triples of any shape, seeds, so that only the
+driver's half is on its way while the others work.
 
 **Matrix triple.** The holder of X is dealt a mask U and opens E = X - U. W = UᵀV is dealt as two random halves. XᵀY =
 (XᵀF + one half) + (EᵀV + other half): each side computes one bracket. For one-hot X the nodes are folded into Y, so
@@ -21,7 +22,7 @@ and ρ are used once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -37,11 +38,12 @@ from unpooled.secure.engine import Engine, Rules, Serving, recv_tagged
 from unpooled.secure.mod64 import Places
 from unpooled.secure.randomness import SEED_BYTES, expand
 from unpooled.secure.shares import dealer, permutation
-from unpooled.secure.shares.blocks import row_blocks, summed
+from unpooled.secure.shares.blocks import row_blocks, summed, watched
+from unpooled.secure.shares.dealer import DealItem, seeded
 from unpooled.secure.shares.opening import Task, keep_opening, keep_received, open_matrices
 from unpooled.secure.shares.packing import pack, unpack
 from unpooled.secure.shares.state import Mask
-from unpooled.secure.shares.supply import ask_ahead, method_of, slots_of, supplied
+from unpooled.secure.shares.supply import ask_ahead, method_of, slots_of, supplied, take_late, with_values
 from unpooled.wire import message
 
 
@@ -61,9 +63,16 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
 
     Every party sends to all peers before it receives, so that no cycle of parties waits.
     """
-    tasks = _dealt_tasks(engine, batch, tags)
+    tasks, late = _dealt_tasks(engine, batch, tags)
     peers = [peer for peer in engine.parties if any(task.peer == peer for task in tasks)]
-    open_matrices(engine, {peer: [task for task in tasks if task.peer == peer] for peer in peers})
+    opened = open_matrices(engine, {peer: [task for task in tasks if task.peer == peer] for peer in peers})
+    if late:
+        dealt = take_late(engine, late)
+        for task in tasks:
+            if seeded(task.need.item):
+                task.part = with_values(task.part, next(dealt))
+    for task in opened:
+        keep_received(engine, task, engine.shares.opened[task.peer, task.theirs].blocks())
     permuted = [task for task in tasks if task.permutes]
     for peer in peers:
         _send_orders(engine, peer, [task for task in permuted if task.peer == peer and task.is_left])
@@ -80,10 +89,16 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
     return held
 
 
-def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Task]:
-    """This party's terms, with what the coordinator dealt for them; new masks are kept for the whole batch."""
+def _dealt_tasks(
+    engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]
+) -> tuple[list[Task], list[DealItem]]:
+    """This party's terms, with what the coordinator dealt for them; new masks are kept for the whole batch.
+
+    Of the items that are returned too, the numbers come later.
+    """
     tasks = []
-    for place, need, part in supplied(engine, [call for call, _ in batch], tags):
+    terms, late = supplied(engine, [call for call, _ in batch], tags)
+    for place, need, part in terms:
         is_left = need.item.left == engine.party
         peer, (call, inputs) = need.item.right if is_left else need.item.left, batch[place]
         x, y = (None if matrix is None else matrix[need.rows] for matrix in (inputs.x, inputs.y))
@@ -92,7 +107,7 @@ def _dealt_tasks(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Seq
             seed = _seed(part.mask, engine)
             engine.shares.masks[task.own] = Mask(seed, task.shape_of(task.own))
         tasks.append(task)
-    return tasks
+    return tasks, late
 
 
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
@@ -153,14 +168,15 @@ def _left_shares(engine: Engine, tasks: Sequence[Task], alive: Callable[[], None
     halves = [_left_half(engine, each) for each in tasks]
     if isinstance(left, RowByRow):
         return [mod64.row_products(x.view(np.uint64), opened[0].whole()) + halves[0]]
-    sizes = task.sizes
-
-    def multiply(block: NDArray[Any], ys: Ring) -> Ring:
-        return mod64.bin_sums(block, sizes, ys) if sizes else mod64.product(block.view(np.uint64), ys)
-
     cuts = row_blocks(item.rows, item.width + sum(each.shape[1] for each in opened))
-    sums = summed(((x[cut], [each.block(cut) for each in opened]) for cut in _watched(cuts, alive)), multiply)
+    blocks = ((x[cut], [each.block(cut) for each in opened]) for cut in watched(cuts, alive))
+    sums = summed(blocks, partial(multiply_block, task.sizes), spread=bool(task.sizes))  # bins are short to send
     return _each(tasks, sums, halves)
+
+
+def multiply_block(sizes: tuple[int, ...], block: NDArray[Any], ys: Ring) -> Ring:
+    """XᵀY of some rows: of bins where there are `sizes` of columns, or else of numbers."""
+    return mod64.bin_sums(block, sizes, ys) if sizes else mod64.product(block.view(np.uint64), ys)
 
 
 def _right_shares(engine: Engine, tasks: Sequence[Task], alive: Callable[[], None]) -> list[Ring]:
@@ -176,7 +192,7 @@ def _right_shares(engine: Engine, tasks: Sequence[Task], alive: Callable[[], Non
         return [mod64.row_products(opened.whole(), values) + halves[0]]
     cuts = row_blocks(item.rows, item.width + sum(mask.shape[1] for mask in masks))
     ys = zip(*(mask.blocks(cuts) for mask in masks), strict=True)
-    sums = summed(((opened.block(cut), next(ys)) for cut in _watched(cuts, alive)), mod64.product)
+    sums = summed(((opened.block(cut), next(ys)) for cut in watched(cuts, alive)), mod64.product)
     return _each(tasks, sums, halves)
 
 
@@ -193,13 +209,6 @@ def _each(tasks: Sequence[Task], sums: Ring, halves: Sequence[Ring]) -> list[Rin
     ends = np.cumsum([task.need.item.words for task in tasks])[:-1]
     shares = [part + half for part, half in zip(np.split(sums, ends, axis=1), halves, strict=True)]
     return [mod64.unfold(share, task.nodes) if task.folds else share for share, task in zip(shares, tasks, strict=True)]
-
-
-def _watched(cuts: Sequence[slice], alive: Callable[[], None]) -> Iterator[slice]:
-    """Blocks, with a sign of life before each."""
-    for cut in cuts:
-        alive()
-        yield cut
 
 
 def _shape(call: Call) -> tuple[int, ...]:

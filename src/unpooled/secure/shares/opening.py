@@ -88,8 +88,11 @@ class Task:
         return matrix.side + ("-below" if self.need.rows.start else "")
 
 
-def open_matrices(engine: Engine, tasks: Mapping[str, Sequence[Task]]) -> None:
-    """Send each peer the masked matrices that it does not have yet, and take those of the peers, message by message."""
+def open_matrices(engine: Engine, tasks: Mapping[str, Sequence[Task]]) -> list[Task]:
+    """Send each peer the masked matrices that it does not have yet, and take those of the peers, message by message.
+
+    Returns the tasks whose matrices of peers are new.
+    """
     awaited = {peer: _awaited(engine, peer, of_peer) for peer, of_peer in tasks.items()}
     sending = {peer: _hidden_for(engine, peer, of_peer) for peer, of_peer in tasks.items()}
     taking = {peer: iter(portions(task.shape_of(task.theirs) for task in of_peer)) for peer, of_peer in awaited.items()}
@@ -105,9 +108,7 @@ def open_matrices(engine: Engine, tasks: Mapping[str, Sequence[Task]]) -> None:
                 _take_hidden(engine, peer, awaited[peer], portion)
             else:
                 del taking[peer]
-    for peer, of_peer in awaited.items():
-        for task in of_peer:
-            keep_received(engine, task, engine.shares.opened[peer, task.theirs].blocks())
+    return [task for of_peer in awaited.values() for task in of_peer]
 
 
 def _hidden_for(engine: Engine, peer: str, tasks: Sequence[Task]) -> Iterator[Hidden]:

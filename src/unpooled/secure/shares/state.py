@@ -28,6 +28,7 @@ from unpooled.secure.calls import Call
 from unpooled.secure.shares.blocks import MEMORY_BYTES, Opened, mask_blocks
 
 _MOST_AHEAD = 8
+_MOST_SEEDS_AHEAD = 256
 _MOST_KEPT = 2**20  # bytes of a mask
 most_bytes_ahead = 2**19
 """A rehearsal, which has fewer rows, makes it less (`run.rehearsal`)."""
@@ -79,19 +80,23 @@ class Mask:
 
 
 class Shape(NamedTuple):
-    """The parties and sizes that decide which random numbers a product needs."""
+    """The parties and sizes that decide which random numbers a product needs; seeds, for any size, have none."""
 
     left: str
     right: str
-    rows: int
-    width: int
-    words: int
+    rows: int = 0
+    width: int = 0
+    words: int = 0
     word_bytes: int = 8
 
-    @property
-    def most_ahead(self) -> int:
-        """How many are asked for ahead; few where each is large, since some may stay unused."""
-        return min(_MOST_AHEAD, most_bytes_ahead // max(self.word_bytes * self.rows * self.width * self.words, 1))
+    def ahead(self, asked: int) -> int:
+        """How many are asked for at a time, when so many were so far; few where each is large, since some may stay
+        unused.
+        """
+        if not self.rows:
+            return min(asked, _MOST_SEEDS_AHEAD)
+        most = min(_MOST_AHEAD, most_bytes_ahead // max(self.word_bytes * self.rows * self.width * self.words, 1))
+        return most if asked >= most else 0
 
 
 @dataclass
@@ -107,7 +112,7 @@ class Stock:
         found = []
         for shape, count in Counter(shapes).items():
             if (short := count - self.unpromised[shape]) > 0:
-                copies = max(short, shape.most_ahead) if self.asked[shape] >= shape.most_ahead else short
+                copies = max(short, shape.ahead(self.asked[shape]))
                 self.asked[shape] += copies
                 self.unpromised[shape] += copies
                 found.append((shape, copies))

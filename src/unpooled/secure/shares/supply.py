@@ -7,6 +7,7 @@ then those for the stock. The others know from their own calls what was asked fo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from unpooled.secure.calls import Call, Dense, OneHot, RowByRow
 from unpooled.secure.engine import Engine, Rules, next_tags
 from unpooled.secure.randomness import new_seed
 from unpooled.secure.shares import dealer
-from unpooled.secure.shares.dealer import Deal, DealItem, Dealt, Method, Part, chooses, chosen_seeds
+from unpooled.secure.shares.dealer import Deal, DealItem, Dealt, Method, Part, chooses, chosen_seeds, seeded
 from unpooled.secure.shares.packing import RING_BITS, Slots, slots_for
 from unpooled.secure.shares.state import Matrix, Shape
 from unpooled.session import ITEM_BYTES
@@ -26,7 +27,7 @@ _SECONDS_PER_MOVE = 5e-8  # sorting and moving a row of a column, at all three
 
 
 class Need(NamedTuple):
-    """What a product of some rows needs; `shape` is set where any numbers of that shape will do."""
+    """What a product of some rows needs; `shape` is set where any numbers of that shape, or any seeds, will do."""
 
     item: DealItem
     rows: slice
@@ -40,17 +41,25 @@ def slots_of(call: Call) -> Slots:
     return slots_for(call.columns, call.result_bound, RING_BITS, narrow=isinstance(call.left, OneHot))
 
 
-def supplied(engine: Engine, calls: Sequence[Call], tags: Sequence[bytes]) -> list[tuple[int, Need, Part]]:
-    """This party's terms: place in the batch, what the term needs, and what was dealt for it."""
+def supplied(
+    engine: Engine, calls: Sequence[Call], tags: Sequence[bytes]
+) -> tuple[list[tuple[int, Need, Part]], list[DealItem]]:
+    """This party's terms: place in the batch, what the term needs, and what was dealt for it.
+
+    Of the items that are returned too, the numbers are still on their way (`take_late`), and are needed last.
+    """
     me = engine.party
     needs = [_needs(engine, call, tag) for call, tag in zip(calls, tags, strict=True)]
-    seed, dealt = _deal(engine, [need for group in needs for need in group])
+    seed, dealt, late = _deal(engine, [need for group in needs for need in group])
     found, number = [], 0
+    masked = set(engine.shares.masks)
     for place, need in [(place, need) for place, group in enumerate(needs) for need in group]:
         item = need.item
         if me in (item.left, item.right):
             if need.shape:
                 part = engine.shares.stock.take(need.shape)
+                if seeded(item) and ((me == item.right and not late) or (me == item.left and need.x not in masked)):
+                    part = with_values(part, next(dealt))
             elif me == engine.driver and chooses(me, item):
                 mask, once = chosen_seeds(seed, number)  # a matrix that has a mask keeps it
                 part = Part(b"" if need.y in engine.shares.masked else mask, once, dealer.NOTHING)
@@ -58,9 +67,21 @@ def supplied(engine: Engine, calls: Sequence[Call], tags: Sequence[bytes]) -> li
                 part = next(dealt)
             if item.right == me:
                 engine.shares.masked.add(need.y)
+            else:
+                masked.add(need.x)
             found.append((place, need, part))
-        number += not need.shape
-    return found
+        number += not need.shape or seeded(item)
+    return found, late
+
+
+def take_late(engine: Engine, items: Sequence[DealItem]) -> Iterator[Part]:
+    """The numbers of items that were on their way."""
+    return _receive(engine, items)
+
+
+def with_values(part: Part, dealt: Part) -> Part:
+    """A part whose seeds were dealt ahead, with what was dealt for the product itself."""
+    return Part(part.mask or dealt.mask, part.once, dealt.values, part.other or dealt.other)
 
 
 def ask_ahead(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
@@ -91,8 +112,14 @@ def _needs(engine: Engine, call: Call, tag: bytes) -> list[Need]:
     y = Matrix("y", call.y, str(slots)) if call.y and not folded else Matrix("y", "", tag_text)
     if not call.fixed:
         needs = [_need(term, method, slice(call.rows), width, words, size, x, y) for term in call.terms]
-        any_will_do = len(needs) == 1 and not y.name and chooses(engine.driver, needs[0].item)
-        return [need._replace(shape=_shape(need.item)) for need in needs] if any_will_do else needs
+        if len(needs) > 1 or y.name or needs[0].item.right != engine.driver or method == "row by row":
+            return needs
+        if method == "permute":
+            return [need._replace(shape=_shape(need.item)) for need in needs]
+        return [
+            need._replace(item=replace(need.item, y=""), shape=Shape(*term))
+            for need, term in zip(needs, call.terms, strict=True)
+        ]
     below = f"{tag_text} below"
     above_and_below = (
         (slice(call.fixed), x, Matrix("y", "", tag_text)),
@@ -116,8 +143,8 @@ def _shape(item: DealItem) -> Shape:
 def _to_ask(engine: Engine, needs: Sequence[Need]) -> list[DealItem]:
     """What the driver asks for: numbers for one product, then what the stock lacks."""
     lacking = engine.shares.stock.lacking(need.shape for need in needs if need.shape)
-    ahead = [DealItem(s.left, s.right, "permute", *s[2:], "", "", copies) for s, copies in lacking]
-    return [need.item for need in needs if not need.shape] + ahead
+    ahead = [DealItem(*shape[:2], "permute" if shape.rows else "seeds", *shape[2:], "", "", n) for shape, n in lacking]
+    return [need.item for need in needs if not need.shape or seeded(need.item)] + ahead
 
 
 def _ask(engine: Engine, needs: Sequence[Need]) -> bytes:
@@ -126,27 +153,37 @@ def _ask(engine: Engine, needs: Sequence[Need]) -> bytes:
     if asked:
         engine.session.send(engine.coordinator or "", Deal(tuple(asked), seed))
     for item in asked:
-        if not item.y:
+        if _is_ahead(item):
             chosen = [chosen_seeds(seed, number + copy) for copy in range(item.copies)]
             engine.shares.stock.parts[_shape(item)].extend(Part(*seeds, dealer.NOTHING) for seeds in chosen)
         number += item.copies
     return seed
 
 
-def _deal(engine: Engine, needs: Sequence[Need]) -> tuple[bytes, Iterator[Part]]:
-    """Get numbers, unless asked for ahead; the driver's seed, and the numbers for one product each."""
+def _is_ahead(item: DealItem) -> bool:
+    """Whether what is asked for is for products to come."""
+    return not item.y and not seeded(item)
+
+
+def _deal(engine: Engine, needs: Sequence[Need]) -> tuple[bytes, Iterator[Part], list[DealItem]]:
+    """Get numbers, unless asked for ahead; the driver's seed, the numbers for one product each, and what comes late."""
     me = engine.party
     mine = [need for need in needs if me in (need.item.left, need.item.right)]
     if me != engine.driver:
-        seed, items = b"", _to_ask(engine, mine)
+        left = [need for need in reversed(mine) if need.item.left == me and need.x not in engine.shares.masks]
+        new = {need.x.label: need.item for need in left}  # the first with each mask
+        seed, asked = b"", _to_ask(engine, mine)
+        items = [item for item in asked if not seeded(item) or new.get(item.x) is item]
     else:
         seed = engine.shares.announced.popleft()[1] if engine.shares.announced else _ask(engine, needs)
         items = [need.item for need in mine if not chooses(me, need.item)]
+        if all(map(seeded, items)):
+            return seed, iter(()), items
     alone, parts = list[Part](), _receive(engine, items)
     for item in items:
-        into = alone if item.y else engine.shares.stock.parts[_shape(item)]
+        into = engine.shares.stock.parts[_shape(item)] if _is_ahead(item) else alone
         into.extend(islice(parts, item.copies))
-    return seed, iter(alone)
+    return seed, iter(alone), []
 
 
 def _receive(engine: Engine, items: Sequence[DealItem]) -> Iterator[Part]:

@@ -23,21 +23,24 @@ FeatureBins(name='age', column=0, edges=(), missing='usual', usual=0)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
 
-from unpooled.arrays import Bytes, Floats, Ints, Ints32
+from unpooled import on_disk
+from unpooled.arrays import Bytes, Floats, Ints
 from unpooled.errors import InputError
 from unpooled.vertical.model_file import Saved
-from unpooled.vertical.trees.bundles import Bins, Feature, Layout, to_physical_bins
+from unpooled.vertical.trees.bundles import Bins, Feature, Layout, narrow, to_physical_bins
+from unpooled.workers import on_cluster
 
 LEAST_BINS, MOST_BINS = 2, 256
+_ROWS_AT_ONCE = 2**16
 MISSING = 2**16 - 1
 """Stands in place of a bin where a value is missing and none was in training."""
 
@@ -109,12 +112,6 @@ class Binned:
     columns: Bins
     layout: Layout
 
-    @cached_property
-    def places(self) -> Ints32:
-        """The bins by column, counted on from one column to the next."""
-        places: Ints32 = np.add(self.columns, self.layout.first_bins, dtype=np.int32, casting="unsafe")
-        return places
-
 
 def fit_bins(
     matrix: Floats,
@@ -137,25 +134,33 @@ def fit_bins(
     """
     most_bins = [bins] * len(names) if isinstance(bins, int) else bins
     columns = _checked_order(matrix, names, most_bins, order, most_thresholds, party)
-    edges = [_edges(matrix[:, column], most_bins[column], min_rows) for column in columns]
+    wanted = ((_finite(matrix, column, names[column], party), most_bins[column], min_rows) for column in columns)
+    edges = list(on_cluster(_edges_of, wanted, matrix.size))
     if most_thresholds is not None:
         shares = _shared_out([len(each) for each in edges], most_thresholds)
         edges = [
-            each if share >= len(each) else _edges(matrix[:, column], share + 1, min_rows)
+            each if share >= len(each) else _edges(_column(matrix, column), share + 1, min_rows)
             for each, share, column in zip(edges, shares, columns, strict=True)
         ]
     pairs = zip(columns, edges, strict=True)
-    features = [_feature(names[column], column, matrix[:, column], each, min_rows) for column, each in pairs]
+    work = ((names[column], column, _column(matrix, column), each, min_rows) for column, each in pairs)
+    features, away = list[FeatureBins](), list[Bytes]()
+    for feature, bits in on_cluster(_feature_of, work, matrix.size):
+        features.append(feature)
+        away.append(bits)
     lengths = list(blocks) or [len(features)]
     if sum(lengths) != len(features):
         raise InputError(f"{party}: the blocks have other columns than there are")
-    found = _bins(matrix, features)
-    bundles = _bundles_in(found, features, lengths if bundle else [1] * len(features))
-    return Binning(features=_covered(found, features, bundles, min_rows), bundles=bundles)
+    bundles = _bundles_in(away, len(matrix), features, lengths if bundle else [1] * len(features))
+    return Binning(features=_covered(away, len(matrix), features, bundles, min_rows), bundles=bundles)
 
 
-def _feature(name: str, column: int, values: Floats, edges: Floats, min_rows: int) -> FeatureBins:
-    """A feature with these edges; where too few values are missing, or too few are not, all share the usual bin."""
+def _feature_of(work: tuple[str, int, Floats, Floats, int]) -> tuple[FeatureBins, Bytes]:
+    """A feature with these edges, and a bit for each row that is away from its usual bin.
+
+    Where too few values are missing, or too few are not, all share the usual bin.
+    """
+    name, column, values, edges, min_rows = work
     missing = np.isnan(values)
     gone = int(missing.sum())
     few = any(0 < rows < min_rows for rows in (gone, len(values) - gone))
@@ -164,17 +169,18 @@ def _feature(name: str, column: int, values: Floats, edges: Floats, min_rows: in
         bins = np.append(bins, np.full(gone, len(edges) + 1))
     usual = int(np.bincount(bins, minlength=1).argmax())
     kept: bool | Literal["usual"] = "usual" if gone and few else bool(gone)
-    return FeatureBins(name=name, column=column, edges=tuple(edges.tolist()), missing=kept, usual=usual)
+    feature = FeatureBins(name=name, column=column, edges=tuple(edges.tolist()), missing=kept, usual=usual)
+    return feature, np.packbits(feature.bins_of(values) != usual)
 
 
 def _covered(
-    found: Bins, features: Sequence[FeatureBins], bundles: Sequence[Sequence[int]], min_rows: int
+    masks: Sequence[Bytes], rows: int, features: Sequence[FeatureBins], bundles: Sequence[Sequence[int]], min_rows: int
 ) -> tuple[FeatureBins, ...]:
     """Where a bundle's features leave too few rows over, show less of them, the smallest first, until it has more."""
     kept = list(features)
     for bundle in bundles:
-        away = {place: int((found[:, place] != features[place].usual).sum()) for place in bundle}
-        rest = len(found) - sum(away.values())  # since no row is away in two of them
+        away = {place: _ones(masks[place]) for place in bundle}
+        rest = rows - sum(away.values())  # since no row is away in two of them
         for place in sorted(bundle, key=lambda place: away[place]) if len(bundle) > 1 else ():
             if 0 < rest < min_rows and away[place]:
                 kept[place] = features[place].in_one_bin()
@@ -202,17 +208,18 @@ def _checked_order(
     columns = list(range(len(names))) if order is None else [int(column) for column in order]
     if sorted(columns) != list(range(len(names))):
         raise InputError(f"{party}: the order of the columns does not name each of them once")
-    _check_finite(matrix, names, party)
     return columns
 
 
-def _bundles_in(found: Bins, features: Sequence[FeatureBins], lengths: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+def _bundles_in(
+    masks: Sequence[Bytes], rows: int, features: Sequence[FeatureBins], lengths: Sequence[int]
+) -> tuple[tuple[int, ...], ...]:
     """The bundles of features within runs of so many features each."""
     ends = list(accumulate(lengths))
     return tuple(
         tuple(begin + place for place in together)
         for begin, end in zip([0, *ends], ends, strict=False)
-        for together in _bundles(found[:, begin:end], features[begin:end])
+        for together in _bundles(masks[begin:end], rows, features[begin:end])
     )
 
 
@@ -221,35 +228,88 @@ def apply_bins(binning: Binning, matrix: Floats, party: str) -> Bins:
 
     A missing value is `MISSING` where training had none.
     """
-    features = binning.features
-    if matrix.shape[1] != len(features):
-        raise InputError(f"{party}: {matrix.shape[1]} columns, where there were {len(features)} in training")
-    by_column = sorted(features, key=lambda feature: feature.column)
-    _check_finite(matrix, [feature.name for feature in by_column], party)
-    return _bins(matrix, features)
+    found = np.empty((len(matrix), len(binning.features)), np.uint16)
+    for place, bins in enumerate(_bins_by_feature(binning, matrix, party)):
+        found[:, place] = bins
+    return found
 
 
-def binned(binning: Binning, matrix: Floats, party: str) -> Binned:
-    """The bins of the training rows, or of some of them."""
+def binned(binning: Binning, matrix: Floats, party: str, folder: Path | None = None) -> Binned:
+    """The bins of the training rows, or of some of them; in files in a folder, if one is given."""
     layout = binning.layout
-    feature_bins = apply_bins(binning, matrix, party)
-    if (feature_bins == MISSING).any():
-        raise InputError(f"{party}: a value is missing in a column that had none missing when its bins were learned")
+    feature_bins = _by_row(_training_bins(binning, matrix, party), len(matrix), layout, folder)
     return Binned(feature_bins, to_physical_bins(layout, feature_bins), layout)
 
 
-def _check_finite(matrix: Floats, names: Sequence[str], party: str) -> None:
-    infinite = np.argwhere(np.isinf(matrix))
-    if len(infinite):
-        row, column = infinite[0]
-        raise InputError(f"{party}: column '{names[column]}': row {row + 1}: an infinite value")
+def _bins_by_feature(binning: Binning, matrix: Floats, party: str) -> Iterator[Bins]:
+    """The bins of one feature after the other."""
+    _check_columns(binning, matrix, party)
+    work = ((feature, _finite(matrix, feature.column, feature.name, party)) for feature in binning.features)
+    return on_cluster(_bins_of, work, matrix.size)
 
 
-def _bins(matrix: Floats, features: Sequence[FeatureBins]) -> Bins:
-    found = np.empty((len(matrix), len(features)), np.uint16)
-    for place, feature in enumerate(features):
-        found[:, place] = feature.bins_of(np.ascontiguousarray(matrix[:, feature.column]))
+def _training_bins(binning: Binning, matrix: Floats, party: str) -> Iterator[Bins]:
+    """The same for rows in which no more is missing than when bins were learned."""
+    for bins in _bins_by_feature(binning, matrix, party):
+        if (bins == MISSING).any():
+            reason = "a value is missing in a column that had none missing when its bins were learned"
+            raise InputError(f"{party}: {reason}")
+        yield bins
+
+
+def _by_row(columns: Iterator[Bins], rows: int, layout: Layout, folder: Path | None) -> Bins:
+    """Columns as rows × features; a file of rows is written from one of columns, block by block."""
+    width, kind = len(layout.features), narrow(feature.size for feature in layout.features)
+    if folder is None:
+        found = np.empty((rows, width), kind)
+        for place, bins in enumerate(columns):
+            found[:, place] = bins
+        return found
+    by_column = on_disk.empty((width, rows), kind, folder)
+    for place, bins in enumerate(columns):
+        by_column[place] = bins
+        on_disk.let_go(by_column)
+    found = on_disk.empty((rows, width), kind, folder)
+    for begin in range(0, rows, _ROWS_AT_ONCE):
+        block = slice(begin, begin + _ROWS_AT_ONCE)
+        found[block] = by_column[:, block].T
+    on_disk.let_go(by_column)
     return found
+
+
+def _check_columns(binning: Binning, matrix: Floats, party: str) -> None:
+    """Refuse other columns than those that the bins were learned from."""
+    if matrix.shape[1] != len(binning.features):
+        raise InputError(f"{party}: {matrix.shape[1]} columns, where there were {len(binning.features)} in training")
+
+
+def _finite(matrix: Floats, column: int, name: str, party: str) -> Floats:
+    """A column of a matrix, if no value of it is infinite."""
+    values = _column(matrix, column)
+    infinite = np.flatnonzero(np.isinf(values))
+    if len(infinite):
+        raise InputError(f"{party}: column '{name}': row {infinite[0] + 1}: an infinite value")
+    return values
+
+
+def _column(matrix: Floats, column: int) -> Floats:
+    """A column of a matrix, copied, so that it can lie in a file."""
+    values = matrix[:, column].copy()
+    on_disk.let_go(matrix)
+    return values
+
+
+def _ones(bits: Bytes) -> int:
+    return int(np.bitwise_count(bits).sum())
+
+
+def _bins_of(work: tuple[FeatureBins, Floats]) -> Bins:
+    feature, values = work
+    return feature.bins_of(values)
+
+
+def _edges_of(work: tuple[Floats, int, int]) -> Floats:
+    return _edges(*work)
 
 
 def _edges(values: Floats, bins: int, min_rows: int) -> Floats:
@@ -306,11 +366,9 @@ def _shared_out(wanted: Sequence[int], most: int) -> list[int]:
     return shares
 
 
-def _bundles(found: Bins, features: Sequence[FeatureBins]) -> tuple[tuple[int, ...], ...]:
+def _bundles(masks: Sequence[Bytes], rows: int, features: Sequence[FeatureBins]) -> tuple[tuple[int, ...], ...]:
     """Put features together of which no two are away from their usual bin in the same row, the fullest ones first."""
-    rows = len(found)
-    masks = [np.packbits(found[:, place] != feature.usual) for place, feature in enumerate(features)]
-    away = [int(np.bitwise_count(mask).sum()) for mask in masks]
+    away = [_ones(mask) for mask in masks]
     bundles: list[list[int]] = []
     taken: list[Bytes] = []
     free: list[int] = []
@@ -324,6 +382,6 @@ def _bundles(found: Bins, features: Sequence[FeatureBins]) -> tuple[tuple[int, .
                 break
         else:
             bundles.append([place])
-            taken.append(masks[place])
+            taken.append(masks[place].copy())
             free.append(MOST_BINS - 1 - extra if 2 * away[place] <= rows else -1)
     return tuple(sorted(tuple(sorted(bundle)) for bundle in bundles))

@@ -15,6 +15,7 @@ the other bins. *Logical bins* are those of all features, one feature after the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -25,10 +26,13 @@ from numpy.typing import NDArray
 from unpooled.arrays import Ints
 from unpooled.errors import InputError
 
-Bins = NDArray[np.uint16]
+Bins = NDArray[np.unsignedinteger]
 
 MOST_BINS = 2**16 - 1
 """A column's largest number of bins: 65535 marks a missing value that has no bin."""
+
+
+_IN_A_BYTE = 256
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,11 @@ class Layout:
         return _fixed(first[self.owner] + self.inside)
 
 
+def narrow(sizes: Iterable[int]) -> type[np.unsignedinteger]:
+    """What the bins of training rows are kept in, by how many bins columns have: a byte wherever that is enough."""
+    return np.uint8 if max(sizes, default=0) <= _IN_A_BYTE else np.uint16
+
+
 def to_logical(layout: Layout, sums: Ints, totals: Ints) -> Ints:
     """Sums by node and bin of the columns as sums by node and logical bin; `totals` are those of the nodes.
 
@@ -160,15 +169,17 @@ def to_logical(layout: Layout, sums: Ints, totals: Ints) -> Ints:
 
 def to_physical_bins(layout: Layout, feature_bins: Bins) -> Bins:
     """The bins of training rows by feature as bins by column."""
-    columns = np.zeros((len(feature_bins), len(layout.bundles)), np.uint16)
+    if all(bundle == (number,) for number, bundle in enumerate(layout.bundles)):
+        return feature_bins
+    columns = np.zeros((len(feature_bins), len(layout.bundles)), narrow(layout.sizes))
     for place, bundle in enumerate(layout.bundles):
         if len(bundle) == 1:
             columns[:, place] = feature_bins[:, bundle[0]]
             continue
-        column = np.zeros(len(feature_bins), np.uint16)
+        column = np.zeros(len(feature_bins), columns.dtype)
         for number in bundle:
             feature, start = layout.features[number], layout.starts[number]
-            codes = layout.inside[start : start + feature.size].astype(np.uint16)
+            codes = layout.inside[start : start + feature.size].astype(columns.dtype)
             bins = feature_bins[:, number]
             away = np.flatnonzero(bins != feature.usual)
             if column[away].any():

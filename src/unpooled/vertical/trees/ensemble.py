@@ -75,7 +75,7 @@ def fit(
         raise InputError(f"target: it has {len(classes)} classes, and the parameters say {parameters.classes}")
     weighted = weighted_targets(parameters, targets, rows)
     binning = binning or binning_of(team, parameters, columns)
-    own = binned(binning, columns.matrix, party)
+    own = binned(binning, columns.matrix, party, columns.folder)
     lent = lent_bins_of(parameters)
     space = Space(tuple(own.layout if owner == party else _layout_at(team, owner, rows, lent) for owner in team.owners))
     if not space.every.features:
@@ -133,7 +133,8 @@ def help_fit(
     many the active party fits, and their trees are all that is answered.
     """
     party, binning = team.session.party, binning or binning_of(team, parameters, columns, most_thresholds)
-    name, table = lend(team, parameters, binned(binning, columns.matrix, party), models, notebook)
+    own = binned(binning, columns.matrix, party, columns.folder)
+    name, table = lend(team, parameters, own, models, notebook)
     return part_of(name, party, binning, table, hide_nodes=parameters.hide_nodes)
 
 

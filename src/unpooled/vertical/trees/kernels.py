@@ -64,6 +64,17 @@ def bin_sums(
 
 
 @compiled
+def shown(columns: Bins, first_bins: Ints, rows: Ints, families: Ints32, bins: int, tables: Bins) -> Bins:
+    """The bin of each row in each column, as the table of its family shows it."""
+    found = np.empty((len(rows), columns.shape[1]), tables.dtype)
+    for place in range(len(rows)):
+        row, offset = rows[place], families[place] * bins
+        for column in range(columns.shape[1]):
+            found[place, column] = tables[offset + first_bins[column] + columns[row, column]]
+    return found
+
+
+@compiled
 def right_of(features: Bins, rows: Ints, feature: int, place: int, end: int) -> Bools:
     """Whether the bin of each row is after `place`, and before `end`."""
     right = np.empty(len(rows), np.bool_)

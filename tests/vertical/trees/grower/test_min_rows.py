@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unpooled.arrays import Ints
-from unpooled.vertical.trees.bundles import Bins, Feature, Layout, to_logical, to_physical_bins
+from unpooled.vertical.trees.bundles import Bins, Feature, Layout, narrow, to_logical, to_physical_bins
 from unpooled.vertical.trees.grower.min_rows import Groups, covered, merged, representatives, shown_bins, whole
 
 Cut = tuple[list[list[int]], bool]
@@ -195,7 +195,7 @@ def test_columns_show_the_same_bins_as_features(layout: Layout, seed: int, crowd
     physical = layout.physical
     for _, rows, found in generations(layout, drawn(layout, seed, crowd), k):
         shown = shown_bins(layout, found)
-        assert shown.dtype == np.uint16
+        assert shown.dtype == narrow(layout.sizes)
         assert shown.shape == (len(rows), layout.bins)
         assert (shown < np.array(layout.sizes)[column_of]).all()
         assert ((shown + first)[:, physical] == physical[representatives(layout, found)]).all()

@@ -17,7 +17,7 @@ from unpooled.errors import InputError
 from unpooled.secure.evidence import Arrays, Evidence, digest_of
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees.binning import Binned
-from unpooled.vertical.trees.bundles import Feature, Layout
+from unpooled.vertical.trees.bundles import Feature, Layout, narrow
 from unpooled.vertical.trees.grower.context import LEAF, GrownTree, TreeSpec
 from unpooled.vertical.trees.grower.node_rows import OUTSIDE, AskedRows, Families
 
@@ -75,7 +75,7 @@ def columns_from(kept: Arrays) -> Binned:
         each = np.split(kept["bundles"], np.cumsum(kept["sizes"])[:-1]) if len(kept["sizes"]) else []
         layout, columns = Layout(features, tuple(tuple(bundle.tolist()) for bundle in each)), kept["columns"]
         layout.check()
-        fits = columns.dtype == np.uint16 and columns.shape == (len(columns), len(layout.sizes))
+        fits = columns.dtype == narrow(layout.sizes) and columns.shape == (len(columns), len(layout.sizes))
     except (KeyError, ValueError, TypeError, IndexError) as error:
         raise InputError(f"invalid columns in an audit: {error}") from None
     if not fits or (columns >= np.array(layout.sizes, np.int64)).any():

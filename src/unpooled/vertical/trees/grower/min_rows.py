@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unpooled.arrays import Bools, Ints
-from unpooled.vertical.trees.bundles import Bins, Layout
+from unpooled.vertical.trees.bundles import Bins, Layout, narrow
 
 NodeGroups = tuple[Bools, Bools]
 """The groups of one node: one row of each field of `Groups`."""
@@ -193,4 +193,4 @@ def shown_bins(layout: Layout, groups: Groups) -> Bins:
     """
     logical = np.empty(layout.bins, np.int64)
     logical[layout.physical] = np.arange(layout.logical)
-    return layout.inside.astype(np.uint16)[representatives(layout, groups).take(logical, axis=1)]
+    return layout.inside.astype(narrow(layout.sizes))[representatives(layout, groups).take(logical, axis=1)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TypeVar
@@ -20,6 +20,7 @@ T = TypeVar("T", bound=np.generic)
 
 OUTSIDE = -1
 ROOT = 0
+_CELLS_AT_ONCE = 2**20
 
 
 @dataclass(eq=False)
@@ -79,7 +80,9 @@ def root_family() -> Families:
 def rows_in_bag(own: Binned, taking_part: Bools | None, min_rows: int, *, cut: bool) -> TreeRows:
     """The rows of a tree before its first split: all, or those that take part; the others are cut off, or outside."""
     if taking_part is not None and cut:
-        own = Binned(own.feature_bins[taking_part], own.columns[taking_part], own.layout)
+        columns = own.columns[taking_part]
+        apart = own.feature_bins is not own.columns
+        own = Binned(own.feature_bins[taking_part] if apart else columns, columns, own.layout)
     elif taking_part is not None:
         return TreeRows(own, np.where(taking_part, np.int32(ROOT), np.int32(OUTSIDE)), min_rows)
     return TreeRows(own, np.zeros(len(own.columns), np.int32), min_rows)
@@ -144,11 +147,14 @@ class AskedRows:
     rows: Ints
     families: Ints32
 
-    def places(self, own: Binned) -> Ints32:
-        """The place of each row's bin in each column, among those of all families."""
-        places: Ints32 = own.places.take(self.rows, axis=0)
-        places += (self.families * np.int32(own.layout.bins))[:, np.newaxis]
-        return places
+    def places(self, own: Binned) -> Iterator[tuple[slice, Ints]]:
+        """The place of each row's bin in each column, among those of all families; in blocks of rows."""
+        step = max(_CELLS_AT_ONCE // max(own.columns.shape[1], 1), 1)
+        for begin in range(0, len(self.rows), step):
+            block = slice(begin, begin + step)
+            places = own.columns.take(self.rows[block], axis=0) + own.layout.first_bins
+            places += (self.families[block] * np.int64(own.layout.bins))[:, np.newaxis]
+            yield block, places
 
     def laid_out(self, values: NDArray[T], count: int, *, part: bool) -> NDArray[T]:
         """What the rows asked about have, in a product of so many rows; zero elsewhere."""
@@ -195,8 +201,20 @@ def asked_bins(trees: Sequence[TreeRows], families: Sequence[Families]) -> list[
     found, begin = [], 0
     for tree, of_tree, rows in each:
         of_families = tables[begin : begin + len(of_tree)].reshape(-1)
-        found.append((rows, of_families.take(rows.places(tree.own))))
+        found.append((rows, _shown(tree.own, rows, of_families)))
         begin += len(of_tree)
+    return found
+
+
+def _shown(own: Binned, asked: AskedRows, tables: Bins) -> Bins:
+    """The bins of the rows asked about, as the tables of the families say, one after the other."""
+    if worthwhile(len(asked.rows) * own.columns.shape[1]):
+        from unpooled.vertical.trees import kernels
+
+        return kernels.shown(own.columns, own.layout.first_bins, asked.rows, asked.families, own.layout.bins, tables)
+    found = np.empty((len(asked.rows), own.columns.shape[1]), tables.dtype)
+    for block, places in asked.places(own):
+        tables.take(places, out=found[block])
     return found
 
 
@@ -222,11 +240,13 @@ def bin_sums(own: Binned, asked: AskedRows, count: int, y: Ints) -> tuple[Ints, 
 
         sums, counts = kernels.bin_sums(own.columns, own.layout.first_bins, rows, asked.families, bins, count, y)
     else:  # numpy adds in floating point, which is exact up to 2^53
-        sums, places = np.empty((count * bins, y.shape[1]), np.int64), asked.places(own).reshape(-1).astype(np.intp)
-        for k in range(y.shape[1]):
-            values = y[:, k].take(rows).astype(float).repeat(width)
-            sums[:, k] = np.bincount(places, values, len(sums))
-        counts = np.bincount(places, minlength=len(sums))
+        sums, counts = np.zeros((count * bins, y.shape[1]), np.int64), np.zeros(count * bins, np.int64)
+        for block, places in asked.places(own):
+            at = places.reshape(-1)
+            for k in range(y.shape[1]):
+                values = y[:, k].take(rows[block]).astype(float).repeat(width)
+                sums[:, k] += np.bincount(at, values, len(sums)).astype(np.int64)
+            counts += np.bincount(at, minlength=len(counts))
     return sums.reshape(count, bins, y.shape[1]), counts.reshape(count, bins)
 
 
@@ -238,7 +258,9 @@ def bin_counts(own: Binned, asked: AskedRows, count: int) -> Ints:
 
         counts = kernels.bin_counts(own.columns, own.layout.first_bins, asked.rows, asked.families, bins, count)
     else:
-        counts = np.bincount(asked.places(own).reshape(-1), minlength=count * bins)
+        counts = np.zeros(count * bins, np.int64)
+        for _, places in asked.places(own):
+            counts += np.bincount(places.reshape(-1), minlength=len(counts))
     return counts.reshape(count, bins)
 
 
