@@ -161,7 +161,7 @@ def test_products_by_shares_are_equal_to_the_bit(connected: Any, monkeypatch: py
     there = blocks.summed(((bins[cut], [words[cut]]) for cut in cuts), multiply, spread=True)
     assert len(submitted) == len(cuts) > 2
     assert np.array_equal(there, mod64.product(mod64.one_hot(bins, [9] * 5), words))
-    item = dealer.DealItem("telco", "bank", "triple", 900, 11, 4, "", "", 1)
+    item = dealer.DealItem("telco", "bank", "triple", 900, 11, 4, 8, "", "", 1)
     seeds = bytes(32), bytes(range(32))
     (dealt,) = dealer._products(dealer.Dealer(), seeds[0], seeds[1:], [item], lambda: None)
     assert len(submitted) > len(cuts) + 2
