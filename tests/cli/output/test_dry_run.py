@@ -72,9 +72,9 @@ def test_a_dry_run_reads_every_table_once(tmp_path: Path, monkeypatch: pytest.Mo
     write_job_files(tmp_path, "align")
     read: list[str] = []
 
-    def reading(settings: TableSettings, party: str) -> Table:
+    def reading(settings: TableSettings, party: str, folder: Path | None = None) -> Table:
         read.append(party)
-        return load(settings, party)
+        return load(settings, party, folder)
 
     monkeypatch.setattr(work, "load", reading)
     said = CliRunner().invoke(app, ["run", str(tmp_path / "job.toml"), "--dry-run"], catch_exceptions=False).stdout
