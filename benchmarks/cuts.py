@@ -295,8 +295,8 @@ def _see_models(self: Loans, models: int) -> Any:
 
 
 @lru_cache(maxsize=16)
-def _table(settings: str, party: str) -> Any:
-    return _read_table(TableSettings.model_validate_json(settings), party)
+def _table(settings: str, party: str, folder: Path | None) -> Any:
+    return _read_table(TableSettings.model_validate_json(settings), party, folder)
 
 
 _append, _count, _begin = Ledger._append, engine._count, Loans.begin
@@ -330,7 +330,7 @@ def watching() -> Iterator[None]:
         (Ledger, "_append", _see_lines),
         (engine, "_count", _see_counts),
         (Loans, "begin", _see_models),
-        (work, "load", lambda settings, party: _table(settings.model_dump_json(), party)),
+        (work, "load", lambda settings, party, folder: _table(settings.model_dump_json(), party, folder)),
         (work, "clean", _clean),
         (atomic, "_flush", lambda *_: None),
     )

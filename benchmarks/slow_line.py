@@ -76,17 +76,19 @@ async def _forwarded(
 ) -> None:
     """One connection, until both directions have ended; it is closed at once if nobody listens at the target."""
     host, _, port = target.rpartition(":")
+    ends = [writer]
     try:
-        there, back = await asyncio.open_connection(host, int(port))
-    except OSError:
-        writer.close()
-        return
-    ways = [_one_way(reader, back, Line(delay, rate)), _one_way(there, writer, Line(delay, rate))]
-    try:
-        await asyncio.gather(*ways)
+        with suppress(OSError):
+            there, back = await asyncio.open_connection(host, int(port))
+            ends.append(back)
+            await asyncio.gather(_one_way(reader, back, Line(delay, rate)), _one_way(there, writer, Line(delay, rate)))
     finally:
-        for end in (writer, back):
+        task = asyncio.current_task()
+        for end in ends:
             end.close()
+            if task is not None and task.cancelling():
+                end.transport.abort()  # nobody reads what is still on its way
+        await asyncio.gather(*(end.wait_closed() for end in ends), return_exceptions=True)
 
 
 async def _one_way(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: Line) -> None:

@@ -283,10 +283,10 @@ def expanding(monkeypatch: pytest.MonkeyPatch, purpose: bytes, change: Callable[
     def broken(seed: bytes, wanted: bytes, shape: tuple[int, ...]) -> np.ndarray:
         return change(seed, wanted, shape) if wanted.startswith(purpose) else expand(seed, wanted, shape)
 
-    def broken_parts(seed: bytes, wanted: bytes, shapes: list[tuple[int, ...]]) -> Iterator[np.ndarray]:
+    def broken_parts(seed: bytes, wanted: bytes, shapes: list[tuple[int, ...]], skip: int = 0) -> Iterator[np.ndarray]:
         if wanted.startswith(purpose):
             return (change(seed, wanted, shape) for shape in shapes)
-        return expansions(seed, wanted, shapes)
+        return expansions(seed, wanted, shapes, skip)
 
     for module in (dealer, shares):
         monkeypatch.setattr(module, "expand", broken)

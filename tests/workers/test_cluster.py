@@ -39,6 +39,9 @@ from unpooled.settings import faults
 from unpooled.vertical.trees.binning import apply_bins, fit_bins
 from unpooled.workers import cluster as ray_cluster
 
+# Ray starts processes by forking; JAX, if another test has imported it, warns of that.
+pytestmark = pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")
+
 CALL, MY_PID = operator.call, os.getpid
 MY_NODE = partial(subprocess.check_output, ["sh", "-c", "sleep 0.2; grep PPid /proc/$PPID/status"])
 """Importable where work is done. The parent of a worker is the process that runs its node."""

@@ -99,8 +99,8 @@ def to_integers(values: Floats, bits: int = 16, most: int | None = None) -> tupl
     With `most` e is less where the absolute values would add up to more than that.
 
     >>> to_integers(np.array([[0.75], [-1.0]]), bits=8, most=100)
-    (array([[ 48],
-           [-64]]), [6])
+    (array([[ 24],
+           [-32]]), [5])
     """
     if not 8 <= bits <= 31:
         raise InputError("whole numbers: 8 to 31 bits are possible")

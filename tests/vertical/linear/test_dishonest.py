@@ -290,7 +290,7 @@ def test_hidden_weights_are_read_once_beside_another_passive_party(
     monkeypatch.setattr(descent, "own_residuals", residuals)
     monkeypatch.setattr(descent, "_in_units", noted)
     monkeypatch.setattr(product, "_check_bound", lambda *_: None)
-    monkeypatch.setattr(product, "check_inputs", lambda call, party, i: party == "telco" or check(call, party, i))
+    monkeypatch.setattr(product, "check_inputs", lambda call, party, *i: party == "telco" or check(call, party, *i))
     with pytest.raises(Diverged, match=r"bank|shop"):
         together(ONE_BATCH, "three", own={"bank": active, "telco": passive, "shop": passive})
     scaled = ROWS / (2 * known.sum())
