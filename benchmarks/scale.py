@@ -9,7 +9,10 @@ party's `status.json` tells; parties compute without worker processes, whose mem
   `without_start` is the same without what the job takes with a thousand rows: to start, and to load compiled loops.
 - `million_rows_gb`: the most memory that the parties take, added up; `largest_gb` is that of the largest party.
 
-With --unlimited the same without `memory`, all in memory.
+- `ray_equal`: how many results are other ones if they are computed on a party's Ray cluster (`scale_ray`, which has
+  more figures of it).
+
+With --unlimited the same without `memory`, all in memory. `--only` computes a part: rows, ray.
 """
 
 from __future__ import annotations
@@ -20,12 +23,14 @@ import os
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
 from rich.console import Console
 from rich.table import Table
 
+import scale_ray
 from unpooled.jobs.plan import Plan, Role
 from unpooled.jobs.private import Private
 from unpooled.run import folder as run_folder
@@ -36,6 +41,7 @@ PARTIES: dict[str, Role] = {ACTIVE: "active", PASSIVE: "passive", COORDINATOR: "
 MEMORY_GB = 3.0
 GROWTH_BAR, MEMORY_BAR_GB = 1.2, 4.0
 FEW_ROWS = 1_000
+PARTS = ("rows", "ray")
 _TELLING = 5
 """Columns of each owner that the target depends on."""
 
@@ -43,16 +49,32 @@ Taken = dict[str, dict[str, float]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", default=PARTS, choices=PARTS)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=50, help="of each of the two owners")
     parser.add_argument("--trees", type=int, default=1)
     parser.add_argument("--unlimited", action="store_true", help="no `memory` in the private files")
     options = parser.parse_args()
-    os.environ["LOKY_MAX_CPU_COUNT"] = "1"
-    memory = None if options.unlimited else MEMORY_GB
-    sizes = FEW_ROWS, options.rows // 10, options.rows
-    found = {rows: measured(rows, options.columns, options.trees, memory) for rows in sizes}
+    figures: dict[str, Any] = {"benchmark": "scale", "bars": []}
+    if "rows" in options.only:
+        add(figures, many_rows(options.rows, options.columns, options.trees, None if options.unlimited else MEMORY_GB))
+    if "ray" in options.only:
+        add(figures, {"bars": scale_ray.report()["bars"]})
+    print(json.dumps(figures))
+
+
+def add(figures: dict[str, Any], found: dict[str, Any]) -> None:
+    """A part's figures, with the bars of all parts together and last."""
+    bars = figures.pop("bars") + found.pop("bars")
+    figures |= found | {"bars": bars}
+
+
+def many_rows(most: int, columns: int, trees: int, memory: float | None) -> dict[str, Any]:
+    """CPU time and memory with so many rows, and with fewer."""
+    sizes = FEW_ROWS, most // 10, most
+    with patch.dict(os.environ, LOKY_MAX_CPU_COUNT="1"):
+        found = {rows: measured(rows, columns, trees, memory) for rows in sizes}
     shown = Table("rows", "party", "CPU seconds", "peak memory, MB")
     for rows, parties in found.items():
         for party, taken in parties.items():
@@ -60,24 +82,19 @@ def main() -> None:
     Console(stderr=True).print(shown)
     seconds = {rows: sum(taken["cpu_seconds"] for taken in parties.values()) for rows, parties in found.items()}
     start, few, many = (seconds[rows] for rows in sizes)
-    growth, without_start = many / few / 10, (many - start) / (few - start) / 10
-    peaks = [taken["peak_memory_mb"] / 1000 for taken in found[options.rows].values()]
-    print(
-        json.dumps(
-            {
-                "rows": options.rows,
-                "columns": options.columns,
-                "trees": options.trees,
-                "memory": memory,
-                "without_start": round(without_start, 2),
-                "largest_gb": round(max(peaks), 2),
-                "bars": [
-                    bar("rows_growth", growth, GROWTH_BAR),
-                    bar("million_rows_gb", sum(peaks), MEMORY_BAR_GB),
-                ],
-            }
-        )
-    )
+    peaks = [taken["peak_memory_mb"] / 1000 for taken in found[most].values()]
+    return {
+        "rows": most,
+        "columns": columns,
+        "trees": trees,
+        "memory": memory,
+        "without_start": round((many - start) / (few - start) / 10, 2),
+        "largest_gb": round(max(peaks), 2),
+        "bars": [
+            bar("rows_growth", many / few / 10, GROWTH_BAR),
+            bar("million_rows_gb", sum(peaks), MEMORY_BAR_GB),
+        ],
+    }
 
 
 def bar(name: str, value: float, most: float) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Hot loops compiled with numba, beside the numpy code whose results they equal to the bit.
 
-Importing numba takes a fifth of a second. A loop is compiled when it is first used on a machine, which takes about a
-second, and is kept in a cache on disk. Short jobs do without: numpy does the work until a process has gone through
+Importing numba takes a fifth of a second. A loop is compiled when it is first used on a machine, which takes up to a
+few seconds, and is kept in a cache on disk. Short jobs do without: numpy does the work until a process has gone through
 `LOADED_AFTER` cells, about as many as it could have gone through in the time that loading takes. Where numba is not
 installed numpy does all of it. `UNPOOLED_COMPILED=0` in the environment says so too, and `UNPOOLED_COMPILED=1` that
 loops are compiled from the start.
