@@ -89,14 +89,17 @@ def right_totals(y: Ints, rows: Ints, counts: Ints, sides: Bools) -> tuple[Ints,
     """The sums of y on the right of each node, and how many rows are there."""
     width = y.shape[1]
     sums, on_the_right = np.zeros((len(counts), width), np.int64), np.zeros(len(counts), np.int64)
-    place = 0
+    begin = 0
     for node in range(len(counts)):
-        for _ in range(counts[node]):
-            right = np.int64(sides[place])
-            on_the_right[node] += right
-            for k in range(width):
-                sums[node, k] += y[rows[place], k] * right
-            place += 1
+        end = begin + counts[node]
+        for place in range(begin, end):
+            on_the_right[node] += sides[place]
+        for k in range(width):
+            total = 0
+            for place in range(begin, end):
+                total += y[rows[place], k] * sides[place]
+            sums[node, k] = total
+        begin = end
     return sums, on_the_right
 
 
@@ -130,10 +133,11 @@ def choices(
     """The best split of each node: its gain, the bin, whether missing values go left, and the sums on the left."""
     nodes, bins, width = sums.shape
     gains, chosen, goes_left = np.full(nodes, -np.inf), np.zeros(nodes, np.int64), np.zeros(nodes, np.bool_)
-    sums_left = sums[:, 0].copy()
-    running, left, right = np.empty(width, np.int64), np.empty(width), np.empty(width)
+    sums_left, left, nothing = sums[:, 0].copy(), np.empty(width, np.int64), np.zeros(width, np.int64)
+    limits = (l1, l2, minimum_child_weight)
     for node in range(nodes):
-        running[:] = 0
+        running = np.zeros(width, np.int64)
+        whole, scales = scaled[node], scale[node]
         for at in range(bins):
             for k in range(width):
                 running[k] += sums[node, at, k]
@@ -141,39 +145,35 @@ def choices(
                 continue
             feature = owners[at]
             for k in range(width):
-                left[k] = (running[k] - feature * totals[node, k]) * scale[node, k]
-                right[k] = scaled[node, k] - left[k]
-            gain = _gain(left, right, base[node], least[node], l1, l2, minimum_child_weight)
+                left[k] = running[k] - feature * totals[node, k]
+            gain = _gain(left, nothing, scales, whole, base[node], least[node], limits)
             missing, moved = missing_bins[feature], False
             if missing >= 0 and left[-1] > 0 and not joined[node, feature]:
-                for k in range(width):
-                    left[k] += sums[node, missing, k] * scale[node, k]
-                    right[k] = scaled[node, k] - left[k]
-                other = _gain(left, right, base[node], least[node], l1, l2, minimum_child_weight)
+                other = _gain(left, sums[node, missing], scales, whole, base[node], least[node], limits)
                 if other > gain:
                     gain, moved = other, True
             if gain > gains[node]:
                 gains[node], chosen[node], goes_left[node] = gain, at, moved
-                for k in range(width):
-                    sums_left[node, k] = running[k] - feature * totals[node, k]
+                sums_left[node] = left
     return gains, chosen, goes_left, sums_left
 
 
 @compiled
 def _gain(
-    left: Floats, right: Floats, base: float, least: float, l1: float, l2: float, minimum_child_weight: float
+    left: Ints, more: Ints, scales: Floats, whole: Floats, base: float, least: float, limits: tuple[float, float, float]
 ) -> float:
-    lightest = min(left[-1], right[-1])
+    """The gain of a split with these sums on the left, and some more; minus infinity if a side weighs too little."""
+    l1, l2, minimum_child_weight = limits
+    weight = left[-1] * scales[-1] + more[-1] * scales[-1]
+    rest = whole[-1] - weight
+    lightest = min(weight, rest)
     if (lightest < minimum_child_weight if minimum_child_weight else lightest <= 0.0) or lightest < least:
         return -np.inf
-    return (_score(left, l1, l2) + _score(right, l1, l2) - base) * 0.5
-
-
-@compiled
-def _score(sums: Floats, l1: float, l2: float) -> float:
-    squares = 0.0
-    for k in range(len(sums) - 1):
-        size = max(abs(sums[k]) - l1, 0.0)
-        squares += size * size
-    score: float = squares / (sums[-1] + l2)
-    return score
+    squares, others = 0.0, 0.0
+    for k in range(len(left) - 1):
+        gradients = left[k] * scales[k] + more[k] * scales[k]
+        one, other = max(abs(gradients) - l1, 0.0), max(abs(whole[k] - gradients) - l1, 0.0)
+        squares += one * one
+        others += other * other
+    gain: float = (squares / (weight + l2) + others / (rest + l2) - base) * 0.5
+    return gain
