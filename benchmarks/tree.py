@@ -51,6 +51,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
+import lightgbm
 import numpy as np
 from rich.console import Console
 
@@ -328,9 +329,6 @@ def run_pooled(work: Work) -> Run:
 
 def run_lightgbm(work: Work, bins: int | None = None) -> Run:
     """The same with LightGBM's trees, with as many bins as ours unless told otherwise."""
-    os.environ["OMP_NUM_THREADS"] = "1"  # before it is loaded: threads that wait would spin, and count as CPU seconds
-    import lightgbm
-
     settings = {
         "objective": "binary",
         "max_depth": work.parameters.depth,
@@ -411,6 +409,8 @@ def slowed(made: Run, undisturbed: Floats) -> float:
 
 
 def main() -> None:
+    if "OMP_NUM_THREADS" not in os.environ:  # LightGBM's other threads would spin, and count as our CPU seconds
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"OMP_NUM_THREADS": "1"})  # noqa: S606
     if sys.platform != "linux":
         os.environ["LOKY_MAX_CPU_COUNT"] = "1"  # no worker processes where their clocks cannot be read
     os.environ.setdefault("UNPOOLED_COMPILED", "1")
