@@ -42,6 +42,7 @@ ORDER = [
     "run",
     "attacks",
     "report",
+    "serve",
     "experiments",
     "cli",
     "__main__",

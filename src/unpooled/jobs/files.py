@@ -42,6 +42,11 @@ def load_private(path: Path) -> Private:
     return _validated(path, Private, _read(path)).at(path.parent)
 
 
+def load_section(path: Path, model: type[M]) -> M:
+    """Read a file that holds settings of another type."""
+    return _validated(path, model, _read(path))
+
+
 def load_job(path: Path) -> Job:
     """Read a file that holds a plan and, as `[private.NAME]`, the private settings of every party."""
     content = _read(path)
