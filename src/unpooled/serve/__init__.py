@@ -1,1 +1,1 @@
-"""A party's long-lived service: plans that are offered and approved, runs that start and resume by themselves, a console."""
+"""A party's long-lived service: plans offered and approved, runs that start and resume by themselves, a console."""
