@@ -1,0 +1,1 @@
+"""Messages between services, over mutual TLS."""
