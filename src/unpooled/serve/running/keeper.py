@@ -43,11 +43,17 @@ class _Begin:
 
 
 class Keeper:
-    """Keeps this party's runs going; `changed` is called whenever there may be letters to send."""
+    """Keeps this party's runs going; `changed` is called whenever there may be letters to send.
 
-    def __init__(self, context: Context, changed: Callable[[], None] = lambda: None) -> None:
+    `begin` starts a process.
+    """
+
+    def __init__(
+        self, context: Context, changed: Callable[[], None] = lambda: None, begin: Callable[..., RunProcess] = start
+    ) -> None:
         self._context = context
         self._changed = changed
+        self._start = begin
         self._processes: dict[str, RunProcess] = {}
         self._wake = threading.Event()
         self._ending = False
@@ -123,7 +129,7 @@ class Keeper:
     def _begun(self) -> int:
         """How many jobs that were drafted here are about to run, or do."""
         row = self._context.database.row(
-            "SELECT count(*) AS begun FROM jobs, runs WHERE job = id AND party = ?1 AND drafter = ?1 AND ended = '' "
+            "SELECT count(*) AS begun FROM jobs, runs WHERE job = id AND party = ?1 AND drafter = ?1 AND jobs.ended = '' "
             "AND state IN ('ready', 'running')",
             self._context.party,
         )
@@ -157,7 +163,7 @@ class Keeper:
     def _begin(self, begin: _Begin) -> None:
         context, job, step = self._context, begin.job, begin.step
         try:
-            self._processes[job.id] = start(
+            self._processes[job.id] = self._start(
                 context.folder, context.party, job.plan, begin.private, job.id, step.occurrence, step.attempt
             )
         except (OSError, UnpooledError) as error:
@@ -209,7 +215,7 @@ class Keeper:
         before = (now - timedelta(days=days)).isoformat(timespec="seconds")
         rows = self._context.database.rows(
             "SELECT id FROM jobs WHERE ended <> '' AND purged = 0 AND created < ?1 "
-            "AND NOT EXISTS (SELECT 1 FROM runs WHERE job = id AND (ended = '' OR ended >= ?1))",
+            "AND NOT EXISTS (SELECT 1 FROM runs WHERE job = id AND (runs.ended = '' OR runs.ended >= ?1))",
             before,
         )
         for row in rows:
