@@ -129,8 +129,8 @@ class Keeper:
     def _begun(self) -> int:
         """How many jobs that were drafted here are about to run, or do."""
         row = self._context.database.row(
-            "SELECT count(*) AS begun FROM jobs, runs WHERE job = id AND party = ?1 AND drafter = ?1 AND jobs.ended = '' "
-            "AND state IN ('ready', 'running')",
+            "SELECT count(*) AS begun FROM jobs, runs WHERE job = id AND party = ?1 AND drafter = ?1 "
+            "AND jobs.ended = '' AND state IN ('ready', 'running')",
             self._context.party,
         )
         return int(row["begun"]) if row else 0

@@ -79,7 +79,7 @@ def start(
     run_folder.keep_copy(home, private)
     run_folder.forget_status(home)
     key = run_key(job, occurrence, attempt)
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ours, theirs = socket.socketpair()
     try:
         with theirs, open(home / run_folder.LOG, "ab", opener=atomic.owner_only) as output:
             process = start_party(
