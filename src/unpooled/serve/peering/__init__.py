@@ -1,1 +1,1 @@
-"""Messages between services, over mutual TLS."""
+"""Exchange of messages between services of different parties, over mutual TLS."""
