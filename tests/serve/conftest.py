@@ -1,14 +1,14 @@
 """A service with a person of each role, and browsers that are signed in there."""
 
-import re
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from argon2 import PasswordHasher
+from browsing import CHEAP, PASSWORD, Browser
 from fastapi import FastAPI
-from starlette.testclient import TestClient
 
+from unpooled.serve import database as database_module
 from unpooled.serve.accounts import people
 from unpooled.serve.accounts.people import ROLES
 from unpooled.serve.console.app import make_app
@@ -17,32 +17,18 @@ from unpooled.serve.database import Database, open_database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.settings import ServiceSettings
 
-HERE = "http://127.0.0.1:7480"
-PASSWORD = "correct horse battery"
-CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 
+@pytest.fixture(autouse=True)
+def _unflushed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not wait for the disk with every transaction: no test cuts the power."""
+    connected = database_module._connected
 
-class Browser(TestClient):
-    """Sends the Origin header as browsers do, and forms with the CSRF token of the page that was opened last."""
+    def unflushed(path: Path) -> sqlite3.Connection:
+        connection = connected(path)
+        connection.execute("PRAGMA synchronous = OFF")
+        return connection
 
-    def __init__(self, app: FastAPI, origin: str = HERE) -> None:
-        super().__init__(
-            app, base_url=origin, headers={"origin": origin}, follow_redirects=False, client=("127.0.0.1", 50_000)
-        )
-
-    def sign_in(self, name: str, password: str = PASSWORD) -> "Browser":
-        response = self.post("/sign-in", data={"name": name, "password": password})
-        assert response.status_code == 303, response.text
-        return self
-
-    @property
-    def csrf(self) -> str:
-        found = re.search(r'name="csrf" value="([0-9a-f]+)"', self.get("/").text)
-        assert found
-        return found[1]
-
-    def submit(self, path: str, **fields: object):  # type: ignore[no-untyped-def]
-        return self.post(path, data={"csrf": self.csrf, **fields})
+    monkeypatch.setattr(database_module, "_connected", unflushed)
 
 
 @pytest.fixture

@@ -2,14 +2,12 @@
 
 import pytest
 from argon2 import PasswordHasher
+from browsing import CHEAP, PASSWORD
 
 from unpooled.errors import InputError, RefusedError
 from unpooled.serve.accounts import people, sessions, tokens
 from unpooled.serve.audit_log import acts, verify
 from unpooled.serve.database import Database
-
-CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-PASSWORD = "correct horse battery"
 
 
 @pytest.fixture

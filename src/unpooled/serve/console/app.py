@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse, Response
-from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.exceptions import HTTPException
 from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
@@ -15,7 +15,7 @@ from unpooled.serve.console.context import Context
 from unpooled.serve.console.frame import Frame
 from unpooled.serve.console.pages import account, audit_log, operating, people, set_up, sign_in, start
 from unpooled.serve.console.rendering import page
-from unpooled.serve.console.security import INTERFACE, SignInFirst, check_routes, sign_in_page
+from unpooled.serve.console.security import INTERFACE, SignInFirst, check_routes, session_of, sign_in_page
 
 LONGEST_BODY = 2**20
 _ROUTERS = (
@@ -51,7 +51,7 @@ def make_app(service: Context) -> FastAPI:
     app.state.service = service
     for router in _ROUTERS:
         app.router.routes += router.routes
-    app.add_exception_handler(StarletteHTTPException, _http_error)
+    app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _incomplete)
     app.add_exception_handler(SignInFirst, _to_sign_in)
     app.add_exception_handler(UnpooledError, _refused)
@@ -70,9 +70,10 @@ def answer(request: Request, status: int, text: str) -> Response:
 
 
 def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, StarletteHTTPException)
-    text = error.detail if isinstance(error, HTTPException) and error.status_code not in _TEXTS else ""
-    response = answer(request, error.status_code, _TEXTS.get(error.status_code) or text or error.detail)
+    assert isinstance(error, HTTPException)
+    if not hasattr(request.state, "session"):  # no route was found that looked for it: show the navigation still
+        request.state.session = session_of(request)
+    response = answer(request, error.status_code, _TEXTS.get(error.status_code, error.detail))
     response.headers.update(error.headers or {})
     return response
 

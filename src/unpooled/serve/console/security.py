@@ -49,6 +49,7 @@ class Needs:
         if request.method not in SAFE_METHODS:
             given = (await request.form()).get("csrf")
             if not isinstance(given, str) or not hmac.compare_digest(given.encode(), session.csrf.encode()):
+                await request.close()
                 raise HTTPException(403, "This form is from another session: open the page again and send it again.")
         _check_role(session, self.role)
         return session
