@@ -12,7 +12,7 @@ from unpooled.serve import database as database_module
 from unpooled.serve.accounts import people
 from unpooled.serve.accounts.people import ROLES
 from unpooled.serve.console.app import make_app
-from unpooled.serve.console.context import Context
+from unpooled.serve.console.context import Console
 from unpooled.serve.database import Database, open_database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.settings import ServiceSettings
@@ -52,12 +52,12 @@ def staff(database: Database) -> dict[str, str]:
 
 
 @pytest.fixture
-def service(folder: StateFolder, database: Database) -> Context:
-    return Context(ServiceSettings(party="bank"), folder, database, CHEAP)
+def service(folder: StateFolder, database: Database) -> Console:
+    return Console(ServiceSettings(party="bank"), folder, database, CHEAP)
 
 
 @pytest.fixture
-def app(service: Context) -> FastAPI:
+def app(service: Console) -> FastAPI:
     return make_app(service)
 
 

@@ -11,7 +11,7 @@ from browsing import CHEAP, PASSWORD, Browser
 from unpooled.serve.accounts import people, tokens
 from unpooled.serve.audit_log import acts
 from unpooled.serve.console.app import make_app
-from unpooled.serve.console.context import Context
+from unpooled.serve.console.context import Console
 from unpooled.serve.console.rendering import NAVIGATION
 
 Browsing = Callable[..., Any]
@@ -19,11 +19,11 @@ SCRIPT = "<script>alert(1)</script>"
 OTHER = "another good password"
 
 
-def whats(service: Context, most: int) -> list[tuple[str, str]]:
+def whats(service: Console, most: int) -> list[tuple[str, str]]:
     return [(act.who, act.what) for act in reversed(acts(service.database, most=most))]
 
 
-def test_signing_in_and_out(browser: Browsing, staff: dict[str, str], service: Context) -> None:
+def test_signing_in_and_out(browser: Browsing, staff: dict[str, str], service: Console) -> None:
     person = browser()
     refused = person.post("/sign-in", data={"name": staff["viewer"], "password": "wrong"})
     assert (refused.status_code, "not right" in refused.text) == (403, True)
@@ -36,7 +36,7 @@ def test_signing_in_and_out(browser: Browsing, staff: dict[str, str], service: C
     assert whats(service, 3) == [("service", "refused a sign-in"), (name, "signed in"), (name, "signed out")]
 
 
-def test_an_expired_session_leads_to_the_sign_in_page(browser: Browsing, service: Context) -> None:
+def test_an_expired_session_leads_to_the_sign_in_page(browser: Browsing, service: Console) -> None:
     person = browser("viewer")
     with service.database.transaction() as connection:
         connection.execute("UPDATE sessions SET seen = '2020-01-01T00:00:00+00:00'")
@@ -69,7 +69,7 @@ def test_pages_have_landmarks_labels_and_a_way_to_skip(browser: Browsing) -> Non
         assert "<script" not in text
 
 
-def test_the_own_password_is_changed(browser: Browsing, service: Context, staff: dict[str, str]) -> None:
+def test_the_own_password_is_changed(browser: Browsing, service: Console, staff: dict[str, str]) -> None:
     person, elsewhere = browser("viewer"), browser("viewer")
     differ = person.submit("/account/password", old=PASSWORD, new=OTHER, again=PASSWORD)
     wrong = person.submit("/account/password", old="wrong", new=OTHER, again=OTHER)
@@ -90,7 +90,7 @@ def test_other_browsers_are_signed_out(browser: Browsing) -> None:
     assert elsewhere.get("/").status_code == 303
 
 
-def test_a_token_is_shown_once(browser: Browsing, service: Context, staff: dict[str, str]) -> None:
+def test_a_token_is_shown_once(browser: Browsing, service: Console, staff: dict[str, str]) -> None:
     person = browser("approver")
     assert "You have no tokens" in person.get("/account").text
     text = person.submit("/account/tokens", label=SCRIPT, role="analyst", days=7).text
@@ -109,7 +109,7 @@ def test_a_token_is_shown_once(browser: Browsing, service: Context, staff: dict[
     assert tokens.find(service.database, token) is None
 
 
-def test_an_administrator_manages_people(browser: Browsing, service: Context) -> None:
+def test_an_administrator_manages_people(browser: Browsing, service: Console) -> None:
     admin = browser("administrator")
     assert admin.submit("/people", name="bo", role="viewer", password=PASSWORD).status_code == 303
     for fields, text in (
@@ -151,7 +151,7 @@ def test_script_in_names_is_escaped(browser: Browsing) -> None:
     assert "<b>" not in admin.get("/sign-in", params={"next": "/<b>"}).text
 
 
-def test_the_audit_log_is_shown_checked_and_saved(browser: Browsing, service: Context) -> None:
+def test_the_audit_log_is_shown_checked_and_saved(browser: Browsing, service: Console) -> None:
     admin = browser("administrator")
     assert "signed in" in admin.get("/audit-log").text
     assert "are as they were written" in admin.get("/audit-log/check").text
@@ -164,7 +164,7 @@ def test_the_audit_log_is_shown_checked_and_saved(browser: Browsing, service: Co
 
 
 @pytest.fixture
-def fresh(service: Context) -> Context:
+def fresh(service: Console) -> Console:
     service.settings = None
     return service
 
@@ -172,7 +172,7 @@ def fresh(service: Context) -> Context:
 GIVEN = {"party": "bank", "address": "bank.example:7433", "name": "ada", "password": PASSWORD, "again": PASSWORD}
 
 
-def test_a_service_is_set_up_once(fresh: Context) -> None:
+def test_a_service_is_set_up_once(fresh: Console) -> None:
     browser = Browser(make_app(fresh))
     assert "not set up yet" in browser.get("/sign-in").text
     assert browser.get("/ready").status_code == 503
@@ -193,7 +193,7 @@ def test_a_service_is_set_up_once(fresh: Context) -> None:
     assert whats(fresh, 2) == [("service", "added a person"), ("ada", "signed in")]
 
 
-def test_setting_up_needs_the_key(fresh: Context) -> None:
+def test_setting_up_needs_the_key(fresh: Console) -> None:
     browser = Browser(make_app(fresh))
     for key in ("guessed", "wrong", fresh.setup_key[:-1]):
         assert browser.get("/setup", params={"key": key}).status_code == 403
@@ -213,7 +213,7 @@ def test_setting_up_needs_the_key(fresh: Context) -> None:
         ({"name": "service"}, "must not begin"),
     ],
 )
-def test_a_wrong_set_up_says_what_is_wrong(fresh: Context, wrong: dict[str, str], text: str) -> None:
+def test_a_wrong_set_up_says_what_is_wrong(fresh: Console, wrong: dict[str, str], text: str) -> None:
     browser = Browser(make_app(fresh))
     response = browser.post("/setup", data={"key": fresh.setup_key, **GIVEN, **wrong})
     assert (response.status_code, text in response.text) == (400, True), response.text
@@ -221,7 +221,7 @@ def test_a_wrong_set_up_says_what_is_wrong(fresh: Context, wrong: dict[str, str]
     assert browser.post("/setup", data={"key": fresh.setup_key, **GIVEN}).status_code == 303
 
 
-def test_settings_written_by_hand_stay(service: Context) -> None:
+def test_settings_written_by_hand_stay(service: Console) -> None:
     assert service.settings
     service.settings = service.settings.model_copy(update={"approvals": 2, "purge_after_days": None})
     service.settings = type(service.settings).model_validate(service.settings.model_dump())

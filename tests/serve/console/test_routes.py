@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from unpooled.serve.accounts.people import ROLES, may
-from unpooled.serve.console.context import Context
+from unpooled.serve.console.context import Console
 from unpooled.serve.console.security import OPEN, Needs, NeedsToken, check_routes, needed_by
 
 Browsing = Callable[..., Any]
@@ -65,7 +65,7 @@ def test_nobody_gets_anywhere(app: FastAPI, browser: Browsing) -> None:
 
 
 def test_nothing_is_changed_without_the_csrf_token_of_the_session(
-    app: FastAPI, browser: Browsing, service: Context
+    app: FastAPI, browser: Browsing, service: Console
 ) -> None:
     person, other = browser("administrator"), browser("administrator")
     before = list(service.database.rows("SELECT line FROM audit_log"))

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from unpooled.serve.accounts import sessions, tokens
 from unpooled.serve.console.app import make_app
-from unpooled.serve.console.context import Context
+from unpooled.serve.console.context import Console
 from unpooled.serve.console.limits import Window
 from unpooled.serve.settings import ServiceSettings
 
@@ -30,7 +30,7 @@ def test_the_cookie_is_for_this_console_alone(browser: Browsing, staff: dict[str
 
 
 @pytest.mark.usefixtures("staff")
-def test_by_https_the_cookie_is_bound_to_host_and_https(service: Context) -> None:
+def test_by_https_the_cookie_is_bound_to_host_and_https(service: Console) -> None:
     service.settings = ServiceSettings(party="bank", behind_proxy=True, console_names=("console.bank.example",))
     browser = Browser(make_app(service), "https://console.bank.example")
     response = browser.post("/sign-in", data={"name": "the viewer", "password": PASSWORD})
@@ -102,7 +102,7 @@ def test_a_session_given_by_somebody_else_is_not_taken_over(browser: Browsing, s
     assert attacker.get("/").status_code == 303
 
 
-def test_signing_in_again_ends_the_earlier_session(browser: Browsing, staff: dict[str, str], service: Context) -> None:
+def test_signing_in_again_ends_the_earlier_session(browser: Browsing, staff: dict[str, str], service: Console) -> None:
     person = browser("viewer")
     earlier = person.cookies["unpooled-7480"]
     person.sign_in(staff["analyst"])
@@ -112,7 +112,7 @@ def test_signing_in_again_ends_the_earlier_session(browser: Browsing, staff: dic
     assert now.person == staff["analyst"]
 
 
-def test_passwords_cannot_be_tried_without_end(browser: Browsing, staff: dict[str, str], service: Context) -> None:
+def test_passwords_cannot_be_tried_without_end(browser: Browsing, staff: dict[str, str], service: Console) -> None:
     def attempt(name: str, password: str) -> int:
         return int(browser().post("/sign-in", data={"name": name, "password": password}).status_code)
 
@@ -131,7 +131,7 @@ def test_a_stolen_session_does_not_serve_to_guess_the_password(browser: Browsing
     assert [thief.submit("/account/password", **fields).status_code for _ in range(11)] == [400] * 10 + [429]
 
 
-def test_requests_are_limited(service: Context, browser: Browsing) -> None:
+def test_requests_are_limited(service: Console, browser: Browsing) -> None:
     service.requests = Window(3, 60.0, clock=lambda: 60.0)
     responses = [browser().get("/health") for _ in range(4)]
     assert [response.status_code for response in responses] == [200, 200, 200, 429]
@@ -184,7 +184,7 @@ def test_a_link_from_elsewhere_finds_the_session(browser: Browsing) -> None:
     assert (response.status_code, 'content="0; url=/account"' in response.text) == (200, True)
 
 
-def test_a_token_is_no_session(app: FastAPI, service: Context, staff: dict[str, str]) -> None:
+def test_a_token_is_no_session(app: FastAPI, service: Console, staff: dict[str, str]) -> None:
     token = tokens.make(service.database, staff["administrator"], "nightly", "administrator", 1)
     program = Browser(app)
     for path in ("/", "/people", "/account"):

@@ -11,7 +11,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from unpooled.errors import RefusedError, UnpooledError
 from unpooled.serve.console import static
-from unpooled.serve.console.context import Context
+from unpooled.serve.console.context import Console
 from unpooled.serve.console.frame import Frame
 from unpooled.serve.console.pages import account, audit_log, operating, people, set_up, sign_in, start
 from unpooled.serve.console.rendering import page
@@ -45,7 +45,7 @@ _TEXTS = {
 }
 
 
-def make_app(service: Context) -> FastAPI:
+def make_app(service: Console) -> FastAPI:
     """The application that serves a console; every route needs a role, or is listed as open."""
     app = FastAPI(title="unpooled", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.service = service

@@ -13,7 +13,7 @@ from prometheus_client import Counter, Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from unpooled.serve.console.context import Context
+from unpooled.serve.console.context import Console
 from unpooled.serve.console.limits import network_of
 from unpooled.serve.console.security import INTERFACE, SAFE_METHODS, from_this_origin
 from unpooled.serve.logs import event
@@ -39,7 +39,7 @@ _SECONDS = (0.005, 0.02, 0.05, 0.1, 0.3, 1.0, 5.0)
 class Frame:
     """The outermost layer: no response leaves the console but through it."""
 
-    def __init__(self, app: ASGIApp, service: Context, answer: Answer) -> None:
+    def __init__(self, app: ASGIApp, service: Console, answer: Answer) -> None:
         self._app = app
         self._service = service
         self._answer = answer

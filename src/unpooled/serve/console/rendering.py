@@ -12,7 +12,7 @@ from unpooled.drawing.html import render
 from unpooled.serve.accounts.people import Role
 from unpooled.serve.accounts.sessions import Session
 from unpooled.serve.console import static
-from unpooled.serve.console.context import Context
+from unpooled.serve.console.context import Console
 
 _TEMPLATES = Path(__file__).parent / "templates"
 NAVIGATION: tuple[tuple[str, str, Role], ...] = (
@@ -26,7 +26,7 @@ NAVIGATION: tuple[tuple[str, str, Role], ...] = (
 
 def page(request: Request, name: str, status: int = 200, **values: Any) -> HTMLResponse:
     """The page made by a template, with the navigation of whoever is signed in."""
-    service: Context = request.app.state.service
+    service: Console = request.app.state.service
     session: Session | None = getattr(request.state, "session", None)
     text = render(
         _TEMPLATES / f"{name}.html",

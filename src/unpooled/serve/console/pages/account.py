@@ -11,7 +11,7 @@ from unpooled.errors import UnpooledError
 from unpooled.serve.accounts import people, sessions, tokens
 from unpooled.serve.accounts.people import MEANINGS, ROLES
 from unpooled.serve.accounts.sessions import Session
-from unpooled.serve.console.context import Context, Here
+from unpooled.serve.console.context import Console, Here
 from unpooled.serve.console.pages.sign_in import came_in, too_often
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import Viewer, set_cookie
@@ -86,7 +86,7 @@ def revoke_token(service: Here, session: Viewer, number: int) -> Response:
 
 def _page(
     request: Request,
-    service: Context,
+    service: Console,
     session: Session,
     status: int = 200,
     problem: str = "",

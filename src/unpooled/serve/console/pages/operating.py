@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from unpooled.serve.console.context import Context, Here
+from unpooled.serve.console.context import Console, Here
 from unpooled.serve.console.security import bearer_of
 
 router = APIRouter()
@@ -34,7 +34,7 @@ def metrics(request: Request, service: Here) -> Response:
     return Response(generate_latest(service.metrics), media_type=CONTENT_TYPE_LATEST)
 
 
-def _on_this_machine(request: Request, service: Context) -> bool:
+def _on_this_machine(request: Request, service: Console) -> bool:
     """Behind a proxy everybody seems to be."""
     try:
         address = ipaddress.ip_address(request.client.host if request.client else "")

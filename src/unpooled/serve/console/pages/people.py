@@ -10,7 +10,7 @@ from fastapi.responses import RedirectResponse, Response
 from unpooled.errors import UnpooledError
 from unpooled.serve.accounts import people
 from unpooled.serve.accounts.people import MEANINGS
-from unpooled.serve.console.context import Context, Here
+from unpooled.serve.console.context import Console, Here
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import Administrator
 
@@ -85,7 +85,7 @@ def enable(service: Here, session: Administrator, name: Name) -> Response:
     return RedirectResponse("/people?done=changed", 303)
 
 
-def _page(request: Request, service: Context, status: int = 200, problem: str = "", done: str = "") -> Response:
+def _page(request: Request, service: Console, status: int = 200, problem: str = "", done: str = "") -> Response:
     return page(
         request,
         "people",

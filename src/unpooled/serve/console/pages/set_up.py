@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from unpooled.errors import UnpooledError
 from unpooled.serve.accounts import people, sessions
-from unpooled.serve.console.context import Context, Here
+from unpooled.serve.console.context import Console, Here
 from unpooled.serve.console.pages.sign_in import came_in, too_often
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import set_cookie
@@ -54,6 +54,7 @@ def set_up(
     except UnpooledError as error:
         return _form(request, key, given, f"{error}.")
     service.settings = settings
+    service.start()
     person = people.find(service.database, name.strip())
     assert person is not None
     response = RedirectResponse("/", 303)
@@ -61,13 +62,13 @@ def set_up(
     return response
 
 
-def _settings(service: Context, party: str, address: str) -> ServiceSettings:
+def _settings(service: Console, party: str, address: str) -> ServiceSettings:
     """The settings with what was typed in; those that an administrator wrote by hand stay."""
     kept = service.settings.model_dump(exclude_unset=True) if service.settings else {}
     return ServiceSettings.model_validate({**kept, "party": party, "address": address or None})
 
 
-def _check_key(request: Request, service: Context, key: str) -> None:
+def _check_key(request: Request, service: Console, key: str) -> None:
     if people.has_administrator(service.database):
         raise HTTPException(403, "This service is set up already: sign in instead.")
     if wait := too_often(request, service, "/setup"):

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
 from unpooled.serve.accounts import people, sessions
-from unpooled.serve.console.context import Context, Here
+from unpooled.serve.console.context import Console, Here
 from unpooled.serve.console.limits import network_of
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import Viewer, page_here, remove_cookie, session_of, set_cookie
@@ -56,12 +56,12 @@ def sign_out(service: Here, session: Viewer) -> Response:
     return response
 
 
-def too_often(request: Request, service: Context, name: str) -> int:
+def too_often(request: Request, service: Console, name: str) -> int:
     """How many seconds to wait before somebody may try another password."""
     return service.attempts_from.take(_address(request)) or service.attempts.take(name.casefold())
 
 
-def came_in(request: Request, service: Context, name: str) -> None:
+def came_in(request: Request, service: Console, name: str) -> None:
     """Only attempts that failed count."""
     service.attempts_from.give_back(_address(request))
     service.attempts.give_back(name.casefold())
@@ -71,5 +71,5 @@ def _address(request: Request) -> str:
     return network_of(request.client.host if request.client else None)
 
 
-def _form(request: Request, service: Context, wanted: str, status: int = 200, problem: str = "") -> Response:
+def _form(request: Request, service: Console, wanted: str, status: int = 200, problem: str = "") -> Response:
     return page(request, "sign_in", status, wanted=wanted, problem=problem, set_up=service.set_up)
