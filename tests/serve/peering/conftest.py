@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from peering_services import PARTIES, Party
 
-from services import PARTIES, Party
 from unpooled.serve.database import open_database
 from unpooled.transport.certificates import make_trial
 

@@ -12,8 +12,8 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from peering_services import LONG, Party, until
 
-from services import LONG, Party, until
 from unpooled.errors import CertificateError, PeerFailed
 from unpooled.ledger import read_ledger
 from unpooled.serve import audit_log
