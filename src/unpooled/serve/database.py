@@ -22,16 +22,16 @@ _BUSY_SECONDS = 30.0
 UPGRADES = (
     """
     CREATE TABLE people (
-        name TEXT PRIMARY KEY, role TEXT NOT NULL, password TEXT, subject TEXT UNIQUE,
+        name TEXT PRIMARY KEY COLLATE NOCASE, role TEXT NOT NULL, password TEXT, subject TEXT UNIQUE,
         created TEXT NOT NULL, disabled INTEGER NOT NULL DEFAULT 0
     ) STRICT;
     CREATE TABLE sessions (
-        token TEXT PRIMARY KEY, person TEXT NOT NULL REFERENCES people(name), csrf TEXT NOT NULL,
-        created TEXT NOT NULL, seen TEXT NOT NULL
+        token TEXT PRIMARY KEY, person TEXT NOT NULL REFERENCES people(name), created TEXT NOT NULL, seen TEXT NOT NULL
     ) STRICT;
     CREATE TABLE tokens (
-        token TEXT PRIMARY KEY, label TEXT NOT NULL, person TEXT NOT NULL REFERENCES people(name), role TEXT NOT NULL,
-        created TEXT NOT NULL, expires TEXT NOT NULL, used TEXT
+        id INTEGER PRIMARY KEY, token TEXT NOT NULL UNIQUE, label TEXT NOT NULL,
+        person TEXT NOT NULL REFERENCES people(name), role TEXT NOT NULL, created TEXT NOT NULL,
+        expires TEXT NOT NULL, used TEXT NOT NULL DEFAULT ''
     ) STRICT;
     CREATE TABLE peers (
         name TEXT PRIMARY KEY, address TEXT, added TEXT NOT NULL, contact TEXT, certificate_ends TEXT,

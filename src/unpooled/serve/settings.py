@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from unpooled.errors import InputError
 from unpooled.jobs.files import load_section, write_toml
@@ -13,6 +13,12 @@ from unpooled.jobs.plan import Address
 from unpooled.serve.folder import StateFolder
 from unpooled.settings import Section
 from unpooled.transport.trust import PARTY_NAME
+
+
+def _check_party(name: str) -> str:
+    if not PARTY_NAME.fullmatch(name):
+        raise ValueError("use a small letter, then small letters, digits or hyphens, at most 32 characters")
+    return name
 
 
 class SignIn(Section):
@@ -27,7 +33,9 @@ class SignIn(Section):
 class ServiceSettings(Section):
     """What an administrator decides about a service."""
 
-    party: str = Field(description="this party's name in plans and certificates", pattern=PARTY_NAME)
+    party: Annotated[str, AfterValidator(_check_party)] = Field(
+        description="this party's name in plans and certificates"
+    )
     address: Address | None = Field(
         None, description="HOST:PORT where other parties reach this one; without it this party only dials"
     )
@@ -35,6 +43,11 @@ class ServiceSettings(Section):
         None, description="HOST:PORT to listen on for other parties, where it differs from address"
     )
     console: Address = Field("127.0.0.1:7480", description="HOST:PORT of the console, for people of this party")
+    console_names: tuple[str, ...] = Field(
+        (),
+        description="further host names under which browsers reach the console, for example that of a proxy",
+        strict=False,
+    )
     console_certificate: Path | None = Field(
         None, description="a certificate file, for a console that browsers reach by https", strict=False
     )
