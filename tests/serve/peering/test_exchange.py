@@ -18,7 +18,7 @@ from unpooled.serve.peering import post, talk
 from unpooled.serve.peering.exchange import VERSION, exchange
 from unpooled.serve.peering.post import MOST_LETTERS, Post, put
 from unpooled.serve.peering.talk import MOST_BYTES, Talk
-from unpooled.wire import encode
+from unpooled.wire import encode, read_header
 
 
 class Cut(BaseException):
@@ -186,6 +186,16 @@ def test_a_letter_that_meets_an_internal_error_comes_again(pair: tuple[Party, Pa
     between(bank, telco)
     assert telco.heard == ["bank: one", "bank: fail", "bank: two"]
     assert bank.pending() == 0
+
+
+def test_whoever_waits_for_letters_is_told_once_they_are_kept(pair: tuple[Party, Party]) -> None:
+    _, telco = pair
+    seen = []
+    telco.post = Post(telco.database, (Say,), telco.post._handle, taken=lambda: seen.append(telco.heard))
+    letters = [read_header(encode(Say(text), scope=f"letter {n}").joined()) for n, text in ((1, "one"), (1, "one"))]
+    for each in letters:
+        telco.post.take("bank", each)
+    assert seen == [["bank: one"]]
 
 
 def test_a_letter_that_is_too_large_is_not_put(pair: tuple[Party, Party]) -> None:

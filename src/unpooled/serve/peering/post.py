@@ -54,13 +54,16 @@ def put(connection: sqlite3.Connection, peer: str, message: object) -> int:
 class Post:
     """The letters from and to all peers, in a service's database; any thread may use it.
 
-    `kinds` are the message types that a letter may carry.
+    `kinds` are the message types that a letter may carry. `taken` is called after each letter that was taken.
     """
 
-    def __init__(self, database: Database, kinds: tuple[type, ...], handle: Handle) -> None:
+    def __init__(
+        self, database: Database, kinds: tuple[type, ...], handle: Handle, taken: Callable[[], None] = lambda: None
+    ) -> None:
         self._database = database
         self._kinds = {kind_of(kind): kind for kind in kinds}
         self._handle = handle
+        self._taken = taken
         self._noted: dict[str, Allowance] = {}
 
     def pending(self, peer: str) -> list[Frame]:
@@ -117,6 +120,7 @@ class Post:
                 self._note(connection, peer, f"letter {number}, {letter.kind}: {spoken(str(error))}")
             connection.execute("RELEASE letter")
             connection.execute("UPDATE exchanged SET received = ?, last = ? WHERE peer = ?", (number, digest, peer))
+        self._taken()
 
     def _opened(self, letter: Header) -> object:
         if letter.kind not in self._kinds:
