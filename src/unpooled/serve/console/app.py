@@ -13,6 +13,7 @@ from unpooled.errors import RefusedError, UnpooledError
 from unpooled.serve.console import static
 from unpooled.serve.console.context import Console
 from unpooled.serve.console.frame import Frame
+from unpooled.serve.console.interface import administration, description, jobs
 from unpooled.serve.console.pages import account, audit_log, operating, people, set_up, sign_in, start
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import INTERFACE, SignInFirst, check_routes, session_of, sign_in_page
@@ -27,6 +28,9 @@ _ROUTERS = (
     account.router,
     people.router,
     audit_log.router,
+    jobs.router,
+    administration.router,
+    description.router,
 )
 _TITLES = {
     400: "That cannot be done",

@@ -19,6 +19,7 @@ NAVIGATION: tuple[tuple[str, str, Role], ...] = (
     ("/", "Start", "viewer"),
     ("/people", "People", "administrator"),
     ("/audit-log", "Audit log", "approver"),
+    ("/interface", "JSON interface", "viewer"),
     ("/account", "Your account", "viewer"),
 )
 """Address, title and role of what every page links to."""
