@@ -84,9 +84,9 @@ def test_the_own_password_is_changed(browser: Browsing, service: Context, staff:
 
 def test_other_browsers_are_signed_out(browser: Browsing) -> None:
     person, elsewhere = browser("viewer"), browser("viewer")
-    assert "signed in in 2 browsers" in person.get("/account").text
+    assert "2 browsers are signed in" in person.get("/account").text
     assert person.submit("/account/sessions/end-others").status_code == 303
-    assert "this browser only" in person.get("/account").text
+    assert "Only this browser" in person.get("/account").text
     assert elsewhere.get("/").status_code == 303
 
 

@@ -34,6 +34,7 @@ def page(request: Request, name: str, status: int = 200, **values: Any) -> HTMLR
         session=session,
         navigation=[entry for entry in NAVIGATION if session and session.may(entry[2])],
         path=request.url.path,
+        icon=static.address("icon.svg"),
         styles=[static.address(file) for file in ("style.css", "console.css")],
         **values,
     )
