@@ -43,6 +43,7 @@ UPGRADES = (
     CREATE TABLE jobs (
         id TEXT PRIMARY KEY, drafter TEXT NOT NULL, drafted_by TEXT NOT NULL, purpose TEXT NOT NULL, plan TEXT NOT NULL,
         digest TEXT NOT NULL, created TEXT NOT NULL, expires TEXT NOT NULL, every TEXT NOT NULL, until TEXT NOT NULL,
+        offered TEXT NOT NULL DEFAULT '',
         ended TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '', purged INTEGER NOT NULL DEFAULT 0
     ) STRICT;
     CREATE TABLE decisions (
@@ -59,9 +60,12 @@ UPGRADES = (
         resumable INTEGER NOT NULL DEFAULT 1, started TEXT NOT NULL, ended TEXT NOT NULL DEFAULT '',
         PRIMARY KEY (job, occurrence, party)
     ) STRICT;
-    CREATE TABLE stops (
+    CREATE TABLE pauses (
         job TEXT NOT NULL REFERENCES jobs(id), occurrence INTEGER NOT NULL, attempt INTEGER NOT NULL,
         party TEXT NOT NULL, by TEXT NOT NULL, at TEXT NOT NULL, PRIMARY KEY (job, occurrence, attempt)
+    ) STRICT;
+    CREATE TABLE early (
+        number INTEGER PRIMARY KEY, job TEXT NOT NULL, peer TEXT NOT NULL, frame BLOB NOT NULL
     ) STRICT;
     CREATE TABLE outbox (
         peer TEXT NOT NULL REFERENCES peers(name), number INTEGER NOT NULL, frame BLOB NOT NULL,
@@ -100,6 +104,16 @@ class Database:
             connection.rollback()
             raise
         connection.commit()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """All queries in the block see the same state."""
+        connection = self._connection()
+        connection.execute("BEGIN")
+        try:
+            yield connection
+        finally:
+            connection.rollback()
 
     def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
         """The rows of a query."""
