@@ -11,7 +11,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from unpooled.errors import RefusedError, UnpooledError
 from unpooled.serve.console import static
-from unpooled.serve.console.context import Context
+from unpooled.serve.console.console import Console
 from unpooled.serve.console.frame import Frame
 from unpooled.serve.console.pages import account, audit_log, operating, people, set_up, sign_in, start
 from unpooled.serve.console.rendering import page
@@ -45,10 +45,10 @@ _TEXTS = {
 }
 
 
-def make_app(service: Context) -> FastAPI:
+def make_app(console: Console) -> FastAPI:
     """The application that serves a console; every route needs a role, or is listed as open."""
     app = FastAPI(title="unpooled", docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.service = service
+    app.state.console = console
     for router in _ROUTERS:
         app.router.routes += router.routes
     app.add_exception_handler(HTTPException, _http_error)
@@ -56,8 +56,8 @@ def make_app(service: Context) -> FastAPI:
     app.add_exception_handler(SignInFirst, _to_sign_in)
     app.add_exception_handler(UnpooledError, _refused)
     app.add_middleware(RequestBodyLimitMiddleware, max_body_size=LONGEST_BODY)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=sorted(service.hosts), www_redirect=False)
-    app.add_middleware(Frame, service=service, answer=answer)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=sorted(console.hosts), www_redirect=False)
+    app.add_middleware(Frame, console=console, answer=answer)
     check_routes(app)
     return app
 

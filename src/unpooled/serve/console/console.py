@@ -1,8 +1,9 @@
-"""What the console works on."""
+"""What the pages of a console work with."""
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -10,8 +11,10 @@ from argon2 import PasswordHasher
 from fastapi import Depends, Request
 from prometheus_client import CollectorRegistry
 
+from unpooled.errors import RefusedError
 from unpooled.serve.accounts import people
 from unpooled.serve.console.limits import Window
+from unpooled.serve.context import Context
 from unpooled.serve.database import Database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.settings import ServiceSettings
@@ -21,12 +24,13 @@ _QUARTER = 15 * 60.0
 
 
 @dataclass
-class Context:
-    """A service as the console sees it; it has no settings until it is set up."""
+class Console:
+    """The console of a service; there are no settings until it is set up, and `when_set_up` is called then."""
 
     settings: ServiceSettings | None
     folder: StateFolder
     database: Database
+    when_set_up: Callable[[], None] = lambda: None
     hasher: PasswordHasher = field(default_factory=PasswordHasher)
     setup_key: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     """Whoever starts the service is shown this, and may set it up."""
@@ -37,6 +41,13 @@ class Context:
     """To sign in, by name."""
     attempts_from: Window = field(default_factory=lambda: Window(50, _QUARTER))
     """To sign in, by address."""
+
+    @property
+    def context(self) -> Context:
+        """What the rest of a service works with, once it is set up."""
+        if self.settings is None:
+            raise RefusedError("this service is not set up yet")
+        return Context(self.settings, self.folder, self.database)
 
     @property
     def party(self) -> str:
@@ -52,8 +63,8 @@ class Context:
         return self.settings is not None and self.settings.behind_proxy
 
     @property
-    def console(self) -> tuple[str, str]:
-        """Host and port on which the console listens."""
+    def listens(self) -> tuple[str, str]:
+        """Host and port."""
         address: str = self.settings.console if self.settings else ServiceSettings.model_fields["console"].default
         host, _, port = address.rpartition(":")
         return host, port
@@ -61,7 +72,7 @@ class Context:
     @property
     def hosts(self) -> set[str]:
         """The host names under which browsers may ask: a page elsewhere could let its own name point here."""
-        names = {self.console[0], *(self.settings.console_names if self.settings else ())}
+        names = {self.listens[0], *(self.settings.console_names if self.settings else ())}
         return {name.lower() for name in names} | _LOCAL
 
     @property
@@ -70,10 +81,10 @@ class Context:
         return self.settings is not None and people.has_administrator(self.database)
 
 
-def _context(request: Request) -> Context:
-    found: Context = request.app.state.service
+def _console(request: Request) -> Console:
+    found: Console = request.app.state.console
     return found
 
 
-Here = Annotated[Context, Depends(_context)]
-"""The service, as an argument of a route."""
+Here = Annotated[Console, Depends(_console)]
+"""The console, as an argument of a route."""
