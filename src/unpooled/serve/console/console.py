@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from argon2 import PasswordHasher
-from fastapi import Depends, Request
+from fastapi import Depends, HTTPException, Request
 from prometheus_client import CollectorRegistry
 
-from unpooled.errors import RefusedError
 from unpooled.serve.accounts import people
 from unpooled.serve.console.limits import Window
-from unpooled.serve.context import Context
 from unpooled.serve.database import Database
 from unpooled.serve.folder import StateFolder
+from unpooled.serve.service import Service
 from unpooled.serve.settings import ServiceSettings
 
 _LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
@@ -25,13 +24,15 @@ _QUARTER = 15 * 60.0
 
 @dataclass
 class Console:
-    """The console of a service; there are no settings until it is set up, and `when_set_up` is called then."""
+    """The console of a service; there are no settings until it is set up."""
 
     settings: ServiceSettings | None
     folder: StateFolder
     database: Database
-    when_set_up: Callable[[], None] = lambda: None
     hasher: PasswordHasher = field(default_factory=PasswordHasher)
+    begin: Callable[[ServiceSettings], Service] | None = None
+    """Starts the service, once it is set up."""
+    running: Service | None = None
     setup_key: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     """Whoever starts the service is shown this, and may set it up."""
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
@@ -43,11 +44,16 @@ class Console:
     """To sign in, by address."""
 
     @property
-    def context(self) -> Context:
-        """What the rest of a service works with, once it is set up."""
-        if self.settings is None:
-            raise RefusedError("this service is not set up yet")
-        return Context(self.settings, self.folder, self.database)
+    def service(self) -> Service:
+        """The service at work."""
+        if self.running is None:
+            raise HTTPException(503, "The service is not set up yet, or it is ending.")
+        return self.running
+
+    def start(self) -> None:
+        """Start the service, if it is set up and something is there to start it."""
+        if self.begin and self.settings and self.running is None:
+            self.running = self.begin(self.settings)
 
     @property
     def party(self) -> str:

@@ -54,7 +54,7 @@ def set_up(
     except UnpooledError as error:
         return _form(request, key, given, f"{error}.")
     console.settings = settings
-    console.when_set_up()
+    console.start()
     person = people.find(console.database, name.strip())
     assert person is not None
     response = RedirectResponse("/", 303)
