@@ -10,7 +10,7 @@ from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from unpooled.errors import RefusedError, UnpooledError
-from unpooled.serve.console import static
+from unpooled.serve.console import openid, static
 from unpooled.serve.console.console import Console
 from unpooled.serve.console.frame import Frame
 from unpooled.serve.console.pages import account, audit_log, operating, people, set_up, sign_in, start
@@ -23,6 +23,7 @@ _ROUTERS = (
     operating.router,
     set_up.router,
     sign_in.router,
+    openid.router,
     start.router,
     account.router,
     people.router,
@@ -37,6 +38,7 @@ _TITLES = {
     422: "Something is missing",
     429: "Too many requests",
     500: "Something went wrong",
+    502: "The provider cannot be reached",
 }
 _TEXTS = {
     404: "The address may be mistyped, or what it showed is gone.",
@@ -49,6 +51,7 @@ def make_app(console: Console) -> FastAPI:
     """The application that serves a console; every route needs a role, or is listed as open."""
     app = FastAPI(title="unpooled", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.console = console
+    app.state.provider = openid.provider_of(console)
     for router in _ROUTERS:
         app.router.routes += router.routes
     app.add_exception_handler(HTTPException, _http_error)

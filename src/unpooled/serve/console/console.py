@@ -16,7 +16,7 @@ from unpooled.serve.console.limits import Window
 from unpooled.serve.database import Database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.service import Service
-from unpooled.serve.settings import ServiceSettings
+from unpooled.serve.settings import ServiceSettings, SignIn
 
 _LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _QUARTER = 15 * 60.0
@@ -67,6 +67,11 @@ class Console:
     @property
     def behind_proxy(self) -> bool:
         return self.settings is not None and self.settings.behind_proxy
+
+    @property
+    def sign_in(self) -> SignIn | None:
+        """The OpenID Connect provider, if there is one."""
+        return self.settings.sign_in if self.settings else None
 
     @property
     def listens(self) -> tuple[str, str]:

@@ -27,7 +27,9 @@ from unpooled.serve.console.console import Console
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 INTERFACE = "/api/"
 """Where programs ask, with a token and without cookies."""
-OPEN = frozenset({"/sign-in", "/setup", "/health", "/ready", "/metrics", "/static/{name}"})
+OPEN = frozenset(
+    {"/sign-in", "/sign-in/openid", "/sign-in/openid/back", "/setup", "/health", "/ready", "/metrics", "/static/{name}"}
+)
 """The only routes that need no role; /metrics checks for itself who asks."""
 
 

@@ -36,13 +36,12 @@ def add(
     name: Name,
     role: Annotated[str, Form()],
     password: Annotated[str, Form()] = "",
-    subject: Annotated[str, Form()] = "",
 ) -> Response:
     try:
-        by_provider = console.settings is not None and console.settings.sign_in is not None and not password
+        by_provider = console.sign_in is not None and not password
         secret = None if by_provider else password
         kind = people.role_named(role)
-        people.add(console.database, console.hasher, session.person, name.strip(), kind, secret, subject.strip())
+        people.add(console.database, console.hasher, session.person, name.strip(), kind, secret)
     except UnpooledError as error:
         return _page(request, console, 400, f"No account was added: {error}.")
     return RedirectResponse("/people?done=added", 303)
@@ -93,7 +92,7 @@ def _page(request: Request, console: Console, status: int = 200, problem: str = 
         people=people.everybody(console.database),
         meanings=MEANINGS,
         shortest=people.SHORTEST_PASSWORD,
-        by_provider=console.settings is not None and console.settings.sign_in is not None,
+        by_provider=console.sign_in is not None,
         problem=problem,
         done=done,
     )

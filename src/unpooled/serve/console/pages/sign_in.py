@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
@@ -58,18 +59,20 @@ def sign_out(console: Here, session: Viewer) -> Response:
 
 def too_often(request: Request, console: Console, name: str) -> int:
     """How many seconds to wait before somebody may try another password."""
-    return console.attempts_from.take(_address(request)) or console.attempts.take(name.casefold())
+    return console.attempts_from.take(address_of(request)) or console.attempts.take(name.casefold())
 
 
 def came_in(request: Request, console: Console, name: str) -> None:
     """Only attempts that failed count."""
-    console.attempts_from.give_back(_address(request))
+    console.attempts_from.give_back(address_of(request))
     console.attempts.give_back(name.casefold())
 
 
-def _address(request: Request) -> str:
+def address_of(request: Request) -> str:
+    """What stands for the caller where attempts are counted."""
     return network_of(request.client.host if request.client else None)
 
 
 def _form(request: Request, console: Console, wanted: str, status: int = 200, problem: str = "") -> Response:
-    return page(request, "sign_in", status, wanted=wanted, problem=problem, set_up=console.set_up)
+    provider = urlsplit(console.sign_in.issuer).netloc if console.sign_in else ""
+    return page(request, "sign_in", status, wanted=wanted, problem=problem, set_up=console.set_up, provider=provider)
