@@ -112,9 +112,9 @@ def check_password(database: Database, hasher: PasswordHasher, name: str, passwo
     known = person.password if person else None
     right = _matches(hasher, known or _nobodys(hasher), password)
     if not person or not known or not right or person.disabled:
-        if person:  # what was typed for another name may be a password
-            with database.transaction() as connection:
-                note(connection, "service", "refused a sign-in", person.name)
+        with database.transaction() as connection:
+            # What was typed for an unknown name may be a password; that nothing is noted would tell by the time.
+            note(connection, "service", "refused a sign-in", person.name if person else "a name without an account")
         return None
     if hasher.check_needs_rehash(known):
         with _HASHING:
