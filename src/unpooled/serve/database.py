@@ -86,6 +86,13 @@ UPGRADES = (
 )
 
 
+class _Connection(sqlite3.Connection):
+    """Is closed when the thread ends that it belongs to: nobody else knows when threads of a pool do."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class Database:
     """A service's state; any thread may use it."""
 
@@ -171,7 +178,9 @@ def now() -> str:
 def _connected(path: Path) -> sqlite3.Connection:
     with atomic.naming(path, "opened"):
         try:
-            connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+            connection = sqlite3.connect(
+                path, timeout=_BUSY_SECONDS, isolation_level=None, factory=_Connection, check_same_thread=False
+            )
         except sqlite3.OperationalError as error:
             raise InputError(f"{path}: cannot be opened: {error}") from None
     connection.row_factory = sqlite3.Row

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from unpooled.serve.accounts.people import ROLES, may
-from unpooled.serve.console.context import Console
+from unpooled.serve.console.console import Console
 from unpooled.serve.console.security import OPEN, Needs, NeedsToken, check_routes, needed_by
 
 Browsing = Callable[..., Any]
@@ -72,10 +72,10 @@ def test_nobody_gets_anywhere(app: FastAPI, browser: Browsing) -> None:
 
 
 def test_nothing_is_changed_without_the_csrf_token_of_the_session(
-    app: FastAPI, browser: Browsing, service: Console
+    app: FastAPI, browser: Browsing, console: Console
 ) -> None:
     person, other = browser("administrator"), browser("administrator")
-    before = list(service.database.rows("SELECT line FROM audit_log"))
+    before = list(console.database.rows("SELECT line FROM audit_log"))
     for route, method, path in routes_of(app):
         if method == "GET" or not isinstance(needed_by(route), Needs):
             continue
@@ -84,7 +84,7 @@ def test_nothing_is_changed_without_the_csrf_token_of_the_session(
             assert (response.status_code, "from another session" in response.text) == (403, True), (path, fields)
         file = {"csrf": ("csrf", person.csrf.encode())}
         assert person.post(path, files=file).status_code == 403, path
-    assert service.database.rows("SELECT line FROM audit_log") == before
+    assert console.database.rows("SELECT line FROM audit_log") == before
     assert person.get("/").status_code == 200
 
 
