@@ -111,7 +111,8 @@ def test_a_process_killed_when_it_goes_on_is_not_told_by_how_it_ended_before(
         with suppress(InputError), run_folder.status_kept(tmp_path / party, party, job.plan):
             raise InputError("an older error")
     killed = [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
-    monkeypatch.setattr("unpooled.run.spawn.start_party", lambda *_, **__: subprocess.Popen(killed, stdin=subprocess.PIPE))
+    start = lambda *_, **__: subprocess.Popen(killed, stdin=subprocess.PIPE)  # noqa: E731
+    monkeypatch.setattr("unpooled.run.spawn.start_party", start)
     with pytest.raises(JobFailed) as caught:
         spawn_again(tmp_path)
     assert "an older error" not in str(caught.value)

@@ -22,7 +22,7 @@ from unpooled.cli import app as command
 from unpooled.serve.accounts import people, tokens
 from unpooled.serve.accounts.people import Role
 from unpooled.serve.console.app import make_app
-from unpooled.serve.console.context import Console
+from unpooled.serve.console.console import Console
 from unpooled.serve.jobs.life import state_of
 from unpooled.serve.review import Reviewer
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends
 
 from unpooled.serve.accounts.tokens import Bearer
 from unpooled.serve.audit_log import acts
-from unpooled.serve.console.context import Here
+from unpooled.serve.console.console import Here
 from unpooled.serve.console.interface.models import ActShown, PeerShown, TableShown, act_shown, peer_shown
 from unpooled.serve.console.security import NeedsToken
 from unpooled.serve.peers import peers_in
@@ -21,18 +21,18 @@ Approver = Annotated[Bearer, Depends(NeedsToken("approver"))]
 
 
 @router.get("/tables")
-def list_tables(service: Here, _bearer: Viewer) -> list[TableShown]:
+def list_tables(console: Here, _bearer: Viewer) -> list[TableShown]:
     """This party's tables, to be named in approvals."""
-    return [TableShown(name=table.name, changed=table.changed) for table in tables_in(service.database)]
+    return [TableShown(name=table.name, changed=table.changed) for table in tables_in(console.database)]
 
 
 @router.get("/peers")
-def list_peers(service: Here, _bearer: Viewer) -> list[PeerShown]:
+def list_peers(console: Here, _bearer: Viewer) -> list[PeerShown]:
     """The other parties, and how the last contact with each went."""
-    return [peer_shown(peer) for peer in peers_in(service.database)]
+    return [peer_shown(peer) for peer in peers_in(console.database)]
 
 
 @router.get("/audit-log")
-def read_audit_log(service: Here, _bearer: Approver, job: str = "", most: int = 1_000) -> list[ActShown]:
+def read_audit_log(console: Here, _bearer: Approver, job: str = "", most: int = 1_000) -> list[ActShown]:
     """The latest entries of the audit log, the last one first."""
-    return [act_shown(act) for act in acts(service.database, job, max(1, min(most, 10_000)))]
+    return [act_shown(act) for act in acts(console.database, job, max(1, min(most, 10_000)))]
