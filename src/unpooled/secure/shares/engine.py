@@ -68,7 +68,7 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
         permuting.take_orders(engine, peer, [task for task in permuted if task.peer == peer and not task.is_left])
     held = [np.zeros(_shape(call), np.uint64) for call, _ in batch]
     groups = _by_x(sorted(tasks, key=lambda task: not task.large))
-    for number, group in enumerate(groups, start=1):
+    for number, group in enumerate(groups):
         alive = partial(engine.session.progress, number, len(groups))
         if group[0].permutes:
             shares = [permuting.share(engine, group[0], alive)]
