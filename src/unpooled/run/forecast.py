@@ -16,6 +16,7 @@ import numpy as np
 
 from unpooled.align.normalise import IdRules
 from unpooled.arrays import Ints
+from unpooled.compiled import LOADED_AFTER
 from unpooled.data.sources import rows_at_once
 from unpooled.data.table import Table
 from unpooled.errors import InputError, RefusedError
@@ -39,7 +40,7 @@ _BIN_MB, _VALUE_MB, _COLUMNS_AT_ONCE = 1e-6, 8e-6, 5
 _BATCHES_AT_ONCE = 3
 """How many batches of rows are in memory when a table is read so."""
 _LOOPS_MB = 200.0
-"""Of numba, with the loops that encrypt and add, and their table."""
+"""Of numba, with the loops that encrypt and add, and their table; or with those of `shares`."""
 _COPIES, _CIPHERTEXT_COPIES, _COORDINATOR_COPIES = 5, 4, 3
 """How many times the largest message is in memory, in one form or another; of matrices encrypted together, one at a
 time has more."""
@@ -106,7 +107,9 @@ def _memory(scale: Scale, party: str) -> float:
     """The most memory that a party needs, in MB."""
     cast, largest = scale.cast, scale.largest(party) / 1e6
     if party not in cast.tables:
-        return _START_MB + _COORDINATOR_COPIES * largest
+        dealt = sum(scale.bytes(key) for key in scale.high.bytes if key[0] == party)
+        loops = _LOOPS_MB if cast.plan.engine == "shares" and dealt > LOADED_AFTER else 0.0
+        return _START_MB + _COORDINATOR_COPIES * largest + loops
     rows, columns = cast.rows[party], len(cast.tables[party].kinds)
     prepared = cast.common * scale.widths[party] if party in scale.widths else 0
     table = _CELL_MB * (rows * columns + prepared)
