@@ -16,7 +16,6 @@ import numpy as np
 
 from unpooled.align.normalise import IdRules
 from unpooled.arrays import Ints
-from unpooled.compiled import LOADED_AFTER
 from unpooled.data.sources import rows_at_once
 from unpooled.data.table import Table
 from unpooled.errors import InputError, RefusedError
@@ -40,7 +39,9 @@ _BIN_MB, _VALUE_MB, _COLUMNS_AT_ONCE = 1e-6, 8e-6, 5
 _BATCHES_AT_ONCE = 3
 """How many batches of rows are in memory when a table is read so."""
 _LOOPS_MB = 200.0
-"""Of numba, with the loops that encrypt and add, and their table; or with those of `shares`."""
+"""Of numba, with the loops that encrypt and add, and their table."""
+_SHARES_LOOPS_MB = 100.0
+"""Half of what numba takes with the loops of `shares`: whether a party loads them depends on how much it computes."""
 _COPIES, _CIPHERTEXT_COPIES, _COORDINATOR_COPIES = 5, 4, 3
 """How many times the largest message is in memory, in one form or another; of matrices encrypted together, one at a
 time has more."""
@@ -107,9 +108,7 @@ def _memory(scale: Scale, party: str) -> float:
     """The most memory that a party needs, in MB."""
     cast, largest = scale.cast, scale.largest(party) / 1e6
     if party not in cast.tables:
-        dealt = sum(scale.bytes(key) for key in scale.high.bytes if key[0] == party)
-        loops = _LOOPS_MB if cast.plan.engine == "shares" and dealt > LOADED_AFTER else 0.0
-        return _START_MB + _COORDINATOR_COPIES * largest + loops
+        return _START_MB + _COORDINATOR_COPIES * largest + _loops(scale, party)
     rows, columns = cast.rows[party], len(cast.tables[party].kinds)
     prepared = cast.common * scale.widths[party] if party in scale.widths else 0
     table = _CELL_MB * (rows * columns + prepared)
@@ -117,8 +116,14 @@ def _memory(scale: Scale, party: str) -> float:
         batch = _BATCHES_AT_ONCE * min(rows, rows_at_once) * columns
         table = _VALUE_MB * (_COLUMNS_AT_ONCE * rows + batch) + _BIN_MB * prepared
     copies = _CIPHERTEXT_COPIES if cast.plan.engine == "paillier" else _COPIES
-    loops = _LOOPS_MB if scale.own_key and scale.own_key.loops else 0.0
-    return _START_MB + _READING_MB + _ROW_MB * rows + table + copies * largest + loops
+    return _START_MB + _READING_MB + _ROW_MB * rows + table + copies * largest + _loops(scale, party)
+
+
+def _loops(scale: Scale, party: str) -> float:
+    """Memory of compiled loops, in MB; a coordinator encrypts nothing."""
+    if scale.cast.plan.engine == "shares":
+        return _SHARES_LOOPS_MB if scale.widths else 0.0
+    return _LOOPS_MB if party in scale.cast.tables and scale.own_key and scale.own_key.loops else 0.0
 
 
 def beyond_memory(found: Forecast, jobs: Sequence[CheckedJob[Any]]) -> list[str]:
