@@ -13,7 +13,19 @@ from unpooled.errors import RefusedError, UnpooledError
 from unpooled.serve.console import static
 from unpooled.serve.console.context import Console
 from unpooled.serve.console.frame import Frame
-from unpooled.serve.console.pages import account, audit_log, operating, people, set_up, sign_in, start
+from unpooled.serve.console.pages import (
+    account,
+    audit_log,
+    drafts,
+    job,
+    jobs,
+    operating,
+    people,
+    results,
+    review,
+    set_up,
+    sign_in,
+)
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import INTERFACE, SignInFirst, check_routes, session_of, sign_in_page
 
@@ -23,7 +35,11 @@ _ROUTERS = (
     operating.router,
     set_up.router,
     sign_in.router,
-    start.router,
+    jobs.router,
+    drafts.router,
+    job.router,
+    review.router,
+    results.router,
     account.router,
     people.router,
     audit_log.router,
