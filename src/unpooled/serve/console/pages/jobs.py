@@ -22,15 +22,15 @@ _DONE = {"removed": "The draft was removed."}
 def every_job(request: Request, console: Here, session: Viewer, state: str = "", done: str = "") -> Response:
     context = console.context
     only = state if state in STATES else ""
-    steps = views.first_steps(context)
+    counts = views.count_by_state(context)
     return page(
         request,
         "jobs",
         lines=views.job_lines(context, Looker(session.person, session.role), only),
-        counts=views.count_by_state(context),
+        counts=counts,
         only=only,
         states=STATES,
-        steps=steps if not all(step.done for step in steps) else [],
+        steps=views.first_steps(context) if not counts else [],
         meaning=MEANINGS[session.role],
         done=_DONE.get(done, ""),
     )
