@@ -59,7 +59,7 @@ def state_of(job: Job) -> State:
         return "offered"
     runs = job.runs_in(job.occurrence).values()
     states = {run.state for run in runs}
-    if is_paused(job, job.occurrence):
+    if is_paused(job, max(job.occurrence, 1)):
         return "paused"
     if "running" in states:
         return "running"
