@@ -1,24 +1,32 @@
-"""What services tell each other."""
+"""What services tell each other: about the exchange of letters itself, and in letters about jobs."""
 
 from __future__ import annotations
 
 from unpooled.wire import message
 
 
-@message(discloses="how many letters this party's service has received, and how many follow", to="the receiver")
+@message(
+    discloses="how many letters of the receiver's service this party's has, a digest of the last, and how many follow",
+    to="the receiver",
+)
 class ExchangeHello:
     """Begins one side's part of an exchange: `received` is the last letter it has, `letters` of its own follow."""
 
     version: int
     received: int
+    digest: str
     letters: int
 
 
-@message(discloses="how many letters this party's service has received", to="the receiver")
+@message(
+    discloses="how many letters of the receiver's service this party's has, and a digest of the last",
+    to="the receiver",
+)
 class LettersTaken:
     """Ends an exchange: the last letter that the caller has now."""
 
     received: int
+    digest: str
 
 
 @message(

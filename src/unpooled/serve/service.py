@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Any
+from functools import partial
 
 from unpooled.ledger import Ledger, mend
 from unpooled.serve.context import Context
@@ -31,7 +31,7 @@ class Service:
         self._held = ExitStack()
         with ExitStack() as begun:
             ledger = begun.enter_context(_ledger(folder, settings.party))
-            post = Post(database, JOB_MESSAGES, self._handle)
+            post = Post(database, JOB_MESSAGES, partial(news.handle, self.context), taken=self.wake)
             exchanges = Exchanges(settings.party, post, database, ledger)
             credentials = Credentials(folder.certificates, settings.party)
             self.calling = Calling(settings.party, credentials, exchanges, database, polls=settings.address is None)
@@ -58,10 +58,6 @@ class Service:
 
     def _letters(self) -> None:
         self.calling.wake()
-
-    def _handle(self, connection: Any, peer: str, message: Any) -> None:
-        news.handle(self.context, connection, peer, message)
-        self.keeper.wake()
 
 
 def _ledger(folder: StateFolder, party: str) -> Ledger:

@@ -19,7 +19,7 @@ from unpooled.serve.accounts import people
 from unpooled.serve.accounts.people import ROLES as PEOPLE
 from unpooled.serve.audit_log import acts as acts_in
 from unpooled.serve.console.app import make_app
-from unpooled.serve.console.context import Console
+from unpooled.serve.console.console import Console
 from unpooled.serve.jobs import acts
 from unpooled.serve.jobs.life import state_of
 from unpooled.serve.jobs.records import Job

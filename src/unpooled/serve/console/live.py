@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from unpooled.errors import InputError
 from unpooled.report.picture import draw_picture
-from unpooled.serve.console.context import Console
+from unpooled.serve.console.console import Console
 from unpooled.serve.console.rendering import part
 from unpooled.serve.jobs.views import in_words, needs_decision
 from unpooled.serve.running.watching import LOOK_SECONDS, Seen

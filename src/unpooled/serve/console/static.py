@@ -1,4 +1,4 @@
-"""Files that pages load: the report's style, the console's additions to it, and the script of live pages."""
+"""Files that pages load: the report's style, the console's additions to it, an icon, the script of live pages."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _FILES = {
     "console.css": (_OWN / "console.css", "text/css"),
     "jobs.css": (_OWN / "jobs.css", "text/css"),
     "live.js": (_OWN / "live.js", "text/javascript"),
+    "icon.svg": (_OWN / "icon.svg", "image/svg+xml"),
 }
 
 

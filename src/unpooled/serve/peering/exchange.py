@@ -69,18 +69,19 @@ def exchange(talk: Talk, post: Post, *, calls: bool) -> int:
         sent = _hand_over(talk, post)
         taken = _take(talk, post)
         if taken:
-            talk.tell(LettersTaken(post.received_until(talk.peer)))
+            talk.tell(LettersTaken(*post.received_until(talk.peer)))
     else:
         taken = _take(talk, post)
         sent = _hand_over(talk, post)
         if sent:
-            post.acknowledged(talk.peer, talk.hear(LettersTaken).received)
+            taken_there = talk.hear(LettersTaken)
+            post.acknowledged(talk.peer, taken_there.received, taken_there.digest)
     return sent + taken
 
 
 def _hand_over(talk: Talk, post: Post) -> int:
     letters = post.pending(talk.peer)
-    talk.tell(ExchangeHello(VERSION, post.received_until(talk.peer), len(letters)))
+    talk.tell(ExchangeHello(VERSION, *post.received_until(talk.peer), len(letters)))
     for letter in letters:
         talk.send(letter)
     return len(letters)
@@ -92,7 +93,7 @@ def _take(talk: Talk, post: Post) -> int:
         raise ProtocolError(f"{talk.peer} exchanges letters by version {hello.version}, this party by {VERSION}")
     if not 0 <= hello.letters <= MOST_LETTERS:
         raise ProtocolError(f"{talk.peer} announced {hello.letters} letters, at most {MOST_LETTERS} are allowed")
-    post.acknowledged(talk.peer, hello.received)
+    post.acknowledged(talk.peer, hello.received, hello.digest)
     for _ in range(hello.letters):
         post.take(talk.peer, talk.receive())
     return hello.letters

@@ -2,11 +2,15 @@
 
 Letters to a peer are numbered. They are put into the outbox in the transaction of the act that they tell of, and leave
 it when the peer has said that it has them. The receiver handles a letter and notes its number in one transaction, and
-skips numbers that it has: so each letter is handled exactly once and in order, however often it is sent.
+skips numbers that it has: so each letter is handled exactly once and in order, however often it is sent. Numbers
+that do not fit, or a differing digest of the last letter, show that one side has forgotten letters: its state was
+restored from an older backup, or the peer was removed and added again. Then nothing is exchanged until both sides have
+removed and added each other.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import sqlite3
@@ -19,7 +23,7 @@ from unpooled.serve.audit_log import note
 from unpooled.serve.database import Database
 from unpooled.serve.peering.talk import MOST_BYTES
 from unpooled.transport.doorway import Allowance
-from unpooled.wire import Frame, Header, encode, kind_of, read_body
+from unpooled.wire import Buffer, Frame, Header, encode, kind_of, read_body
 
 log = logging.getLogger("unpooled.serve")
 
@@ -50,13 +54,16 @@ def put(connection: sqlite3.Connection, peer: str, message: object) -> int:
 class Post:
     """The letters from and to all peers, in a service's database; any thread may use it.
 
-    `kinds` are the message types that a letter may carry.
+    `kinds` are the message types that a letter may carry. `taken` is called after each letter that was taken.
     """
 
-    def __init__(self, database: Database, kinds: tuple[type, ...], handle: Handle) -> None:
+    def __init__(
+        self, database: Database, kinds: tuple[type, ...], handle: Handle, taken: Callable[[], None] = lambda: None
+    ) -> None:
         self._database = database
         self._kinds = {kind_of(kind): kind for kind in kinds}
         self._handle = handle
+        self._taken = taken
         self._noted: dict[str, Allowance] = {}
 
     def pending(self, peer: str) -> list[Frame]:
@@ -71,29 +78,36 @@ class Post:
                 break
         return found
 
-    def received_until(self, peer: str) -> int:
-        """The number of the last letter from a peer."""
-        row = self._database.row("SELECT received FROM exchanged WHERE peer = ?", peer)
-        return row["received"] if row else 0
+    def received_until(self, peer: str) -> tuple[int, str]:
+        """The number of the last letter from a peer, and its digest."""
+        row = self._database.row("SELECT received, last FROM exchanged WHERE peer = ?", peer)
+        return (row["received"], row["last"]) if row else (0, "")
 
-    def acknowledged(self, peer: str, number: int) -> None:
-        """Remove the letters that a peer has; ProtocolError if it has more than it was sent."""
+    def acknowledged(self, peer: str, number: int, digest: str) -> None:
+        """Remove the letters that a peer has, up to one with this digest; ProtocolError if that was not sent."""
         row = self._database.row("SELECT sent FROM exchanged WHERE peer = ?", peer)
         if not 0 <= number <= (row["sent"] if row else 0):
             raise ProtocolError(f"{peer} has received letter {number}, which was not sent: {_OLDER}")
-        if self._database.row("SELECT 1 FROM outbox WHERE peer = ? AND number <= ?", peer, number):
-            with self._database.transaction() as connection:
-                connection.execute("DELETE FROM outbox WHERE peer = ? AND number <= ?", (peer, number))
+        last = self._database.row("SELECT frame FROM outbox WHERE peer = ? AND number = ?", peer, number)
+        if last is None:  # removed before
+            return
+        if _digest(last["frame"]) != digest:
+            raise ProtocolError(f"{peer} has received a letter {number} other than the one for it: {_OLDER}")
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM outbox WHERE peer = ? AND number <= ?", (peer, number))
 
     def take(self, peer: str, letter: Header) -> None:
         """Handle a letter and note its number, both or neither; one that was handled before is skipped.
 
         A letter that is refused counts as taken, and the refusal is in the audit log.
         """
-        number = _number(peer, letter)
+        number, digest = _number(peer, letter), _digest(letter.data)
         with self._database.transaction() as connection:
             connection.execute("INSERT OR IGNORE INTO exchanged (peer) VALUES (?)", (peer,))
-            received = connection.execute("SELECT received FROM exchanged WHERE peer = ?", (peer,)).fetchone()[0]
+            row = connection.execute("SELECT received, last FROM exchanged WHERE peer = ?", (peer,)).fetchone()
+            received, last = row["received"], row["last"]
+            if number == received and digest != last:
+                raise ProtocolError(f"letter {number} of {peer} came again with other content: {_OLDER}")
             if number <= received:
                 return
             if number != received + 1:
@@ -105,7 +119,8 @@ class Post:
                 connection.execute("ROLLBACK TO letter")
                 self._note(connection, peer, f"letter {number}, {letter.kind}: {spoken(str(error))}")
             connection.execute("RELEASE letter")
-            connection.execute("UPDATE exchanged SET received = ? WHERE peer = ?", (number, peer))
+            connection.execute("UPDATE exchanged SET received = ?, last = ? WHERE peer = ?", (number, digest, peer))
+        self._taken()
 
     def _opened(self, letter: Header) -> object:
         if letter.kind not in self._kinds:
@@ -119,6 +134,10 @@ class Post:
 
 
 _OLDER = "the state of one of the two services is older than it was"
+
+
+def _digest(frame: Buffer) -> str:
+    return hashlib.sha256(frame).hexdigest()
 
 
 def _number(peer: str, letter: Header) -> int:

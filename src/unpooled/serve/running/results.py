@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,6 +12,9 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.run_files import RESULT, Figure
 from unpooled.ledger import Line, read_ledger, summarise
 from unpooled.run import folder as run_folder
+from unpooled.serve.context import Context
+from unpooled.serve.jobs.records import Job
+from unpooled.serve.running.process import folder_of
 
 FILES = {
     "reliable.csv": "the look-alike list, the most likely first",
@@ -31,39 +33,34 @@ FILES = {
     "model.json": "this party’s part of the model",
     "preparation.json": "how the table was prepared",
     "screening.json": "which columns can be predicted",
+    "report.html": "the report",
+    "evaluation.json": "how good the result is, by the truth",
     "result.json": "the figures, for programs",
     "budget.json": "what the run added to the table’s book",
     "ledger.jsonl": "every message sent and received",
     "plan.toml": "the plan",
     "log.txt": "the log",
 }
-"""The only files of a run that can be had from the console; never its working files, nor the private settings."""
+"""The only files of a run that people and programs can have; never its working files, nor the private settings."""
 
 
-@dataclass(frozen=True)
-class ResultFile:
-    """A file to save."""
-
-    name: str
-    meaning: str
-    size: int
+def home_of(context: Context, job: Job, occurrence: int = 0) -> Path:
+    """Where this party's files of a run are; without a number, of the latest."""
+    return folder_of(context.folder, job.id, occurrence or max(job.occurrence, 1)) / context.party
 
 
-def result_files(home: Path) -> list[ResultFile]:
-    """The files that there are, what matters most first."""
-    found = []
-    for name, meaning in FILES.items():
-        path = home / name
-        if path.is_file() and not path.is_symlink():
-            found.append(ResultFile(name, meaning, path.stat().st_size))
-    return found
+def result_files(context: Context, job: Job, occurrence: int = 0) -> list[Path]:
+    """The files of a run that there are, what matters most first."""
+    home = home_of(context, job, occurrence)
+    return [path for name in FILES if (path := home / name).is_file() and not path.is_symlink()]
 
 
-def result_file(home: Path, name: str) -> Path:
-    """Where a file is; InputError unless it is one of those that can be had."""
-    if name not in {one.name for one in result_files(home)}:
-        raise InputError(f"there is no file {name[:40]!r} to save")
-    return home / name
+def result_file(context: Context, job: Job, name: str, occurrence: int = 0) -> Path:
+    """One of these files by its name."""
+    for path in result_files(context, job, occurrence):
+        if path.name == name:
+            return path
+    raise InputError(f"this run has no file {name[:64]!r}")
 
 
 def has_report(home: Path) -> bool:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from unpooled.attacks.findings import ATTACKS
 from unpooled.attacks.stage import ATTACKED
 from unpooled.errors import UnpooledError
-from unpooled.serve.console.context import Console
+from unpooled.serve.console.console import Console
 from unpooled.serve.jobs import choosing
 from unpooled.serve.jobs.choosing import ANSWERS, Consenting, Question
 from unpooled.serve.jobs.records import Job

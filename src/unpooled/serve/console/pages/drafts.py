@@ -8,7 +8,7 @@ from starlette.datastructures import FormData
 
 from unpooled.errors import UnpooledError
 from unpooled.jobs.kinds import KINDS, kind_named
-from unpooled.serve.console.context import Console, Here
+from unpooled.serve.console.console import Console, Here
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import Analyst, Fields
 from unpooled.serve.jobs import acts, drafting

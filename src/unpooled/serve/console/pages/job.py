@@ -10,7 +10,7 @@ from fastapi.responses import RedirectResponse, Response, StreamingResponse
 
 from unpooled.errors import UnpooledError
 from unpooled.serve.accounts.sessions import Session
-from unpooled.serve.console.context import Console, Here
+from unpooled.serve.console.console import Console, Here
 from unpooled.serve.console.live import parts_of, stream, version_of
 from unpooled.serve.console.pages.deciding import Deciding, deciding
 from unpooled.serve.console.rendering import page
@@ -97,6 +97,7 @@ def job_page(
     if "decide" in may_do and review is None:
         review = deciding(console, seen.job, request.query_params)
     messages, ledger_problem = results.messages_of(seen.home) if seen.state != "running" else ((), "")
+    found_files = results.result_files(context, seen.job)
     live = not seen.job.ended and seen.state != "draft"
     return page(
         request,
@@ -111,7 +112,7 @@ def job_page(
         approvals=views.approvals_of(context, job),
         needed=context.settings.approvals,
         figures=results.figures_of(seen.job.plan, seen.home),
-        files=results.result_files(seen.home),
+        files=[(path.name, results.FILES[path.name], path.stat().st_size) for path in found_files],
         report=results.has_report(seen.home),
         messages=messages,
         ledger_problem=ledger_problem,

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from unpooled.serve.accounts.people import MEANINGS
-from unpooled.serve.console.context import Here
+from unpooled.serve.console.console import Here
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import Viewer
 from unpooled.serve.jobs import views

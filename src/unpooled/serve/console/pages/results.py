@@ -10,10 +10,9 @@ from fastapi.responses import FileResponse, Response
 from unpooled.errors import InputError
 from unpooled.run.folder import REPORT
 from unpooled.serve.audit_log import note
-from unpooled.serve.console.context import Console, Here
+from unpooled.serve.console.console import Here
 from unpooled.serve.console.security import Viewer
 from unpooled.serve.running import results
-from unpooled.serve.running.process import folder_of
 
 router = APIRouter()
 
@@ -29,7 +28,7 @@ _HEADERS = {
 
 @router.get("/jobs/{job}/report")
 def report(console: Here, _session: Viewer, job: str, occurrence: int = 0) -> Response:
-    path = _home(console, job, occurrence) / REPORT
+    path = results.home_of(console.context, console.job(job), occurrence) / REPORT
     if not path.is_file():
         raise HTTPException(404)
     return framed(path)
@@ -38,7 +37,7 @@ def report(console: Here, _session: Viewer, job: str, occurrence: int = 0) -> Re
 @router.get("/jobs/{job}/files/{name}")
 def save(console: Here, session: Viewer, job: str, name: str, occurrence: int = 0) -> Response:
     try:
-        path = results.result_file(_home(console, job, occurrence), name)
+        path = results.result_file(console.context, console.job(job), name, occurrence)
     except InputError:
         raise HTTPException(404) from None
     with console.database.transaction() as connection:
@@ -49,10 +48,3 @@ def save(console: Here, session: Viewer, job: str, name: str, occurrence: int = 
 def framed(path: Path) -> Response:
     """A page that unpooled has written: it may style itself, and nothing else."""
     return Response(path.read_bytes(), headers=_HEADERS, media_type="text/html; charset=utf-8")
-
-
-def _home(console: Console, job: str, occurrence: int) -> Path:
-    """This party's folder of a run of a job; the latest, if none is named."""
-    found = console.job(job)
-    number = occurrence or max(found.occurrence, 1)
-    return folder_of(console.folder, found.id, number) / console.party

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Form, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
 from unpooled.errors import UnpooledError
-from unpooled.serve.console.context import Console, Here
+from unpooled.serve.console.console import Console, Here
 from unpooled.serve.console.pages.deciding import REVIEWED, deciding, query_of
 from unpooled.serve.console.pages.job import job_page
 from unpooled.serve.console.pages.results import framed
