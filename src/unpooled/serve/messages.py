@@ -5,11 +5,20 @@ from __future__ import annotations
 from unpooled.wire import message
 
 
-@message(discloses="how many letters this party's service has received, and how many follow", to="the receiver")
+@message(
+    discloses="how many letters this party's service has received, how many follow, and whether its count began anew",
+    to="the receiver",
+)
 class ExchangeHello:
-    """Begins one side's part of an exchange: `received` is the last letter it has, `letters` of its own follow."""
+    """Begins one side's part of an exchange: `received` is the last letter it has, `letters` of its own follow.
+
+    `epoch` is random and stays the same as long as this side counts letters without a break; `known` is the epoch of
+    the other side to which `received` and the numbers of the letters belong, empty before the first exchange.
+    """
 
     version: int
+    epoch: str
+    known: str
     received: int
     letters: int
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import ExitStack
 from typing import Any
 
@@ -31,7 +32,7 @@ class Service:
         self._held = ExitStack()
         with ExitStack() as begun:
             ledger = begun.enter_context(_ledger(folder, settings.party))
-            post = Post(database, JOB_MESSAGES, self._handle)
+            post = Post(database, JOB_MESSAGES, self._handle, self._begun_anew)
             exchanges = Exchanges(settings.party, post, database, ledger)
             credentials = Credentials(folder.certificates, settings.party)
             self.calling = Calling(settings.party, credentials, exchanges, database, polls=settings.address is None)
@@ -61,6 +62,10 @@ class Service:
 
     def _handle(self, connection: Any, peer: str, message: Any) -> None:
         news.handle(self.context, connection, peer, message)
+        self.keeper.wake()
+
+    def _begun_anew(self, connection: sqlite3.Connection, peer: str) -> None:
+        news.begun_anew(self.context, connection, peer)
         self.keeper.wake()
 
 

@@ -221,18 +221,19 @@ def told_to(telco: Party, bank: Party, act: Callable[[Talk, socket.socket, Calla
         return accepting.result(LONG)
 
 
-HELLO = ExchangeHello(VERSION, 0, 1)
+EPOCH = "0" * 32
+HELLO = ExchangeHello(VERSION, EPOCH, "", 0, 1)
 
 
 @pytest.mark.parametrize(
     ("said", "complaint"),
     [
-        ([ExchangeHello(VERSION + 1, 0, 0)], f"bank .*version {VERSION + 1}"),
-        ([ExchangeHello(VERSION, 0, MOST_LETTERS + 1)], f"bank announced {MOST_LETTERS + 1}"),
-        ([ExchangeHello(VERSION, 0, -1)], "bank announced -1"),
-        ([ExchangeHello(VERSION, 1, 0)], "bank has received letter 1, which was not sent"),
-        ([ExchangeHello(VERSION, 2**70, 0)], "bank has received letter"),
-        ([ExchangeHello(VERSION, -(2**70), 0)], "bank has received letter"),
+        ([ExchangeHello(VERSION + 1, EPOCH, "", 0, 0)], f"bank .*version {VERSION + 1}"),
+        ([ExchangeHello(VERSION, EPOCH, "", 0, MOST_LETTERS + 1)], f"bank announced {MOST_LETTERS + 1}"),
+        ([ExchangeHello(VERSION, EPOCH, "", 0, -1)], "bank announced -1"),
+        ([ExchangeHello(VERSION, EPOCH, "", 1, 0)], "bank has received letter 1, which was not sent"),
+        ([ExchangeHello(VERSION, EPOCH, "", 2**70, 0)], "bank has received letter"),
+        ([ExchangeHello(VERSION, EPOCH, "", -(2**70), 0)], "bank has received letter"),
         ([LettersTaken(0)], "expected ExchangeHello"),
         ([HELLO, Say("x")], "bank sent a .*Say where a letter was expected"),
         ([HELLO, (Say("x"), "letter 2")], "letter 2 of bank came where 1 was expected"),
@@ -290,7 +291,7 @@ def test_a_malformed_letter_is_refused_and_the_next_one_is_handled(pair: tuple[P
     whole = encode(Say("x"), scope="letter 1").joined()
 
     def act(conversation: Talk, connection: socket.socket, encrypt: Callable[[bytes], bytes]) -> None:
-        conversation.tell(ExchangeHello(VERSION, 0, 2))
+        conversation.tell(ExchangeHello(VERSION, EPOCH, "", 0, 2))
         connection.sendall(encrypt((len(whole) - 1).to_bytes(8, "little") + whole[:-1]))
         conversation.send(encode(Say("y"), scope="letter 2"))
         assert conversation.hear(ExchangeHello).received == 2
@@ -321,7 +322,7 @@ def test_what_cannot_be_recorded_is_not_sent(pair: tuple[Party, Party]) -> None:
     telco.ledger._whole = False
 
     def act(conversation: Talk, *_: object) -> None:
-        conversation.tell(ExchangeHello(VERSION, 0, 0))
+        conversation.tell(ExchangeHello(VERSION, EPOCH, "", 0, 0))
         with pytest.raises(PeerLost):
             conversation.receive()
 
