@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from unpooled.cli.console_demo import show_console
 from unpooled.cli.options import Json, Quiet
 from unpooled.cli.output.dry_run import show_dry_run
 from unpooled.cli.output.forecast import Common, NoForecast, expected
@@ -192,6 +193,9 @@ def demo_command(
         typer.Option(help="The engine; with paillier, which is much slower, the models are small."),
     ] = "shares",
     run: DemoFolder = None,
+    console: Annotated[
+        bool, typer.Option("--console", help="Start a service for each party instead, and open the shop's inbox.")
+    ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -205,6 +209,9 @@ def demo_command(
     if example.judge is None:
         raise InputError(f"{kind}: there is no demo of this kind of job; there is one of: {', '.join(_SHOWN)}")
     folder = run_folder.create(run or run_folder.new_folder("demo"))
+    if console:
+        show_console(folder, rows)
+        return
     tables = folder / "tables"
     example.tables.write(tables, example.tables.rows if rows is None else rows, SEED)
     write_job_files(tables, kind, engine=engine)

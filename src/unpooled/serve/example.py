@@ -5,7 +5,10 @@ from __future__ import annotations
 import secrets
 import shutil
 import socket
-from collections.abc import Iterator
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +17,7 @@ from argon2 import PasswordHasher
 
 from unpooled import atomic
 from unpooled.data.example import SEED
+from unpooled.errors import InputError
 from unpooled.jobs.examples.example_job import example_job
 from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.lookalike.kind import LOOKALIKE
@@ -26,13 +30,16 @@ from unpooled.serve.context import Context
 from unpooled.serve.database import open_database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.jobs import acts
+from unpooled.serve.jobs.life import State, state_of
 from unpooled.serve.jobs.offer import written
+from unpooled.serve.jobs.records import find_job, job_named
 from unpooled.serve.settings import ServiceSettings, load_settings, save_settings
 from unpooled.serve.tables import Choices, TableEntry
 from unpooled.transport.certificates import make_trial
 
 PURPOSE = "Find out who else is likely to buy at the shop, for one letter by post"
 _TABLE = "customers"
+_LOOK_SECONDS, _GRACE_SECONDS, _MOST_SECONDS = 0.2, 15.0, 300.0
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ def make_services(root: Path, rows: int | None = None, **settings: object) -> di
         )
         made[party] = _set_up(root, chosen, job.privates[party])
     for party, service in made.items():
-        with _opened(service) as context:
+        with opened(service) as context:
             for other in set(made) - {party}:
                 peers.add_peer(context.database, service.name, party, other, addresses[other])
     return made
@@ -76,7 +83,7 @@ def example_plan(services: dict[str, ExampleService]) -> Plan:
     plan = example_job(LOOKALIKE.name).plan
     parties = {}
     for name, party in plan.parties.items():
-        with _opened(services[name]) as context:
+        with opened(services[name]) as context:
             parties[name] = party.model_copy(update={"address": context.settings.address})
     return plan.model_copy(update={"parties": parties})
 
@@ -89,14 +96,14 @@ def example_choices(party: str) -> Choices:
 
 def offer_example(services: dict[str, ExampleService], drafter: str = "bank") -> str:
     """Offer the example's search, before the services are started; returns the job's id."""
-    with _opened(services[drafter]) as context:
+    with opened(services[drafter]) as context:
         job = acts.draft(context, services[drafter].name, purpose=PURPOSE, plan=written(example_plan(services)))
         acts.offer(context, services[drafter].name, job)
     return job
 
 
 @contextmanager
-def _opened(service: ExampleService) -> Iterator[Context]:
+def opened(service: ExampleService) -> Iterator[Context]:
     """A service's state, while the service itself does not run."""
     context = Context(load_settings(service.folder), service.folder, open_database(service.folder.database))
     try:
@@ -114,7 +121,7 @@ def _set_up(root: Path, settings: ServiceSettings, private: Private) -> ExampleS
     atomic.close_folder(installed)
     use(folder.certificates, installed)
     service = ExampleService(party, folder, f"http://{settings.console}", party, secrets.token_urlsafe(12))
-    with _opened(service) as context:
+    with opened(service) as context:
         people.add_first_administrator(context.database, PasswordHasher(), service.name, service.password)
         if private.table:
             table = private.at(root / "tables").table
@@ -126,3 +133,74 @@ def _free_port(held: ExitStack) -> int:
     """A loopback port that is free now; all are held until the last is chosen, so that no two are the same."""
     port: int = held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
     return port
+
+
+def start(service: ExampleService) -> subprocess.Popen[bytes]:
+    """Start a service as a process that ends with this one; its log goes to a file in its state folder."""
+    with open(service.folder.root / "log.jsonl", "ab", opener=atomic.owner_only) as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "unpooled", "serve", "--state", str(service.folder.root), "--attached"],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+        )
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a service as an administrator would."""
+    process.terminate()
+    try:
+        process.wait(_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdin:
+        process.stdin.close()
+
+
+@contextmanager
+def running(services: dict[str, ExampleService]) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    """All services as processes, while the block runs."""
+    processes: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for party, service in services.items():
+            processes[party] = start(service)
+        yield processes
+    finally:
+        for process in processes.values():
+            stop(process)
+
+
+def approve_when_offered(services: dict[str, ExampleService], parties: Iterable[str], job: str) -> None:
+    """Let parties approve the example's search as soon as they have been offered it."""
+    for party in parties:
+        with opened(services[party]) as context:
+            _wait(lambda context=context: _knows(context, job), f"{party} to be offered the job")  # type: ignore[misc]
+            acts.approve(context, services[party].name, job, example_choices(party))
+
+
+def wait_for(service: ExampleService, job: str, *states: State) -> State:
+    """Wait until a party sees a job in one of these states."""
+    with opened(service) as context:
+        _wait(lambda: _knows(context, job), f"{service.party} to be offered the job")
+    _wait(lambda: state_at(service, job) in states, f"the job to be {' or '.join(states)} at {service.party}")
+    return state_at(service, job)
+
+
+def state_at(service: ExampleService, job: str) -> State:
+    """How far a job is, as a party sees it."""
+    with opened(service) as context, context.database.reading() as connection:
+        return state_of(job_named(connection, job))
+
+
+def _knows(context: Context, job: str) -> bool:
+    with context.database.reading() as connection:
+        return find_job(connection, job) is not None
+
+
+def _wait(done: Callable[[], bool], what: str) -> None:
+    until = time.monotonic() + _MOST_SECONDS
+    while not done():
+        if time.monotonic() > until:
+            raise InputError(f"waited {_MOST_SECONDS:g} s for {what}")
+        time.sleep(_LOOK_SECONDS)
