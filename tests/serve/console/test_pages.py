@@ -223,7 +223,7 @@ def test_a_wrong_set_up_says_what_is_wrong(fresh: Console, wrong: dict[str, str]
 
 def test_settings_written_by_hand_stay(service: Console) -> None:
     assert service.settings
-    service.settings = service.settings.model_copy(update={"approvals": 2, "purge_after_days": None})
+    service.settings = service.settings.model_copy(update={"approvals": 2, "purge_after_days": 0})
     service.settings = type(service.settings).model_validate(service.settings.model_dump())
     browser = Browser(make_app(service))
     assert 'value="bank"' in browser.get("/setup", params={"key": service.setup_key}).text

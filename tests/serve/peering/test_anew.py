@@ -87,7 +87,7 @@ def test_a_peer_that_was_removed_and_added_again(pair: tuple[Party, Party]) -> N
 
 
 def test_what_follows_happens_in_the_same_transaction(pair: tuple[Party, Party]) -> None:
-    bank, telco = pair
+    bank, _ = pair
     seen = list[str]()
     letters = Post(bank.database, (Say,), lambda *_: None, lambda _connection, peer: seen.append(peer))
     letters.meet("telco", "1" * 32)

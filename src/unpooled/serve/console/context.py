@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from unpooled.serve.accounts import people
 from unpooled.serve.console.limits import Window
+from unpooled.serve.context import Context
 from unpooled.serve.database import Database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.service import Service
@@ -42,6 +43,15 @@ class Console:
     """To sign in, by name."""
     attempts_from: Window = field(default_factory=lambda: Window(50, _QUARTER))
     """To sign in, by address."""
+
+    @property
+    def context(self) -> Context:
+        """What the functions of the service work with; the console's own before the service is at work."""
+        if self.running:
+            return self.running.context
+        if self.settings is None:
+            raise HTTPException(503, "The service is not set up yet.")
+        return Context(self.settings, self.folder, self.database)
 
     @property
     def service(self) -> Service:

@@ -83,7 +83,7 @@ class Post:
         database: Database,
         kinds: tuple[type, ...],
         handle: Handle,
-        begun_anew: BegunAnew = lambda connection, peer: None,
+        begun_anew: BegunAnew = lambda *_: None,
     ) -> None:
         self._database = database
         self._kinds = {kind_of(kind): kind for kind in kinds}
