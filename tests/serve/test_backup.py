@@ -13,7 +13,7 @@ from browsing import CHEAP, PASSWORD
 
 from unpooled.errors import InputError
 from unpooled.ledger import Ledger
-from unpooled.serve import audit_log, certificates
+from unpooled.serve import audit_log, authority
 from unpooled.serve.accounts import people, sessions, tokens
 from unpooled.serve.backup import make_backup, restore
 from unpooled.serve.context import Context
@@ -32,11 +32,8 @@ def context(folder: StateFolder, database: Database) -> Context:
     context = Context(ServiceSettings(party="bank"), folder, database)
     save_settings(folder, context.settings)
     people.add(database, CHEAP, "service", "ada", "administrator", PASSWORD)
-    certificates.make_authority(context, "ada", "authority")
-    certificates.make_request(context, "ada")
-    pending = certificates.pending_request(context)
-    assert pending
-    certificates.install(context, "ada", certificates.sign(context, "ada", pending[0]))
+    authority.make_authority(context, "ada", "authority")
+    authority.certify_itself(context, "ada")
     with Ledger(folder.ledger, "bank", "service"):
         pass
     (folder.runs / "one").mkdir()
@@ -59,7 +56,7 @@ def test_what_is_backed_up_comes_back_for_the_owner_only(context: Context, tmp_p
     assert restore(archive, back) == "bank"
     assert load_settings(back) == context.settings
     assert load_identity(back.certificates, "bank")
-    assert certificates.has_authority(Context(context.settings, back, context.database))
+    assert authority.has_authority(Context(context.settings, back, context.database))
     assert (back.runs / "one" / "list.csv").read_text() == (back.runs / "one" / "again.csv").read_text() == "id\n1\n"
     for path in back.root.rglob("*"):
         if not path.is_symlink():

@@ -16,8 +16,11 @@ from unpooled.settings import faults
 LIVE = ("approvals", "runs_at_once", "automatic_resumes", "purge_after_days")
 
 
-def change_settings(context: Context, by: str, wanted: Mapping[str, Any]) -> None:
-    """Change live settings, in the file and at once; what else was written into the file by hand stays there."""
+def change_settings(context: Context, by: str, wanted: Mapping[str, Any]) -> ServiceSettings:
+    """Change live settings, in the file and at once, and return those in use.
+
+    What else was written into the file by hand stays there.
+    """
     if unknown := set(wanted) - set(LIVE):
         raise InputError(f"{', '.join(sorted(unknown))}: changed in {context.folder.settings.name} by hand only")
     before = load_settings(context.folder)
@@ -32,6 +35,7 @@ def change_settings(context: Context, by: str, wanted: Mapping[str, Any]) -> Non
         if changed:
             note(connection, by, "changed settings", about)
     context.settings = context.settings.model_copy(update=changed)
+    return context.settings
 
 
 def waiting_for_restart(context: Context) -> list[str]:

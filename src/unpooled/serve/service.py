@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from unpooled.ledger import Ledger, mend
+from unpooled.serve.background import Background
 from unpooled.serve.context import Context
 from unpooled.serve.database import Database
 from unpooled.serve.folder import StateFolder
@@ -20,6 +21,7 @@ from unpooled.serve.peering.post import Post
 from unpooled.serve.review import Reviewer
 from unpooled.serve.running.keeper import Keeper
 from unpooled.serve.settings import ServiceSettings
+from unpooled.serve.table_check import Checker
 
 
 class Service:
@@ -27,7 +29,9 @@ class Service:
 
     def __init__(self, folder: StateFolder, settings: ServiceSettings, database: Database) -> None:
         self.context = Context(settings, folder, database)
-        self.reviewer = Reviewer(self.context)
+        self._background = Background(folder)
+        self.reviewer = Reviewer(self.context, self._background)
+        self.checker = Checker(self.context, self._background)
         self.keeper = Keeper(self.context, changed=self._letters)
         self._held = ExitStack()
         with ExitStack() as begun:
@@ -43,7 +47,7 @@ class Service:
                 begun.callback(door.close)
             self.calling.open()
             begun.callback(self.calling.close)
-            begun.callback(self.reviewer.close)
+            begun.callback(self._background.close)
             self.keeper.open()
             begun.callback(self.keeper.close)
             self._held = begun.pop_all()

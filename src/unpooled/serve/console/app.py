@@ -13,7 +13,20 @@ from unpooled.errors import RefusedError, UnpooledError
 from unpooled.serve.console import static
 from unpooled.serve.console.context import Console
 from unpooled.serve.console.frame import Frame
-from unpooled.serve.console.pages import account, audit_log, operating, people, set_up, sign_in, start
+from unpooled.serve.console.pages import (
+    account,
+    audit_log,
+    budget,
+    certificates,
+    operating,
+    peers,
+    people,
+    set_up,
+    settings,
+    sign_in,
+    start,
+    tables,
+)
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import INTERFACE, SignInFirst, check_routes, session_of, sign_in_page
 
@@ -25,7 +38,12 @@ _ROUTERS = (
     sign_in.router,
     start.router,
     account.router,
+    budget.router,
+    tables.router,
+    peers.router,
+    certificates.router,
     people.router,
+    settings.router,
     audit_log.router,
 )
 _TITLES = {

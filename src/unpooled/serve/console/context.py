@@ -53,6 +53,11 @@ class Console:
             raise HTTPException(503, "The service is not set up yet.")
         return Context(self.settings, self.folder, self.database)
 
+    def wake(self) -> None:
+        """Something has changed: the service, if it runs, looks at once what comes next."""
+        if self.running:
+            self.running.wake()
+
     @property
     def service(self) -> Service:
         """The service at work."""

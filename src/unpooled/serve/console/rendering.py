@@ -17,7 +17,12 @@ from unpooled.serve.console.context import Console
 _TEMPLATES = Path(__file__).parent / "templates"
 NAVIGATION: tuple[tuple[str, str, Role], ...] = (
     ("/", "Start", "viewer"),
+    ("/budget", "Budget", "approver"),
+    ("/tables", "Tables", "administrator"),
+    ("/peers", "Peers", "administrator"),
+    ("/certificates", "Certificates", "administrator"),
     ("/people", "People", "administrator"),
+    ("/settings", "Settings", "administrator"),
     ("/audit-log", "Audit log", "approver"),
     ("/account", "Your account", "viewer"),
 )
