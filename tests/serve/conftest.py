@@ -12,7 +12,7 @@ from unpooled.serve import database as database_module
 from unpooled.serve.accounts import people
 from unpooled.serve.accounts.people import ROLES
 from unpooled.serve.console.app import make_app
-from unpooled.serve.console.context import Console
+from unpooled.serve.console.console import Console
 from unpooled.serve.database import Database, open_database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.settings import ServiceSettings
@@ -52,13 +52,13 @@ def staff(database: Database) -> dict[str, str]:
 
 
 @pytest.fixture
-def service(folder: StateFolder, database: Database) -> Console:
-    return Console(ServiceSettings(party="bank"), folder, database, CHEAP)
+def console(folder: StateFolder, database: Database) -> Console:
+    return Console(ServiceSettings(party="bank"), folder, database, hasher=CHEAP)
 
 
 @pytest.fixture
-def app(service: Console) -> FastAPI:
-    return make_app(service)
+def app(console: Console) -> FastAPI:
+    return make_app(console)
 
 
 @pytest.fixture

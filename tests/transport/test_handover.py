@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 import time
@@ -200,6 +201,15 @@ def test_a_run_whose_service_has_gone_listens_no_more_and_does_not_spin(certs: P
     until(lambda: listener not in run._selector.get_map())
     run.close()
     assert listener.fileno() == -1
+
+
+def test_a_connection_for_which_there_is_no_descriptor_is_as_one_that_cannot_be_accepted() -> None:
+    end, other = socket.socketpair()
+    with other, PassedConnections(fileno=end.detach()) as listener:
+        other.sendall(b"\0")  # as the system delivers it then
+        with pytest.raises(OSError, match="Too many open files") as caught:
+            listener.accept()
+        assert caught.value.errno == errno.EMFILE
 
 
 def test_what_a_service_gives_a_run_is_checked() -> None:

@@ -73,8 +73,8 @@ UPGRADES = (
     ) STRICT;
     CREATE TABLE exchanged (
         peer TEXT PRIMARY KEY REFERENCES peers(name), sent INTEGER NOT NULL DEFAULT 0,
-        received INTEGER NOT NULL DEFAULT 0, epoch TEXT NOT NULL DEFAULT (lower(hex(randomblob(16)))),
-        peer_epoch TEXT NOT NULL DEFAULT ''
+        received INTEGER NOT NULL DEFAULT 0, last TEXT NOT NULL DEFAULT '',
+        epoch TEXT NOT NULL DEFAULT (lower(hex(randomblob(16)))), peer_epoch TEXT NOT NULL DEFAULT ''
     ) STRICT;
     CREATE TABLE audit_log (
         number INTEGER PRIMARY KEY, line TEXT NOT NULL
@@ -85,6 +85,13 @@ UPGRADES = (
         BEGIN SELECT RAISE(ABORT, 'nothing is removed from the audit log'); END;
     """,
 )
+
+
+class _Connection(sqlite3.Connection):
+    """Is closed when the thread ends that it belongs to: nobody else knows when threads of a pool do."""
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class Database:
@@ -172,7 +179,9 @@ def now() -> str:
 def _connected(path: Path) -> sqlite3.Connection:
     with atomic.naming(path, "opened"):
         try:
-            connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+            connection = sqlite3.connect(
+                path, timeout=_BUSY_SECONDS, isolation_level=None, factory=_Connection, check_same_thread=False
+            )
         except sqlite3.OperationalError as error:
             raise InputError(f"{path}: cannot be opened: {error}") from None
     connection.row_factory = sqlite3.Row

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from argon2 import PasswordHasher
 
@@ -78,14 +79,14 @@ def make_services(root: Path, rows: int | None = None, **settings: object) -> di
     return made
 
 
-def example_plan(services: dict[str, ExampleService]) -> Plan:
-    """The example's search, with the addresses of these services."""
+def example_plan(services: dict[str, ExampleService], **parameters: Any) -> Plan:
+    """The example's search, with the addresses of these services, and other parameters, if some are given."""
     plan = example_job(LOOKALIKE.name).plan
     parties = {}
     for name, party in plan.parties.items():
         with opened(services[name]) as context:
             parties[name] = party.model_copy(update={"address": context.settings.address})
-    return plan.model_copy(update={"parties": parties})
+    return plan.model_copy(update={"parties": parties, "parameters": {**plan.parameters, **parameters}})
 
 
 def example_choices(party: str) -> Choices:
@@ -94,10 +95,11 @@ def example_choices(party: str) -> Choices:
     return Choices(table=_TABLE if private.table else None, target=private.target, consent=private.consent)
 
 
-def offer_example(services: dict[str, ExampleService], drafter: str = "bank") -> str:
-    """Offer the example's search, before the services are started; returns the job's id."""
+def offer_example(services: dict[str, ExampleService], drafter: str = "bank", **parameters: Any) -> str:
+    """Offer the example's search; returns the job's id."""
+    plan = written(example_plan(services, **parameters))
     with opened(services[drafter]) as context:
-        job = acts.draft(context, services[drafter].name, purpose=PURPOSE, plan=written(example_plan(services)))
+        job = acts.draft(context, services[drafter].name, purpose=PURPOSE, plan=plan)
         acts.offer(context, services[drafter].name, job)
     return job
 
@@ -125,7 +127,8 @@ def _set_up(root: Path, settings: ServiceSettings, private: Private) -> ExampleS
         people.add_first_administrator(context.database, PasswordHasher(), service.name, service.password)
         if private.table:
             table = private.at(root / "tables").table
-            tables.set_table(context.database, service.name, _TABLE, TableEntry.model_validate({"table": table}))
+            entry = TableEntry.model_validate({"table": table, "seed": private.seed})
+            tables.set_table(context.database, service.name, _TABLE, entry)
     return service
 
 

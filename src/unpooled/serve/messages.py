@@ -1,4 +1,4 @@
-"""What services tell each other."""
+"""What services tell each other: about the exchange of letters itself, and in letters about jobs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from unpooled.wire import message
 
 
 @message(
-    discloses="how many letters this party's service has received, how many follow, and whether its count began anew",
+    discloses="how many letters of the receiver's service this party's has, a digest of the last, how many follow, and "
+    "whether it counts anew",
     to="the receiver",
 )
 class ExchangeHello:
@@ -20,14 +21,19 @@ class ExchangeHello:
     epoch: str
     known: str
     received: int
+    digest: str
     letters: int
 
 
-@message(discloses="how many letters this party's service has received", to="the receiver")
+@message(
+    discloses="how many letters of the receiver's service this party's has, and a digest of the last",
+    to="the receiver",
+)
 class LettersTaken:
     """Ends an exchange: the last letter that the caller has now."""
 
     received: int
+    digest: str
 
 
 @message(

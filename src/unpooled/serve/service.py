@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import ExitStack
-from typing import Any
+from functools import partial
 
 from unpooled.ledger import Ledger, mend
 from unpooled.serve.background import Background
@@ -36,7 +35,8 @@ class Service:
         self._held = ExitStack()
         with ExitStack() as begun:
             ledger = begun.enter_context(_ledger(folder, settings.party))
-            post = Post(database, JOB_MESSAGES, self._handle, self._begun_anew)
+            handle, begun_anew = (partial(act, self.context) for act in (news.handle, news.begun_anew))
+            post = Post(database, JOB_MESSAGES, handle, self.wake, begun_anew)
             exchanges = Exchanges(settings.party, post, database, ledger)
             credentials = Credentials(folder.certificates, settings.party)
             self.calling = Calling(settings.party, credentials, exchanges, database, polls=settings.address is None)
@@ -63,14 +63,6 @@ class Service:
 
     def _letters(self) -> None:
         self.calling.wake()
-
-    def _handle(self, connection: Any, peer: str, message: Any) -> None:
-        news.handle(self.context, connection, peer, message)
-        self.keeper.wake()
-
-    def _begun_anew(self, connection: sqlite3.Connection, peer: str) -> None:
-        news.begun_anew(self.context, connection, peer)
-        self.keeper.wake()
 
 
 def _ledger(folder: StateFolder, party: str) -> Ledger:

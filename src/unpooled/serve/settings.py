@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -14,6 +15,9 @@ from unpooled.serve.folder import StateFolder
 from unpooled.settings import Section
 from unpooled.transport.trust import PARTY_NAME
 
+_ISSUER = re.compile(r"https://|http://(127\.0\.0\.1|localhost)[:/]")
+"""Without TLS on this machine only, for trials."""
+
 
 def _check_party(name: str) -> str:
     if not PARTY_NAME.fullmatch(name):
@@ -21,12 +25,20 @@ def _check_party(name: str) -> str:
     return name
 
 
+def _check_issuer(issuer: str) -> str:
+    if not _ISSUER.match(issuer):
+        raise ValueError("must begin with https://, since whoever can change the provider's answers can sign in")
+    return issuer
+
+
 class SignIn(Section):
     """Signing in through an organisation's own OpenID Connect provider."""
 
-    issuer: str = Field(description="the provider's address, for example https://login.example.org/realms/bank")
+    issuer: Annotated[str, AfterValidator(_check_issuer)] = Field(
+        description="the provider's address, for example https://login.example.org/realms/bank"
+    )
     client: str = Field(description="the client id that the provider has given this service")
-    secret_file: Path = Field(description="a file with the client secret", strict=False)
+    secret_file: Path = Field(description="a file with the client secret; from the state folder", strict=False)
     claim: str = Field("email", description="the claim that names a person; an account with this name must exist")
 
 

@@ -41,6 +41,7 @@ class TableEntry(Section):
     policy: Policy = Field(Policy(), description="limits that this party's own software enforces")
     memory: float | None = Field(None, description=_said("memory"), gt=0)
     exclude: Path | None = Field(None, description=_said("exclude"), strict=False)
+    seed: int | None = Field(None, description=_said("seed"), ge=0)
     workers: Workers = Field(Workers(), description="where heavy arithmetic is done")
 
 

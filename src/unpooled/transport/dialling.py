@@ -89,7 +89,7 @@ class Dialler:
             while not secured.shake_hands():
                 connection.sendall(secured.to_send())
                 if not self._more(connection, secured, until):
-                    raise NotYet(f"something at {self.address} accepts connections, but does not answer with TLS")
+                    raise self._no_tls("accepts connections, but does not answer with TLS")
         except ssl.SSLError as error:
             with suppress(OSError):
                 connection.sendall(secured.to_send())  # a TLS alert that says why
@@ -97,9 +97,7 @@ class Dialler:
                 raise self._cannot(f"the certificate shown by {self.peer} at {self.address} {fault}") from None
             raise self._refused(error) from None
         except (OSError, EOFError) as error:
-            if self.preface:
-                raise NotYet(f"{self.peer} at {self.address} has not started its part of the run yet") from None
-            raise NotYet(f"something at {self.address} answers, but not with TLS: {error or 'it hung up'}") from None
+            raise self._no_tls(f"answers, but not with TLS: {error or 'it hung up'}") from None
 
     def _exchange_verdicts(self, connection: socket.socket, secured: Secured, deadline: float) -> None:
         try:
@@ -136,6 +134,11 @@ class Dialler:
             secured.receive(data)
             return True
         return False
+
+    def _no_tls(self, what: str) -> NotYet:
+        if self.preface:
+            return NotYet(f"{self.peer} at {self.address} has not started its part of the run yet")
+        return NotYet(f"something at {self.address} {what}")
 
     def _refused(self, error: ssl.SSLError) -> Exception:
         if fault := peers_refusal(error):

@@ -80,9 +80,9 @@ class Refusals:
 class _Caller:
     connection: socket.socket
     until: float
+    wanted: int
     received: int = 0
     said: bytes = b""
-    wanted: int = 1
     secured: Secured | None = None
     shaken: bool = False
     leaving: bool = False
@@ -107,7 +107,7 @@ class Doorway:
         admit: Callable[[bytes], str],
         welcome: Callable[[str, socket.socket, Secured], None],
         complete: Callable[[], bool],
-        unencrypted: Unencrypted = lambda _connection, _said: None,
+        unencrypted: Unencrypted | None = None,
     ) -> None:
         self.refusals = Refusals(party)
         self._party = party
@@ -192,7 +192,7 @@ class Doorway:
             if len(self._callers) >= MOST_CALLERS:
                 self._make_way()
             connection.setblocking(False)
-            caller = _Caller(connection, time.monotonic() + CALLER_SECONDS)
+            caller = _Caller(connection, time.monotonic() + CALLER_SECONDS, 1 if self._unencrypted else _PIECE_BYTES)
             self._callers.add(caller)
             self._selector.register(connection, selectors.EVENT_READ, caller)
 
@@ -228,7 +228,7 @@ class Doorway:
     def _begin(self, caller: _Caller) -> None:
         """Decide by a caller's first byte whether it uses TLS; others are read only as far as is asked for."""
         if caller.said[0] != _TLS_HANDSHAKE:
-            more = self._unencrypted(caller.connection, caller.said)
+            more = self._unencrypted(caller.connection, caller.said) if self._unencrypted else None
             if more:
                 caller.wanted = more
             else:
@@ -240,6 +240,7 @@ class Doorway:
             self._send_off(caller, str(error))
             return
         caller.secured.receive(caller.said)
+        self._go_on(caller, caller.secured)
 
     def _go_on(self, caller: _Caller, secured: Secured) -> None:
         try:

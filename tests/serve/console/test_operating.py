@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from unpooled.serve import logs
 from unpooled.serve.accounts import sessions, tokens
 from unpooled.serve.console.app import make_app
-from unpooled.serve.console.context import Console
+from unpooled.serve.console.console import Console
 from unpooled.serve.settings import ServiceSettings
 
 Browsing = Callable[..., Any]
@@ -48,18 +48,18 @@ def test_metrics_count_requests_by_route(browser: Browsing) -> None:
 
 
 @pytest.mark.usefixtures("staff")
-def test_metrics_are_for_this_machine_or_with_a_token(app: FastAPI, service: Console) -> None:
+def test_metrics_are_for_this_machine_or_with_a_token(app: FastAPI, console: Console) -> None:
     far = TestClient(app, base_url="http://127.0.0.1:7480", client=("192.0.2.7", 1))
     assert far.get("/metrics").status_code == 401
     assert far.get("/metrics", headers={"authorization": "Bearer unpooled_wrong"}).status_code == 401
-    token = tokens.make(service.database, "the viewer", "prometheus", "viewer", 1)
+    token = tokens.make(console.database, "the viewer", "prometheus", "viewer", 1)
     assert far.get("/metrics", headers={"authorization": f"Bearer {token}"}).status_code == 200
-    service.settings = ServiceSettings(party="bank", behind_proxy=True)
+    console.settings = ServiceSettings(party="bank", behind_proxy=True)
     assert Browser(app).get("/metrics").status_code == 401
 
 
 def test_the_log_has_no_personal_data(
-    browser: Browsing, log: io.StringIO, service: Console, monkeypatch: pytest.MonkeyPatch
+    browser: Browsing, log: io.StringIO, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person = browser("administrator")
     person.get("/people?done=the-viewer")
@@ -91,9 +91,9 @@ def test_an_error_of_a_library_is_logged_without_its_text(log: io.StringIO) -> N
     assert "Ada" not in log.getvalue()
 
 
-def test_a_console_whose_state_is_gone_says_so_plainly(service: Console, staff: dict[str, str]) -> None:
-    browser = Browser(make_app(service)).sign_in(staff["viewer"])
-    with service.database.transaction() as connection:
+def test_a_console_whose_state_is_gone_says_so_plainly(console: Console, staff: dict[str, str]) -> None:
+    browser = Browser(make_app(console)).sign_in(staff["viewer"])
+    with console.database.transaction() as connection:
         connection.execute("DROP TABLE sessions")
     response = browser.get("/")
     assert (response.status_code, "Something went wrong" in response.text) == (500, True)

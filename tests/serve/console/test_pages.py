@@ -11,7 +11,7 @@ from browsing import CHEAP, PASSWORD, Browser
 from unpooled.serve.accounts import people, tokens
 from unpooled.serve.audit_log import acts
 from unpooled.serve.console.app import make_app
-from unpooled.serve.console.context import Console
+from unpooled.serve.console.console import Console
 from unpooled.serve.console.rendering import NAVIGATION
 
 Browsing = Callable[..., Any]
@@ -19,11 +19,11 @@ SCRIPT = "<script>alert(1)</script>"
 OTHER = "another good password"
 
 
-def whats(service: Console, most: int) -> list[tuple[str, str]]:
-    return [(act.who, act.what) for act in reversed(acts(service.database, most=most))]
+def whats(console: Console, most: int) -> list[tuple[str, str]]:
+    return [(act.who, act.what) for act in reversed(acts(console.database, most=most))]
 
 
-def test_signing_in_and_out(browser: Browsing, staff: dict[str, str], service: Console) -> None:
+def test_signing_in_and_out(browser: Browsing, staff: dict[str, str], console: Console) -> None:
     person = browser()
     refused = person.post("/sign-in", data={"name": staff["viewer"], "password": "wrong"})
     assert (refused.status_code, "not right" in refused.text) == (403, True)
@@ -33,12 +33,12 @@ def test_signing_in_and_out(browser: Browsing, staff: dict[str, str], service: C
     assert response.headers["location"] == "/sign-in"
     assert person.get("/").status_code == 303
     name = staff["viewer"]
-    assert whats(service, 3) == [("service", "refused a sign-in"), (name, "signed in"), (name, "signed out")]
+    assert whats(console, 3) == [("service", "refused a sign-in"), (name, "signed in"), (name, "signed out")]
 
 
-def test_an_expired_session_leads_to_the_sign_in_page(browser: Browsing, service: Console) -> None:
+def test_an_expired_session_leads_to_the_sign_in_page(browser: Browsing, console: Console) -> None:
     person = browser("viewer")
-    with service.database.transaction() as connection:
+    with console.database.transaction() as connection:
         connection.execute("UPDATE sessions SET seen = '2020-01-01T00:00:00+00:00'")
     assert person.get("/account").headers["location"] == "/sign-in?next=/account"
 
@@ -69,7 +69,7 @@ def test_pages_have_landmarks_labels_and_a_way_to_skip(browser: Browsing) -> Non
         assert "<script" not in text
 
 
-def test_the_own_password_is_changed(browser: Browsing, service: Console, staff: dict[str, str]) -> None:
+def test_the_own_password_is_changed(browser: Browsing, console: Console, staff: dict[str, str]) -> None:
     person, elsewhere = browser("viewer"), browser("viewer")
     differ = person.submit("/account/password", old=PASSWORD, new=OTHER, again=PASSWORD)
     wrong = person.submit("/account/password", old="wrong", new=OTHER, again=OTHER)
@@ -84,18 +84,18 @@ def test_the_own_password_is_changed(browser: Browsing, service: Console, staff:
 
 def test_other_browsers_are_signed_out(browser: Browsing) -> None:
     person, elsewhere = browser("viewer"), browser("viewer")
-    assert "signed in in 2 browsers" in person.get("/account").text
+    assert "2 browsers are signed in" in person.get("/account").text
     assert person.submit("/account/sessions/end-others").status_code == 303
-    assert "this browser only" in person.get("/account").text
+    assert "Only this browser" in person.get("/account").text
     assert elsewhere.get("/").status_code == 303
 
 
-def test_a_token_is_shown_once(browser: Browsing, service: Console, staff: dict[str, str]) -> None:
+def test_a_token_is_shown_once(browser: Browsing, console: Console, staff: dict[str, str]) -> None:
     person = browser("approver")
     assert "You have no tokens" in person.get("/account").text
     text = person.submit("/account/tokens", label=SCRIPT, role="analyst", days=7).text
     token = text.split("<pre")[1].split("<code>")[1].split("</code>")[0]
-    bearer = tokens.find(service.database, token)
+    bearer = tokens.find(console.database, token)
     assert bearer
     assert bearer.role == "analyst"
     again = person.get("/account").text
@@ -103,13 +103,13 @@ def test_a_token_is_shown_once(browser: Browsing, service: Console, staff: dict[
     assert "&lt;script&gt;alert(1)" in again
     for fields in ({"role": "administrator", "days": 7}, {"role": "king", "days": 7}, {"role": "viewer", "days": 999}):
         assert person.submit("/account/tokens", label="x", **fields).status_code == 400
-    number = tokens.tokens_of(service.database, staff["approver"])[0].id
+    number = tokens.tokens_of(console.database, staff["approver"])[0].id
     assert browser("administrator").submit(f"/account/tokens/{number}/revoke").status_code == 400
     assert person.submit(f"/account/tokens/{number}/revoke").status_code == 303
-    assert tokens.find(service.database, token) is None
+    assert tokens.find(console.database, token) is None
 
 
-def test_an_administrator_manages_people(browser: Browsing, service: Console) -> None:
+def test_an_administrator_manages_people(browser: Browsing, console: Console) -> None:
     admin = browser("administrator")
     assert admin.submit("/people", name="bo", role="viewer", password=PASSWORD).status_code == 303
     for fields, text in (
@@ -134,7 +134,7 @@ def test_an_administrator_manages_people(browser: Browsing, service: Console) ->
     assert (response.status_code, "only administrator" in response.text) == (400, True)
     assert admin.submit("/people/role", name="nobody", role="viewer").status_code == 400
     assert admin.submit("/people/enable", name="nobody").status_code == 400
-    found = people.find(service.database, "bo")
+    found = people.find(console.database, "bo")
     assert found
     assert found.role == "approver"
 
@@ -151,22 +151,22 @@ def test_script_in_names_is_escaped(browser: Browsing) -> None:
     assert "<b>" not in admin.get("/sign-in", params={"next": "/<b>"}).text
 
 
-def test_the_audit_log_is_shown_checked_and_saved(browser: Browsing, service: Console) -> None:
+def test_the_audit_log_is_shown_checked_and_saved(browser: Browsing, console: Console) -> None:
     admin = browser("administrator")
     assert "signed in" in admin.get("/audit-log").text
     assert "are as they were written" in admin.get("/audit-log/check").text
     lines = admin.get("/audit-log.jsonl").text.splitlines()
     assert [json.loads(line)["what"] for line in lines] == ["added a person"] * 4 + ["signed in"]
-    with service.database.transaction() as connection:
+    with console.database.transaction() as connection:
         connection.execute("DROP TRIGGER audit_log_unchanged")
         connection.execute("UPDATE audit_log SET line = replace(line, 'the viewer', 'the shadow')")
     assert "the chain is broken" in admin.get("/audit-log/check").text
 
 
 @pytest.fixture
-def fresh(service: Console) -> Console:
-    service.settings = None
-    return service
+def fresh(console: Console) -> Console:
+    console.settings = None
+    return console
 
 
 GIVEN = {"party": "bank", "address": "bank.example:7433", "name": "ada", "password": PASSWORD, "again": PASSWORD}
@@ -221,13 +221,13 @@ def test_a_wrong_set_up_says_what_is_wrong(fresh: Console, wrong: dict[str, str]
     assert browser.post("/setup", data={"key": fresh.setup_key, **GIVEN}).status_code == 303
 
 
-def test_settings_written_by_hand_stay(service: Console) -> None:
-    assert service.settings
-    service.settings = service.settings.model_copy(update={"approvals": 2, "purge_after_days": 0})
-    service.settings = type(service.settings).model_validate(service.settings.model_dump())
-    browser = Browser(make_app(service))
-    assert 'value="bank"' in browser.get("/setup", params={"key": service.setup_key}).text
-    assert browser.post("/setup", data={"key": service.setup_key, **GIVEN, "address": ""}).status_code == 303
-    assert service.settings.approvals == 2
-    assert service.settings.address is None
-    assert people.check_password(service.database, CHEAP, "ada", PASSWORD)
+def test_settings_written_by_hand_stay(console: Console) -> None:
+    assert console.settings
+    console.settings = console.settings.model_copy(update={"approvals": 2, "purge_after_days": 0})
+    console.settings = type(console.settings).model_validate(console.settings.model_dump())
+    browser = Browser(make_app(console))
+    assert 'value="bank"' in browser.get("/setup", params={"key": console.setup_key}).text
+    assert browser.post("/setup", data={"key": console.setup_key, **GIVEN, "address": ""}).status_code == 303
+    assert console.settings.approvals == 2
+    assert console.settings.address is None
+    assert people.check_password(console.database, CHEAP, "ada", PASSWORD)

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from unpooled.serve.accounts import sessions, tokens
 from unpooled.serve.console.app import make_app
-from unpooled.serve.console.context import Console
+from unpooled.serve.console.console import Console
 from unpooled.serve.console.limits import Window
 from unpooled.serve.settings import ServiceSettings
 
@@ -30,9 +30,9 @@ def test_the_cookie_is_for_this_console_alone(browser: Browsing, staff: dict[str
 
 
 @pytest.mark.usefixtures("staff")
-def test_by_https_the_cookie_is_bound_to_host_and_https(service: Console) -> None:
-    service.settings = ServiceSettings(party="bank", behind_proxy=True, console_names=("console.bank.example",))
-    browser = Browser(make_app(service), "https://console.bank.example")
+def test_by_https_the_cookie_is_bound_to_host_and_https(console: Console) -> None:
+    console.settings = ServiceSettings(party="bank", behind_proxy=True, console_names=("console.bank.example",))
+    browser = Browser(make_app(console), "https://console.bank.example")
     response = browser.post("/sign-in", data={"name": "the viewer", "password": PASSWORD})
     cookie = cookie_of(response)
     assert (cookie.key, cookie["secure"], cookie["path"]) == ("__Host-unpooled-7480", True, "/")
@@ -102,17 +102,17 @@ def test_a_session_given_by_somebody_else_is_not_taken_over(browser: Browsing, s
     assert attacker.get("/").status_code == 303
 
 
-def test_signing_in_again_ends_the_earlier_session(browser: Browsing, staff: dict[str, str], service: Console) -> None:
+def test_signing_in_again_ends_the_earlier_session(browser: Browsing, staff: dict[str, str], console: Console) -> None:
     person = browser("viewer")
     earlier = person.cookies["unpooled-7480"]
     person.sign_in(staff["analyst"])
-    assert sessions.find(service.database, earlier) is None
-    now = sessions.find(service.database, person.cookies["unpooled-7480"])
+    assert sessions.find(console.database, earlier) is None
+    now = sessions.find(console.database, person.cookies["unpooled-7480"])
     assert now
     assert now.person == staff["analyst"]
 
 
-def test_passwords_cannot_be_tried_without_end(browser: Browsing, staff: dict[str, str], service: Console) -> None:
+def test_passwords_cannot_be_tried_without_end(browser: Browsing, staff: dict[str, str], console: Console) -> None:
     def attempt(name: str, password: str) -> int:
         return int(browser().post("/sign-in", data={"name": name, "password": password}).status_code)
 
@@ -131,8 +131,8 @@ def test_a_stolen_session_does_not_serve_to_guess_the_password(browser: Browsing
     assert [thief.submit("/account/password", **fields).status_code for _ in range(11)] == [400] * 10 + [429]
 
 
-def test_requests_are_limited(service: Console, browser: Browsing) -> None:
-    service.requests = Window(3, 60.0, clock=lambda: 60.0)
+def test_requests_are_limited(console: Console, browser: Browsing) -> None:
+    console.requests = Window(3, 60.0, clock=lambda: 60.0)
     responses = [browser().get("/health") for _ in range(4)]
     assert [response.status_code for response in responses] == [200, 200, 200, 429]
     assert responses[-1].headers["retry-after"] == "61"
@@ -184,8 +184,8 @@ def test_a_link_from_elsewhere_finds_the_session(browser: Browsing) -> None:
     assert (response.status_code, 'content="0; url=/account"' in response.text) == (200, True)
 
 
-def test_a_token_is_no_session(app: FastAPI, service: Console, staff: dict[str, str]) -> None:
-    token = tokens.make(service.database, staff["administrator"], "nightly", "administrator", 1)
+def test_a_token_is_no_session(app: FastAPI, console: Console, staff: dict[str, str]) -> None:
+    token = tokens.make(console.database, staff["administrator"], "nightly", "administrator", 1)
     program = Browser(app)
     for path in ("/", "/people", "/account"):
         assert program.get(path, headers={"authorization": f"Bearer {token}"}).status_code == 303

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from peering_services import PARTIES, Party
 
-from services import PARTIES, Party
+from unpooled.serve import database
 from unpooled.serve.database import open_database
 from unpooled.transport.certificates import make_trial
 
@@ -19,11 +21,24 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Certificates of all parties, and a state without letters: each test gets copies."""
     folder = tmp_path_factory.mktemp("originals")
     make_trial(folder / "certs", PARTIES)
-    database = open_database(folder / "state.sqlite")
-    with database.transaction() as connection:
+    state = open_database(folder / "state.sqlite")
+    with state.transaction() as connection:
         connection.execute("CREATE TABLE heard (peer TEXT, text TEXT)")
-    database.close()
+    state.close()
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No power is cut here."""
+    connected = database._connected
+
+    def quickly(path: Path) -> sqlite3.Connection:
+        connection = connected(path)
+        connection.execute("PRAGMA synchronous = OFF")
+        return connection
+
+    monkeypatch.setattr(database, "_connected", quickly)
 
 
 @pytest.fixture

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from peering_services import Cut, Party, Say, between
 
-from services import Party, Say
-from test_exchange import Cut, between
 from unpooled.errors import ProtocolError
 from unpooled.serve import audit_log
 from unpooled.serve.peering.post import Post, begin_anew
@@ -89,7 +88,7 @@ def test_a_peer_that_was_removed_and_added_again(pair: tuple[Party, Party]) -> N
 def test_what_follows_happens_in_the_same_transaction(pair: tuple[Party, Party]) -> None:
     bank, _ = pair
     seen = list[str]()
-    letters = Post(bank.database, (Say,), lambda *_: None, lambda _connection, peer: seen.append(peer))
+    letters = Post(bank.database, (Say,), lambda *_: None, begun_anew=lambda _, peer: seen.append(peer))
     letters.meet("telco", "1" * 32)
     letters.meet("telco", "1" * 32)
     assert seen == [], "the first epoch is just noted"
@@ -100,7 +99,7 @@ def test_what_follows_happens_in_the_same_transaction(pair: tuple[Party, Party])
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        Post(bank.database, (Say,), lambda *_: None, fail).meet("telco", "3" * 32)
+        Post(bank.database, (Say,), lambda *_: None, begun_anew=fail).meet("telco", "3" * 32)
     assert letters.waiting("telco").known == "2" * 32
     for nonsense in ("", "x" * 32, "1" * 33, "1" * 31):
         with pytest.raises(ProtocolError, match="no valid epoch"):

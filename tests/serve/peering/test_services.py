@@ -10,10 +10,11 @@ from collections import Counter
 from contextlib import ExitStack, closing, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from peering_services import LONG, Party, until
 
-from services import LONG, Party, until
 from unpooled.errors import CertificateError, PeerFailed
 from unpooled.ledger import read_ledger
 from unpooled.serve import audit_log
@@ -138,6 +139,24 @@ def test_calls_become_rare_while_nothing_comes_of_them() -> None:
     assert turn.poll_pause == 15
     _plan_next(turn, 1)
     assert turn.poll_pause < 15
+
+
+def test_a_service_calls_less_often_than_doors_allow(
+    listening: Party, telco: Party, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert calling._CALLS_A_MINUTE < door.EXCHANGES_A_MINUTE
+    monkeypatch.setattr(calling, "_CALLS_A_MINUTE", 2)
+    held, hold = [], listening.exchanges.hold
+
+    def counted(peer: str, *words: Any, calls: bool) -> int:
+        held.append(peer)
+        return hold(peer, *words, calls=calls)
+
+    monkeypatch.setattr(listening.exchanges, "hold", counted)
+    telco.calls()
+    until(lambda: len(held) == 2)
+    time.sleep(0.3)
+    assert held == ["telco", "telco"]
 
 
 # who may come in

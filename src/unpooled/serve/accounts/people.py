@@ -39,7 +39,7 @@ _HASHING = threading.BoundedSemaphore(2)
 
 @dataclass(frozen=True)
 class Person:
-    """An account; `subject` is what an OpenID Connect provider calls the person."""
+    """An account; `subject` is what an OpenID Connect provider calls the person, once it has signed in by that."""
 
     name: str
     role: Role
@@ -90,12 +90,11 @@ def add(
     name: str,
     role: Role,
     password: str | None,
-    subject: str | None = None,
 ) -> None:
     """Add an account; one without a password can only sign in by OpenID Connect."""
     hashed = None if password is None else _hashed(hasher, name, password)
     with database.transaction() as connection:
-        _insert(connection, by, name, role, hashed, subject)
+        _insert(connection, by, name, role, hashed)
 
 
 def add_first_administrator(database: Database, hasher: PasswordHasher, name: str, password: str) -> None:
@@ -104,7 +103,7 @@ def add_first_administrator(database: Database, hasher: PasswordHasher, name: st
     with database.transaction() as connection:
         if _administrators(connection):
             raise RefusedError("this service has an administrator already: sign in instead")
-        _insert(connection, "service", name, "administrator", hashed, None)
+        _insert(connection, "service", name, "administrator", hashed)
 
 
 def check_password(database: Database, hasher: PasswordHasher, name: str, password: str) -> Person | None:
@@ -113,9 +112,9 @@ def check_password(database: Database, hasher: PasswordHasher, name: str, passwo
     known = person.password if person else None
     right = _matches(hasher, known or _nobodys(hasher), password)
     if not person or not known or not right or person.disabled:
-        if person:  # what was typed for another name may be a password
-            with database.transaction() as connection:
-                note(connection, "service", "refused a sign-in", person.name)
+        with database.transaction() as connection:
+            # What was typed for an unknown name may be a password; that nothing is noted would tell by the time.
+            note(connection, "service", "refused a sign-in", person.name if person else "a name without an account")
         return None
     if hasher.check_needs_rehash(known):
         with _HASHING:
@@ -125,6 +124,26 @@ def check_password(database: Database, hasher: PasswordHasher, name: str, passwo
             connection.execute(query, (fresh, person.name, known))
         return replace(person, password=fresh)
     return person
+
+
+def vouched_for(database: Database, subject: str, name: str) -> Person | None:
+    """The person for whom an OpenID Connect provider vouches.
+
+    The first time the name finds the account. From then on the subject does, so that nobody else gets into it with
+    whom the provider shares the name later.
+    """
+    with database.transaction() as connection:
+        row = connection.execute("SELECT * FROM people WHERE subject = ?", (subject,)).fetchone()
+        if row is None:
+            query = "UPDATE people SET subject = ? WHERE name = ? AND subject IS NULL AND NOT disabled RETURNING *"
+            row = connection.execute(query, (subject, name)).fetchone()
+            if row is not None:
+                note(connection, "service", "linked an account to OpenID Connect", row["name"])
+        if row is None or row["disabled"]:
+            if known := row or connection.execute("SELECT * FROM people WHERE name = ?", (name,)).fetchone():
+                note(connection, "service", "refused a sign-in", known["name"])
+            return None
+        return _person(row)
 
 
 def change_own_password(database: Database, hasher: PasswordHasher, name: str, old: str, new: str) -> None:
@@ -167,17 +186,12 @@ def enable(database: Database, by: str, name: str) -> None:
         _changed(connection, person, by, "enabled an account", person.name)
 
 
-def _insert(
-    connection: sqlite3.Connection, by: str, name: str, role: Role, hashed: str | None, subject: str | None
-) -> None:
+def _insert(connection: sqlite3.Connection, by: str, name: str, role: Role, hashed: str | None) -> None:
     _check_name(name)
     if connection.execute("SELECT 1 FROM people WHERE name = ?", (name,)).fetchone():
         raise InputError(f"there is an account named {name} already")
-    if subject and connection.execute("SELECT 1 FROM people WHERE subject = ?", (subject,)).fetchone():
-        raise InputError("another account has this subject already")
     connection.execute(
-        "INSERT INTO people (name, role, password, subject, created) VALUES (?, ?, ?, ?, ?)",
-        (name, role, hashed, subject or None, now()),
+        "INSERT INTO people (name, role, password, created) VALUES (?, ?, ?, ?)", (name, role, hashed, now())
     )
     note(connection, by, "added a person", f"{name}: {role}")
 

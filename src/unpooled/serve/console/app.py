@@ -10,9 +10,10 @@ from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from unpooled.errors import RefusedError, UnpooledError
-from unpooled.serve.console import static
-from unpooled.serve.console.context import Console
+from unpooled.serve.console import openid, static
+from unpooled.serve.console.console import Console
 from unpooled.serve.console.frame import Frame
+from unpooled.serve.console.interface import administration, description, jobs
 from unpooled.serve.console.pages import (
     account,
     audit_log,
@@ -36,6 +37,7 @@ _ROUTERS = (
     operating.router,
     set_up.router,
     sign_in.router,
+    openid.router,
     start.router,
     account.router,
     budget.router,
@@ -45,6 +47,9 @@ _ROUTERS = (
     people.router,
     settings.router,
     audit_log.router,
+    jobs.router,
+    administration.router,
+    description.router,
 )
 _TITLES = {
     400: "That cannot be done",
@@ -55,6 +60,7 @@ _TITLES = {
     422: "Something is missing",
     429: "Too many requests",
     500: "Something went wrong",
+    502: "The provider cannot be reached",
 }
 _TEXTS = {
     404: "The address may be mistyped, or what it showed is gone.",
@@ -63,10 +69,11 @@ _TEXTS = {
 }
 
 
-def make_app(service: Console) -> FastAPI:
+def make_app(console: Console) -> FastAPI:
     """The application that serves a console; every route needs a role, or is listed as open."""
     app = FastAPI(title="unpooled", docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.service = service
+    app.state.console = console
+    app.state.provider = openid.provider_of(console)
     for router in _ROUTERS:
         app.router.routes += router.routes
     app.add_exception_handler(HTTPException, _http_error)
@@ -74,8 +81,8 @@ def make_app(service: Console) -> FastAPI:
     app.add_exception_handler(SignInFirst, _to_sign_in)
     app.add_exception_handler(UnpooledError, _refused)
     app.add_middleware(RequestBodyLimitMiddleware, max_body_size=LONGEST_BODY)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=sorted(service.hosts), www_redirect=False)
-    app.add_middleware(Frame, service=service, answer=answer)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=sorted(console.hosts), www_redirect=False)
+    app.add_middleware(Frame, console=console, answer=answer)
     check_routes(app)
     return app
 

@@ -13,7 +13,7 @@ from prometheus_client import Counter, Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from unpooled.serve.console.context import Console
+from unpooled.serve.console.console import Console
 from unpooled.serve.console.limits import network_of
 from unpooled.serve.console.security import INTERFACE, SAFE_METHODS, from_this_origin
 from unpooled.serve.logs import event
@@ -39,11 +39,11 @@ _SECONDS = (0.005, 0.02, 0.05, 0.1, 0.3, 1.0, 5.0)
 class Frame:
     """The outermost layer: no response leaves the console but through it."""
 
-    def __init__(self, app: ASGIApp, service: Console, answer: Answer) -> None:
+    def __init__(self, app: ASGIApp, console: Console, answer: Answer) -> None:
         self._app = app
-        self._service = service
+        self._console = console
         self._answer = answer
-        registry = service.metrics
+        registry = console.metrics
         self._requests = Counter(
             "unpooled_console_requests", "Requests by route", ("method", "route", "status"), registry=registry
         )
@@ -62,7 +62,7 @@ class Frame:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
-                for name, value in (_HEADERS | (_BY_HTTPS if self._service.secure else {})).items():
+                for name, value in (_HEADERS | (_BY_HTTPS if self._console.secure else {})).items():
                     headers.setdefault(name, value)
                 self._observe(scope, status, time.perf_counter() - begun)
             await send(message)
@@ -85,13 +85,13 @@ class Frame:
     def _refusal(self, scope: Scope) -> Response | None:
         """What is refused before anything looks at it."""
         client = scope.get("client")
-        if wait := self._service.requests.take(network_of(client[0] if client else None)):
+        if wait := self._console.requests.take(network_of(client[0] if client else None)):
             response = self._answer(Request(scope), 429, f"Too many requests: wait {wait} seconds.")
             response.headers["Retry-After"] = str(wait)
             return response
         if scope["method"] in SAFE_METHODS or scope["path"].startswith(INTERFACE):
             return None
-        if from_this_origin(Headers(scope=scope), secure=self._service.secure):
+        if from_this_origin(Headers(scope=scope), secure=self._console.secure):
             return None
         text = (
             "Your browser says that this form is not from a page of this console. If a proxy stands in front of it, "

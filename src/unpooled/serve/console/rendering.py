@@ -12,7 +12,7 @@ from unpooled.drawing.html import render
 from unpooled.serve.accounts.people import Role
 from unpooled.serve.accounts.sessions import Session
 from unpooled.serve.console import static
-from unpooled.serve.console.context import Console
+from unpooled.serve.console.console import Console
 
 _TEMPLATES = Path(__file__).parent / "templates"
 NAVIGATION: tuple[tuple[str, str, Role], ...] = (
@@ -24,6 +24,7 @@ NAVIGATION: tuple[tuple[str, str, Role], ...] = (
     ("/people", "People", "administrator"),
     ("/settings", "Settings", "administrator"),
     ("/audit-log", "Audit log", "approver"),
+    ("/interface", "JSON interface", "viewer"),
     ("/account", "Your account", "viewer"),
 )
 """Address, title and role of what every page links to."""
@@ -31,14 +32,15 @@ NAVIGATION: tuple[tuple[str, str, Role], ...] = (
 
 def page(request: Request, name: str, status: int = 200, **values: Any) -> HTMLResponse:
     """The page made by a template, with the navigation of whoever is signed in."""
-    service: Console = request.app.state.service
+    console: Console = request.app.state.console
     session: Session | None = getattr(request.state, "session", None)
     text = render(
         _TEMPLATES / f"{name}.html",
-        party=service.party,
+        party=console.party,
         session=session,
         navigation=[entry for entry in NAVIGATION if session and session.may(entry[2])],
         path=request.url.path,
+        icon=static.address("icon.svg"),
         styles=[static.address(file) for file in ("style.css", "console.css")],
         **values,
     )

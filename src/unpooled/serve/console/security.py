@@ -22,12 +22,14 @@ from unpooled.serve.accounts import sessions, tokens
 from unpooled.serve.accounts.people import Role
 from unpooled.serve.accounts.sessions import Session
 from unpooled.serve.accounts.tokens import Bearer
-from unpooled.serve.console.context import Console
+from unpooled.serve.console.console import Console
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 INTERFACE = "/api/"
 """Where programs ask, with a token and without cookies."""
-OPEN = frozenset({"/sign-in", "/setup", "/health", "/ready", "/metrics", "/static/{name}"})
+OPEN = frozenset(
+    {"/sign-in", "/sign-in/openid", "/sign-in/openid/back", "/setup", "/health", "/ready", "/metrics", "/static/{name}"}
+)
 """The only routes that need no role; /metrics checks for itself who asks."""
 
 
@@ -77,30 +79,30 @@ Administrator = Annotated[Session, Depends(Needs("administrator"))]
 
 def session_of(request: Request) -> Session | None:
     """Who is signed in in the browser that asks."""
-    service: Console = request.app.state.service
-    token = request.cookies.get(cookie_name(service))
-    return sessions.find(service.database, token) if token else None
+    console: Console = request.app.state.console
+    token = request.cookies.get(cookie_name(console))
+    return sessions.find(console.database, token) if token else None
 
 
 def bearer_of(request: Request) -> Bearer | None:
     """For whom the program acts that asks."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    service: Console = request.app.state.service
-    return tokens.find(service.database, token.strip()) if scheme.lower() == "bearer" else None
+    console: Console = request.app.state.console
+    return tokens.find(console.database, token.strip()) if scheme.lower() == "bearer" else None
 
 
-def cookie_name(service: Console) -> str:
+def cookie_name(console: Console) -> str:
     """The port is part of it, since browsers send cookies to all ports of a host, and each may have its own service."""
-    return f"{'__Host-' if service.secure else ''}unpooled-{service.console[1]}"
+    return f"{'__Host-' if console.secure else ''}unpooled-{console.listens[1]}"
 
 
-def set_cookie(response: Response, service: Console, token: str) -> None:
+def set_cookie(response: Response, console: Console, token: str) -> None:
     """Give the browser a session; it forgets it when it is closed."""
-    response.set_cookie(cookie_name(service), token, httponly=True, secure=service.secure, samesite="strict", path="/")
+    response.set_cookie(cookie_name(console), token, httponly=True, secure=console.secure, samesite="strict", path="/")
 
 
-def remove_cookie(response: Response, service: Console) -> None:
-    response.delete_cookie(cookie_name(service), httponly=True, secure=service.secure, samesite="strict", path="/")
+def remove_cookie(response: Response, console: Console) -> None:
+    response.delete_cookie(cookie_name(console), httponly=True, secure=console.secure, samesite="strict", path="/")
 
 
 def from_this_origin(headers: Headers, *, secure: bool) -> bool:

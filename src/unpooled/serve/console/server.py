@@ -16,7 +16,7 @@ from unpooled import atomic
 from unpooled.errors import InputError
 from unpooled.serve import logs
 from unpooled.serve.console.app import make_app
-from unpooled.serve.console.context import Console
+from unpooled.serve.console.console import Console
 from unpooled.serve.database import open_database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.service import Service
@@ -31,7 +31,7 @@ def run_server(root: Path, *, attached: bool, say: Callable[[str], None]) -> Non
     folder.make()
     logs.write_to(sys.stderr)
     with _locked(folder), _state(folder) as console:
-        host, port = console.console
+        host, port = console.listens
         server = uvicorn.Server(_config(console, host, int(port)))
         if attached:
             threading.Thread(target=_end_with_parent, args=(server,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""Files that pages load: the report's style and the console's additions to it."""
+"""Files that pages load: the report's style, the console's additions to it, an icon."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _OWN = Path(__file__).parent / "static"
 _FILES = {
     "style.css": (Path(report.__file__).parent / "templates" / "style.css", "text/css"),
     "console.css": (_OWN / "console.css", "text/css"),
+    "icon.svg": (_OWN / "icon.svg", "image/svg+xml"),
 }
 
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from unpooled.control import spoken
 from unpooled.errors import InputError, RefusedError
 from unpooled.jobs.checks import checked
+from unpooled.serve.accounts.people import Role, may
 from unpooled.serve.audit_log import note
 from unpooled.serve.context import Context
 from unpooled.serve.database import now
@@ -146,11 +147,14 @@ def proceed(context: Context, by: str, job: str) -> None:
         note(connection, by, "let a job go on", found.offer.purpose, job)
 
 
-def cancel(context: Context, by: str, job: str, reason: str) -> None:
-    """End a job for all."""
+def cancel(context: Context, by: str, job: str, reason: str, role: Role = "administrator") -> None:
+    """End a job for all; who only drafts jobs may cancel own ones."""
     reason = _reason(reason)
     with context.database.transaction() as connection:
         found = job_named(connection, job)
+        own = found.offer.drafter == context.party and found.offer.drafted_by == by
+        if not own and not may(role, "approver"):
+            raise RefusedError("an analyst can cancel jobs that were drafted by the same person; ask an approver")
         _only(found, "offered", "waiting", "running", "paused", "failed", what="cancelled")
         end_job(connection, job, "cancelled", f"{by} at {context.party}: {reason}")
         tell_others(connection, context.party, found.plan, JobCancelled(job, by, reason))

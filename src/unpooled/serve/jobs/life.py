@@ -17,12 +17,12 @@ from unpooled.serve.jobs.records import Job, PartyRun
 State = Literal[
     "draft", "offered", "waiting", "running", "paused", "failed", "finished", "declined", "cancelled", "expired"
 ]
-"""`waiting`: everybody has approved, and the run has not begun; `failed` may be resumed unless the job has ended."""
+"""`waiting`: everybody has approved, and no attempt is running; `failed` may be resumed unless the job has ended."""
 
 STATES: dict[State, str] = {
     "draft": "draft, not yet offered",
     "offered": "waiting for approvals",
-    "waiting": "approved, waiting to start",
+    "waiting": "approved, waiting to start or to go on",
     "running": "running",
     "paused": "paused",
     "failed": "failed",
@@ -57,8 +57,8 @@ def state_of(job: Job) -> State:
         return "draft"
     if not all_approved(job) and not job.runs:
         return "offered"
-    runs = job.runs_in(job.occurrence).values()
-    states = {run.state for run in runs}
+    latest = latest_attempt(job, job.occurrence)
+    states = {run.state for run in job.runs_in(job.occurrence).values() if run.attempt == latest}
     if is_paused(job, job.occurrence):
         return "paused"
     if "running" in states:

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from unpooled.errors import UnpooledError
 from unpooled.serve.database import Database
@@ -18,14 +18,16 @@ from unpooled.serve.peering.contact import missed
 from unpooled.serve.peering.credentials import Credentials
 from unpooled.serve.peering.exchange import Exchanges
 from unpooled.transport.dialling import Dialler, NotYet
+from unpooled.transport.doorway import Allowance
 
 log = logging.getLogger("unpooled.serve")
 
 _AT_ONCE = 4
 _LOOK_SECONDS = 0.5
 _CALL_SECONDS = 10.0
-_LEAST_PAUSE = 0.6
-"""Between two calls of a peer; longer than the doors of others demand."""
+_LEAST_PAUSE = 0.1
+_CALLS_A_MINUTE = 100
+"""Fewer than the doors of others allow."""
 _SHORTEST_POLL, _LONGEST_POLL = 2.0, 15.0
 _FIRST_RETRY, _LONGEST_RETRY = 1.0, 60.0
 
@@ -39,6 +41,7 @@ class _Turn:
     poll: float = 0.0
     retry_pause: float = _FIRST_RETRY
     poll_pause: float = _SHORTEST_POLL
+    allowance: Allowance = field(default_factory=lambda: Allowance(_CALLS_A_MINUTE, 60.0))
 
 
 class Calling:
@@ -91,7 +94,7 @@ class Calling:
             turn = self._turns.setdefault(row["name"], _Turn())
             now = time.monotonic()
             due = row["pending"] or (self._polls and now >= turn.poll)
-            if due and not turn.busy and now >= turn.may:
+            if due and not turn.busy and now >= turn.may and turn.allowance.take():
                 turn.busy = True
                 self._pool.submit(self._call, row["name"], row["address"], turn)
 

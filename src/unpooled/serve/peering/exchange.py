@@ -70,19 +70,21 @@ def exchange(talk: Talk, post: Post, *, calls: bool) -> int:
         _, sent = _hand_over(talk, post)
         taken = _take(talk, post)
         if taken:
-            talk.tell(LettersTaken(post.received_until(talk.peer)))
+            talk.tell(LettersTaken(*post.received_until(talk.peer)))
     else:
         taken = _take(talk, post)
         epoch, sent = _hand_over(talk, post)
         if sent:
-            post.acknowledged(talk.peer, epoch, talk.hear(LettersTaken).received)
+            there = talk.hear(LettersTaken)
+            post.acknowledged(talk.peer, epoch, there.received, there.digest)
     return sent + taken
 
 
 def _hand_over(talk: Talk, post: Post) -> tuple[str, int]:
     """Send what waits; returns the epoch in which it is numbered, and how many letters it was."""
     waiting = post.waiting(talk.peer)
-    talk.tell(ExchangeHello(VERSION, waiting.epoch, waiting.known, waiting.received, len(waiting.letters)))
+    received = waiting.received, waiting.digest
+    talk.tell(ExchangeHello(VERSION, waiting.epoch, waiting.known, *received, len(waiting.letters)))
     for letter in waiting.letters:
         talk.send(letter)
     return waiting.epoch, len(waiting.letters)
@@ -95,7 +97,7 @@ def _take(talk: Talk, post: Post) -> int:
     if not 0 <= hello.letters <= MOST_LETTERS:
         raise ProtocolError(f"{talk.peer} announced {hello.letters} letters, at most {MOST_LETTERS} are allowed")
     post.meet(talk.peer, hello.epoch)
-    current = post.acknowledged(talk.peer, hello.known, hello.received)
+    current = post.acknowledged(talk.peer, hello.known, hello.received, hello.digest)
     for _ in range(hello.letters):
         letter = talk.receive()
         if current:

@@ -5,12 +5,15 @@ it when the peer has said that it has them. The receiver handles a letter and no
 skips numbers that it has: so each letter is handled exactly once and in order, however often it is sent.
 
 Numbers belong to an epoch, a random text that each side makes when it adds the other as a peer, and makes anew when its
-state is restored from a backup. A side that is shown another epoch than before forgets the letters that wait for the
-peer, and both count from 1 again.
+state is restored by command. A side that is shown another epoch than before forgets the letters that wait for the peer,
+and both count from 1 again. Numbers that do not fit within an epoch, or a differing digest of the last letter, show
+that one side has forgotten letters in another way, as when its disk was set back. Then nothing is exchanged until one
+of the two has removed and added the other.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import sqlite3
@@ -24,7 +27,7 @@ from unpooled.serve.audit_log import note
 from unpooled.serve.database import Database
 from unpooled.serve.peering.talk import MOST_BYTES
 from unpooled.transport.doorway import Allowance
-from unpooled.wire import Frame, Header, encode, kind_of, read_body
+from unpooled.wire import Buffer, Frame, Header, encode, kind_of, read_body
 
 log = logging.getLogger("unpooled.serve")
 
@@ -49,6 +52,7 @@ class Waiting:
     epoch: str
     known: str
     received: int
+    digest: str
     letters: list[Frame]
 
 
@@ -69,13 +73,13 @@ def put(connection: sqlite3.Connection, peer: str, message: object) -> int:
 def begin_anew(connection: sqlite3.Connection) -> None:
     """After a restore: forget all letters that wait, and let every peer see that this side counts from 1 again."""
     connection.execute("DELETE FROM outbox")
-    connection.execute(f"UPDATE exchanged SET sent = 0, received = 0, epoch = {_NEW_EPOCH}")  # noqa: S608
+    connection.execute(f"UPDATE exchanged SET sent = 0, received = 0, last = '', epoch = {_NEW_EPOCH}")  # noqa: S608
 
 
 class Post:
     """The letters from and to all peers, in a service's database; any thread may use it.
 
-    `kinds` are the message types that a letter may carry.
+    `kinds` are the message types that a letter may carry. `taken` is called after each letter that was taken.
     """
 
     def __init__(
@@ -83,11 +87,13 @@ class Post:
         database: Database,
         kinds: tuple[type, ...],
         handle: Handle,
+        taken: Callable[[], None] = lambda: None,
         begun_anew: BegunAnew = lambda *_: None,
     ) -> None:
         self._database = database
         self._kinds = {kind_of(kind): kind for kind in kinds}
         self._handle = handle
+        self._taken = taken
         self._begun_anew = begun_anew
         self._noted: dict[str, Allowance] = {}
 
@@ -108,12 +114,12 @@ class Post:
                 size += found[-1].size
                 if size >= MOST_LETTERS_BYTES:
                     break
-        return Waiting(state["epoch"], state["peer_epoch"], state["received"], found)
+        return Waiting(state["epoch"], state["peer_epoch"], state["received"], state["last"], found)
 
-    def received_until(self, peer: str) -> int:
-        """The number of the last letter from a peer."""
-        row = self._database.row("SELECT received FROM exchanged WHERE peer = ?", peer)
-        return row["received"] if row else 0
+    def received_until(self, peer: str) -> tuple[int, str]:
+        """The number of the last letter from a peer, and its digest."""
+        row = self._database.row("SELECT received, last FROM exchanged WHERE peer = ?", peer)
+        return (row["received"], row["last"]) if row else (0, "")
 
     def meet(self, peer: str, epoch: str) -> None:
         """Note a peer's epoch; if it had another before, its service has begun anew, and so does the count."""
@@ -126,13 +132,14 @@ class Post:
             before = connection.execute("SELECT peer_epoch FROM exchanged WHERE peer = ?", (peer,)).fetchone()[0]
             if before and before != epoch:
                 connection.execute("DELETE FROM outbox WHERE peer = ?", (peer,))
-                connection.execute("UPDATE exchanged SET sent = 0, received = 0 WHERE peer = ?", (peer,))
+                connection.execute("UPDATE exchanged SET sent = 0, received = 0, last = '' WHERE peer = ?", (peer,))
                 self._begun_anew(connection, peer)
                 self._note(connection, peer, "began to count its letters anew", "")
             connection.execute("UPDATE exchanged SET peer_epoch = ? WHERE peer = ?", (epoch, peer))
+        self._taken()
 
-    def acknowledged(self, peer: str, epoch: str, number: int) -> bool:
-        """Remove the letters that a peer has; ProtocolError if it has more than it was sent.
+    def acknowledged(self, peer: str, epoch: str, number: int, digest: str) -> bool:
+        """Remove the letters that a peer has, up to one with this digest; ProtocolError if that was not sent.
 
         Returns whether the peer speaks of this side's `epoch` as it is now; otherwise what it has is of no account.
         """
@@ -142,13 +149,17 @@ class Post:
             return False
         if not 0 <= number <= sent:
             raise ProtocolError(f"{peer} has received letter {number}, which was not sent: {_OLDER}")
-        if self._database.row("SELECT 1 FROM outbox WHERE peer = ? AND number <= ?", peer, number):
-            with self._database.transaction() as connection:
-                connection.execute(
-                    "DELETE FROM outbox WHERE peer = ?1 AND number <= ?2 "
-                    "AND EXISTS (SELECT 1 FROM exchanged WHERE peer = ?1 AND epoch = ?3)",
-                    (peer, number, current),
-                )
+        last = self._database.row("SELECT frame FROM outbox WHERE peer = ? AND number = ?", peer, number)
+        if last is None:  # removed before
+            return True
+        if _digest(last["frame"]) != digest:
+            raise ProtocolError(f"{peer} has received a letter {number} other than the one for it: {_OLDER}")
+        with self._database.transaction() as connection:
+            connection.execute(
+                "DELETE FROM outbox WHERE peer = ?1 AND number <= ?2 "
+                "AND EXISTS (SELECT 1 FROM exchanged WHERE peer = ?1 AND epoch = ?3)",
+                (peer, number, current),
+            )
         return True
 
     def take(self, peer: str, epoch: str, letter: Header) -> None:
@@ -156,13 +167,15 @@ class Post:
 
         A letter that is refused counts as taken, and the refusal is in the audit log.
         """
-        number = _number(peer, letter)
+        number, digest = _number(peer, letter), _digest(letter.data)
         with self._database.transaction() as connection:
-            query = "SELECT received FROM exchanged WHERE peer = ? AND peer_epoch = ?"
+            query = "SELECT received, last FROM exchanged WHERE peer = ? AND peer_epoch = ?"
             row = connection.execute(query, (peer, epoch)).fetchone()
             if row is None:
                 raise ProtocolError(f"{peer} has begun to count its letters anew in the meantime")
-            received: int = row["received"]
+            received, last = row["received"], row["last"]
+            if number == received and digest != last:
+                raise ProtocolError(f"letter {number} of {peer} came again with other content: {_OLDER}")
             if number <= received:
                 return
             if number != received + 1:
@@ -176,7 +189,8 @@ class Post:
                 log.info("a letter of %s was refused: %s", peer, about)
                 self._note(connection, peer, "sent a letter that was refused", about)
             connection.execute("RELEASE letter")
-            connection.execute("UPDATE exchanged SET received = ? WHERE peer = ?", (number, peer))
+            connection.execute("UPDATE exchanged SET received = ?, last = ? WHERE peer = ?", (number, digest, peer))
+        self._taken()
 
     def _opened(self, letter: Header) -> object:
         if letter.kind not in self._kinds:
@@ -192,6 +206,10 @@ _OLDER = (
     "the state of one of the two services is older than it was; "
     "its administrator removes the other from the peers and adds it again"
 )
+
+
+def _digest(frame: Buffer) -> str:
+    return hashlib.sha256(frame).hexdigest()
 
 
 def _number(peer: str, letter: Header) -> int:

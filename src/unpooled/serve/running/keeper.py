@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -135,21 +136,26 @@ class Keeper:
         )
         return int(row["begun"]) if row else 0
 
+    def _get_ready(self, connection: sqlite3.Connection, job: Job) -> _Begin | None:
+        """Say that this party is ready for an attempt, or that it runs; the approval must hold for that."""
+        party, step = self._context.party, self._next(job)
+        if step.what not in ("ready", "start"):
+            return None
+        private = approved_settings(connection, self._context, job)
+        if isinstance(private, str):
+            lapse(connection, self._context, job, private)
+            return None
+        state: RunState = "ready" if step.what == "ready" else "running"
+        set_run(connection, party, job, step.occurrence, step.attempt, state)
+        return _Begin(job, step, private) if state == "running" else None
+
     def _step(self, name: str) -> None:
-        context, begin = self._context, None
+        context = self._context
         with context.database.transaction() as connection:
             job = job_named(connection, name)
             step = self._next(job)
-            if step.what in ("ready", "start"):
-                private = approved_settings(connection, context, job)
-                if isinstance(private, str):
-                    lapse(connection, context, job, private)
-                elif step.what == "ready":
-                    set_run(connection, context.party, job, step.occurrence, step.attempt, "ready")
-                else:
-                    set_run(connection, context.party, job, step.occurrence, step.attempt, "running")
-                    begin = _Begin(job, step, private)
-            elif step.what in _ENDS:
+            begin = self._get_ready(connection, job)
+            if step.what in _ENDS:
                 end_job(connection, name, _ENDS[step.what])
                 note(connection, "service", f"a job has {_ENDS[step.what]}", job.offer.purpose, name)
         if step.what == "stop":
@@ -205,6 +211,8 @@ class Keeper:
             )
             about = f"attempt {attempt}: {found.error}" if found.error else f"attempt {attempt}"
             note(connection, "service", f"run {state}", about, job.id)
+            if not self._ending:  # a failed run is ready again in the same moment, if it resumes by itself
+                self._get_ready(connection, job_named(connection, job.id))
 
     def _purge(self) -> None:
         """Remove the working files of runs that ended long ago."""

@@ -7,7 +7,7 @@ from fastapi.responses import Response, StreamingResponse
 
 from unpooled.errors import LedgerError
 from unpooled.serve import audit_log
-from unpooled.serve.console.context import Here
+from unpooled.serve.console.console import Here
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import Administrator, Approver
 
@@ -17,20 +17,20 @@ _SHOWN = 500
 
 
 @router.get("/audit-log")
-def show(request: Request, service: Here, _session: Approver) -> Response:
-    return page(request, "audit_log", acts=audit_log.acts(service.database, most=_SHOWN), shown=_SHOWN)
+def show(request: Request, console: Here, _session: Approver) -> Response:
+    return page(request, "audit_log", acts=audit_log.acts(console.database, most=_SHOWN), shown=_SHOWN)
 
 
 @router.get("/audit-log/check")
-def check(request: Request, service: Here, _session: Approver) -> Response:
+def check(request: Request, console: Here, _session: Approver) -> Response:
     try:
-        count, problem = audit_log.verify(service.database), ""
+        count, problem = audit_log.verify(console.database), ""
     except LedgerError as error:
         count, problem = 0, str(error)
     return page(request, "audit_log_check", count=count, problem=problem)
 
 
 @router.get("/audit-log.jsonl")
-def export(service: Here, _session: Administrator) -> Response:
+def export(console: Here, _session: Administrator) -> Response:
     headers = {"Content-Disposition": 'attachment; filename="audit-log.jsonl"'}
-    return StreamingResponse(audit_log.exported(service.database), headers=headers, media_type="application/jsonl")
+    return StreamingResponse(audit_log.exported(console.database), headers=headers, media_type="application/jsonl")

@@ -10,7 +10,7 @@ from fastapi.responses import RedirectResponse, Response
 from unpooled.budget.limits import RESULTS, SAID
 from unpooled.errors import UnpooledError
 from unpooled.serve import budget
-from unpooled.serve.console.context import Console, Here
+from unpooled.serve.console.console import Console, Here
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import Administrator, Approver
 
@@ -22,26 +22,26 @@ _DONE = {
 
 
 @router.get("/budget")
-def show(request: Request, service: Here, _session: Approver, done: str = "") -> Response:
-    return _page(request, service, done=_DONE.get(done, ""))
+def show(request: Request, console: Here, _session: Approver, done: str = "") -> Response:
+    return _page(request, console, done=_DONE.get(done, ""))
 
 
 @router.post("/budget/accept")
 def accept(
     request: Request,
-    service: Here,
+    console: Here,
     session: Administrator,
     book: Annotated[str, Form()],
     reason: Annotated[str, Form()],
 ) -> Response:
     try:
-        budget.accept(service.context, session.person, book, reason)
+        budget.accept(console.context, session.person, book, reason)
     except UnpooledError as error:
-        return _page(request, service, f"Nothing was changed: {error}.")
+        return _page(request, console, f"Nothing was changed: {error}.")
     return RedirectResponse("/budget?done=accepted", 303)
 
 
-def _page(request: Request, service: Console, problem: str = "", done: str = "") -> Response:
+def _page(request: Request, console: Console, problem: str = "", done: str = "") -> Response:
     status = 400 if problem else 200
-    books = budget.books_of(service.context)
+    books = budget.books_of(console.context)
     return page(request, "budget", status, books=books, said=SAID, results=RESULTS, problem=problem, done=done)

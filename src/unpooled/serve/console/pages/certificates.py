@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from unpooled.errors import InputError, UnpooledError
 from unpooled.serve import authority, certificates
-from unpooled.serve.console.context import Console, Here
+from unpooled.serve.console.console import Console, Here
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import Administrator
 from unpooled.transport.certificates import AUTHORITY_DAYS, LIST_DAYS, PARTY_DAYS
@@ -30,101 +30,101 @@ Upload = Annotated[UploadFile | None, File()]
 
 
 @router.get("/certificates")
-def show(request: Request, service: Here, _session: Administrator, done: str = "") -> Response:
-    return _page(request, service, done=_DONE.get(done, ""))
+def show(request: Request, console: Here, _session: Administrator, done: str = "") -> Response:
+    return _page(request, console, done=_DONE.get(done, ""))
 
 
 @router.post("/certificates/request")
-def make_request(service: Here, session: Administrator) -> Response:
-    certificates.make_request(service.context, session.person)
+def make_request(console: Here, session: Administrator) -> Response:
+    certificates.make_request(console.context, session.person)
     return _to("requested")
 
 
 @router.get("/certificates/request.pem")
-def download_request(service: Here, _session: Administrator) -> Response:
-    pending = certificates.pending_request(service.context)
+def download_request(console: Here, _session: Administrator) -> Response:
+    pending = certificates.pending_request(console.context)
     if pending is None:
         raise InputError("there is no request: make one first")
-    return _file(f"request-{service.party}.pem", pending[0])
+    return _file(f"request-{console.party}.pem", pending[0])
 
 
 @router.post("/certificates/install")
-def install(request: Request, service: Here, session: Administrator, text: Text = "", file: Upload = None) -> Response:
+def install(request: Request, console: Here, session: Administrator, text: Text = "", file: Upload = None) -> Response:
     given = _given(text, file)
     try:
-        certificates.install(service.context, session.person, given)
+        certificates.install(console.context, session.person, given)
     except UnpooledError as error:
-        return _page(request, service, f"Nothing was changed: {error}.", typed={"install": given})
-    service.wake()
+        return _page(request, console, f"Nothing was changed: {error}.", typed={"install": given})
+    console.wake()
     return _to("installed")
 
 
 @router.post("/certificates/authority")
-def make_authority(request: Request, service: Here, session: Administrator, name: Text) -> Response:
+def make_authority(request: Request, console: Here, session: Administrator, name: Text) -> Response:
     try:
-        authority.make_authority(service.context, session.person, name.strip())
+        authority.make_authority(console.context, session.person, name.strip())
     except UnpooledError as error:
-        return _page(request, service, f"No authority was made: {error}.")
+        return _page(request, console, f"No authority was made: {error}.")
     return _to("authority")
 
 
 @router.post("/certificates/own")
-def certify_itself(request: Request, service: Here, session: Administrator) -> Response:
+def certify_itself(request: Request, console: Here, session: Administrator) -> Response:
     try:
-        authority.certify_itself(service.context, session.person)
+        authority.certify_itself(console.context, session.person)
     except UnpooledError as error:
-        return _page(request, service, f"There is no new certificate: {error}.")
-    service.wake()
+        return _page(request, console, f"There is no new certificate: {error}.")
+    console.wake()
     return _to("own")
 
 
 @router.post("/certificates/look")
-def look(request: Request, service: Here, _session: Administrator, text: Text = "", file: Upload = None) -> Response:
+def look(request: Request, console: Here, _session: Administrator, text: Text = "", file: Upload = None) -> Response:
     """Show for whom a request is, and its fingerprint, before it is signed."""
     given = _given(text, file)
     try:
         party, fingerprint = authority.request_in(given)
     except UnpooledError as error:
-        return _page(request, service, f"This request cannot be signed: {error}.", typed={"request": given})
-    return _page(request, service, asked={"party": party, "fingerprint": fingerprint, "text": given})
+        return _page(request, console, f"This request cannot be signed: {error}.", typed={"request": given})
+    return _page(request, console, asked={"party": party, "fingerprint": fingerprint, "text": given})
 
 
 @router.post("/certificates/sign")
-def sign(request: Request, service: Here, session: Administrator, text: Text) -> Response:
+def sign(request: Request, console: Here, session: Administrator, text: Text) -> Response:
     try:
-        authority.sign(service.context, session.person, text)
+        authority.sign(console.context, session.person, text)
     except UnpooledError as error:
-        return _page(request, service, f"The request was not signed: {error}.", typed={"request": text})
+        return _page(request, console, f"The request was not signed: {error}.", typed={"request": text})
     return _to("signed")
 
 
 @router.get("/certificates/issued/{number}")
-def download_issued(service: Here, _session: Administrator, number: str) -> Response:
-    party, text = authority.handed_back(service.context, number)
+def download_issued(console: Here, _session: Administrator, number: str) -> Response:
+    party, text = authority.handed_back(console.context, number)
     return _file(f"signed-{party}.pem", text)
 
 
 @router.post("/certificates/revoke")
-def revoke(request: Request, service: Here, session: Administrator, number: Text) -> Response:
+def revoke(request: Request, console: Here, session: Administrator, number: Text) -> Response:
     try:
-        authority.revoke(service.context, session.person, number)
+        authority.revoke(console.context, session.person, number)
     except UnpooledError as error:
-        return _page(request, service, f"Nothing was revoked: {error}.")
+        return _page(request, console, f"Nothing was revoked: {error}.")
     return _to("revoked")
 
 
 @router.post("/certificates/list")
-def make_fresh_list(request: Request, service: Here, session: Administrator) -> Response:
+def make_fresh_list(request: Request, console: Here, session: Administrator) -> Response:
     try:
-        authority.fresh_list(service.context, session.person)
+        authority.fresh_list(console.context, session.person)
     except UnpooledError as error:
-        return _page(request, service, f"No list was made: {error}.")
+        return _page(request, console, f"No list was made: {error}.")
     return _to("list")
 
 
 @router.get("/certificates/revoked.pem")
-def download_list(service: Here, _session: Administrator) -> Response:
-    return _file("revoked.pem", authority.current_list(service.context))
+def download_list(console: Here, _session: Administrator) -> Response:
+    return _file("revoked.pem", authority.current_list(console.context))
 
 
 def _given(text: str, file: UploadFile | None) -> str:
@@ -144,13 +144,13 @@ def _file(name: str, text: str) -> Response:
 
 def _page(
     request: Request,
-    service: Console,
+    console: Console,
     problem: str = "",
     done: str = "",
     typed: dict[str, str] | None = None,
     asked: dict[str, str] | None = None,
 ) -> Response:
-    context = service.context
+    context = console.context
     signs = authority.has_authority(context)
     values: dict[str, Any] = {"fingerprint": "", "issued": []}
     if signs:

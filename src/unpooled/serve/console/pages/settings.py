@@ -8,7 +8,7 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
 from unpooled.errors import UnpooledError
-from unpooled.serve.console.context import Console, Here
+from unpooled.serve.console.console import Console, Here
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import Administrator
 from unpooled.serve.live_settings import LIVE, change_settings, waiting_for_restart
@@ -20,14 +20,14 @@ Number = Annotated[str, Form()]
 
 
 @router.get("/settings")
-def show(request: Request, service: Here, _session: Administrator, done: str = "") -> Response:
-    return _page(request, service, done="The settings were changed, and hold from now on." if done else "")
+def show(request: Request, console: Here, _session: Administrator, done: str = "") -> Response:
+    return _page(request, console, done="The settings were changed, and hold from now on." if done else "")
 
 
 @router.post("/settings")
 def change(
     request: Request,
-    service: Here,
+    console: Here,
     session: Administrator,
     approvals: Number,
     runs_at_once: Number,
@@ -37,17 +37,17 @@ def change(
     texts = dict(zip(LIVE, (approvals, runs_at_once, automatic_resumes, purge_after_days), strict=True))
     wanted = {key: int(text) if text.strip().isdecimal() else text for key, text in texts.items()}
     try:
-        service.settings = change_settings(service.context, session.person, wanted)
+        console.settings = change_settings(console.context, session.person, wanted)
     except UnpooledError as error:
-        return _page(request, service, f"Nothing was changed: {error}.", given=texts)
-    service.wake()
+        return _page(request, console, f"Nothing was changed: {error}.", given=texts)
+    console.wake()
     return RedirectResponse("/settings?done=changed", 303)
 
 
 def _page(
-    request: Request, service: Console, problem: str = "", done: str = "", given: dict[str, str] | None = None
+    request: Request, console: Console, problem: str = "", done: str = "", given: dict[str, str] | None = None
 ) -> Response:
-    context = service.context
+    context = console.context
     return page(
         request,
         "settings",

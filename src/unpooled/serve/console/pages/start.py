@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse
 
 from unpooled.serve.accounts import people
 from unpooled.serve.accounts.people import MEANINGS
-from unpooled.serve.console.context import Here
+from unpooled.serve.console.console import Here
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import Viewer
 
@@ -15,6 +15,6 @@ router = APIRouter()
 
 
 @router.get("/")
-def start(request: Request, service: Here, session: Viewer) -> HTMLResponse:
-    alone = len(people.everybody(service.database)) == 1
+def start(request: Request, console: Here, session: Viewer) -> HTMLResponse:
+    alone = len(people.everybody(console.database)) == 1
     return page(request, "start", alone=alone, meaning=MEANINGS[session.role])

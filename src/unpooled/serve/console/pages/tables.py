@@ -13,7 +13,7 @@ from unpooled.errors import InputError, UnpooledError
 from unpooled.jobs.examples.templates import explained
 from unpooled.serve import table_form, tables
 from unpooled.serve.background import Result
-from unpooled.serve.console.context import Console, Here
+from unpooled.serve.console.console import Console, Here
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import Administrator
 from unpooled.serve.jobs.approvals import jobs_with_table
@@ -37,59 +37,59 @@ Typed = Annotated[dict[str, str], Depends(_typed)]
 
 
 @router.get("/tables")
-def listed(request: Request, service: Here, _session: Administrator, done: str = "") -> Response:
-    found = tables.tables_in(service.database)
-    checks = {one.name: _check(service, one.entry) for one in found}
+def listed(request: Request, console: Here, _session: Administrator, done: str = "") -> Response:
+    found = tables.tables_in(console.database)
+    checks = {one.name: _check(console, one.entry) for one in found}
     return page(request, "tables", tables=found, checks=checks, done=_DONE.get(done, ""))
 
 
 @router.get("/tables/new")
-def new(request: Request, _service: Here, _session: Administrator) -> Response:
+def new(request: Request, _session: Administrator) -> Response:
     return _form(request, {"source": "file"})
 
 
 @router.post("/tables/new")
-def add(request: Request, service: Here, session: Administrator, given: Typed) -> Response:
+def add(request: Request, console: Here, session: Administrator, given: Typed) -> Response:
     name = given.get("name", "").strip()
     try:
         entry = table_form.entry_of(given.get("source", ""), given)
-        tables.add_table(service.database, session.person, name, entry)
+        tables.add_table(console.database, session.person, name, entry)
     except UnpooledError as error:
         return _form(request, given, f"The table was not added: {error}.")
-    _read(service, entry)
+    _read(console, entry)
     return _to(name, "added")
 
 
 @router.get("/tables/{name}")
-def one(request: Request, service: Here, _session: Administrator, name: str, done: str = "") -> Response:
-    return _page(request, service, name, done=_DONE.get(done, ""))
+def one(request: Request, console: Here, _session: Administrator, name: str, done: str = "") -> Response:
+    return _page(request, console, name, done=_DONE.get(done, ""))
 
 
 @router.post("/tables/{name}")
 def change(
-    request: Request, service: Here, session: Administrator, name: str, settings: Annotated[str, Form()]
+    request: Request, console: Here, session: Administrator, name: str, settings: Annotated[str, Form()]
 ) -> Response:
     try:
-        _entry(service, name)
+        _entry(console, name)
         entry = tables.read_entry(settings)
-        tables.set_table(service.database, session.person, name, entry)
+        tables.set_table(console.database, session.person, name, entry)
     except UnpooledError as error:
-        return _page(request, service, name, problem=f"Nothing was changed: {error}", typed=settings)
-    _read(service, entry)
-    service.wake()
+        return _page(request, console, name, problem=f"Nothing was changed: {error}", typed=settings)
+    _read(console, entry)
+    console.wake()
     return _to(name, "changed")
 
 
 @router.post("/tables/{name}/check")
-def check(service: Here, _session: Administrator, name: str) -> Response:
-    _read(service, _entry(service, name))
+def check(console: Here, _session: Administrator, name: str) -> Response:
+    _read(console, _entry(console, name))
     return _to(name)
 
 
 @router.post("/tables/{name}/remove")
-def remove(service: Here, session: Administrator, name: str) -> Response:
-    tables.remove_table(service.database, session.person, name)
-    service.wake()
+def remove(console: Here, session: Administrator, name: str) -> Response:
+    tables.remove_table(console.database, session.person, name)
+    console.wake()
     return RedirectResponse("/tables?done=removed", 303)
 
 
@@ -97,19 +97,19 @@ def _to(name: str, done: str = "") -> Response:
     return RedirectResponse(f"/tables/{quote(name)}{f'?done={done}' if done else ''}", 303)
 
 
-def _entry(service: Console, name: str) -> TableEntry:
-    with service.database.reading() as connection:
+def _entry(console: Console, name: str) -> TableEntry:
+    with console.database.reading() as connection:
         return tables.table_named(connection, name)
 
 
-def _read(service: Console, entry: TableEntry) -> None:
+def _read(console: Console, entry: TableEntry) -> None:
     """Begin to read a table in the background, if the service is at work."""
-    if service.running:
-        service.running.checker.request(entry)
+    if console.running:
+        console.running.checker.request(entry)
 
 
-def _check(service: Console, entry: TableEntry) -> Result:
-    return service.running.checker.result(entry) if service.running else Result("none")
+def _check(console: Console, entry: TableEntry) -> Result:
+    return console.running.checker.result(entry) if console.running else Result("none")
 
 
 def _form(request: Request, given: dict[str, str], problem: str = "") -> Response:
@@ -121,12 +121,12 @@ def _form(request: Request, given: dict[str, str], problem: str = "") -> Respons
 
 
 def _page(
-    request: Request, service: Console, name: str, problem: str = "", typed: str = "", done: str = ""
+    request: Request, console: Console, name: str, problem: str = "", typed: str = "", done: str = ""
 ) -> Response:
-    found = {one.name: one for one in tables.tables_in(service.database)}
+    found = {one.name: one for one in tables.tables_in(console.database)}
     if name not in found:
         raise InputError(f"there is no table {name[:64]!r}")
-    with service.database.reading() as connection:
+    with console.database.reading() as connection:
         lapsing = jobs_with_table(connection, name)
     return page(
         request,
@@ -134,7 +134,7 @@ def _page(
         400 if problem else 200,
         table=found[name],
         text=typed or explained(found[name].entry),
-        check=_check(service, found[name].entry),
+        check=_check(console, found[name].entry),
         lapsing=lapsing,
         problem=problem,
         done=done,

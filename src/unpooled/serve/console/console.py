@@ -1,4 +1,4 @@
-"""What the console works on."""
+"""What the pages of a console work with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unpooled.serve.context import Context
 from unpooled.serve.database import Database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.service import Service
-from unpooled.serve.settings import ServiceSettings
+from unpooled.serve.settings import ServiceSettings, SignIn
 
 _LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _QUARTER = 15 * 60.0
@@ -25,7 +25,7 @@ _QUARTER = 15 * 60.0
 
 @dataclass
 class Console:
-    """A service as the console sees it; it has no settings until it is set up."""
+    """The console of a service; there are no settings until it is set up."""
 
     settings: ServiceSettings | None
     folder: StateFolder
@@ -84,8 +84,13 @@ class Console:
         return self.settings is not None and self.settings.behind_proxy
 
     @property
-    def console(self) -> tuple[str, str]:
-        """Host and port on which the console listens."""
+    def sign_in(self) -> SignIn | None:
+        """The OpenID Connect provider, if there is one."""
+        return self.settings.sign_in if self.settings else None
+
+    @property
+    def listens(self) -> tuple[str, str]:
+        """Host and port."""
         address: str = self.settings.console if self.settings else ServiceSettings.model_fields["console"].default
         host, _, port = address.rpartition(":")
         return host, port
@@ -93,7 +98,7 @@ class Console:
     @property
     def hosts(self) -> set[str]:
         """The host names under which browsers may ask: a page elsewhere could let its own name point here."""
-        names = {self.console[0], *(self.settings.console_names if self.settings else ())}
+        names = {self.listens[0], *(self.settings.console_names if self.settings else ())}
         return {name.lower() for name in names} | _LOCAL
 
     @property
@@ -102,10 +107,10 @@ class Console:
         return self.settings is not None and people.has_administrator(self.database)
 
 
-def _context(request: Request) -> Console:
-    found: Console = request.app.state.service
+def _console(request: Request) -> Console:
+    found: Console = request.app.state.console
     return found
 
 
-Here = Annotated[Console, Depends(_context)]
-"""The service, as an argument of a route."""
+Here = Annotated[Console, Depends(_console)]
+"""The console, as an argument of a route."""
