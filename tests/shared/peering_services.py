@@ -6,15 +6,16 @@ import socket
 import sqlite3
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from unpooled.errors import RefusedError
+from unpooled.errors import PeerLost, RefusedError
 from unpooled.ledger import Ledger
 from unpooled.serve.database import now, open_database
 from unpooled.serve.peering.calling import Calling
 from unpooled.serve.peering.credentials import Credentials
 from unpooled.serve.peering.door import Door
-from unpooled.serve.peering.exchange import Exchanges
+from unpooled.serve.peering.exchange import Exchanges, exchange
 from unpooled.serve.peering.post import Post, put
 from unpooled.serve.peering.talk import Talk
 from unpooled.transport.dialling import Dialler
@@ -133,3 +134,57 @@ def shaken(certs: Path, caller: str, acceptor: str) -> tuple[Secured, Secured]:
             done[number] = done[number] or end.shake_hands()
             ends[1 - number].receive(end.to_send())
     return ends
+
+
+class Cut(BaseException):
+    """The process is killed here."""
+
+
+class Cutter:
+    """Counts the points of an exchange, and cuts it off at one of them."""
+
+    def __init__(self, at: int | None = None) -> None:
+        self.at = at
+        self.points = 0
+
+    def around(self, act: Callable[..., object]) -> Callable[..., object]:
+        def acting(*words: object) -> object:
+            self._point()
+            result = act(*words)
+            self._point()
+            return result
+
+        return acting
+
+    def _point(self) -> None:
+        if self.points == self.at:
+            raise Cut
+        self.points += 1
+
+
+def between(
+    caller: Party, acceptor: Party, cut: tuple[int | None, int | None] = (None, None)
+) -> tuple[list[object], list[int]]:
+    """One exchange; how it ended on both sides, and how many points there were at which either could be cut off."""
+    cutters = [Cutter(at) for at in cut]
+
+    def side(number: int) -> object:
+        me, other = (caller, acceptor) if number == 0 else (acceptor, caller)
+        letters = Post(me.database, (Say,), me.post._handle)
+        conversation = Talk(me.name, other.name, sockets[number], secured[number], me.ledger)
+        for thing, names in ((letters, ("take", "acknowledged")), (conversation, ("send", "receive"))):
+            for name in names:
+                setattr(thing, name, cutters[number].around(getattr(thing, name)))
+        try:
+            with conversation if cut[number] is None else sockets[number]:
+                return exchange(conversation, letters, calls=number == 0)
+        except (Cut, PeerLost) as error:
+            return type(error)
+        finally:
+            me.database.close()
+
+    secured = shaken(caller.certs, caller.name, acceptor.name)
+    sockets = socket.socketpair()
+    with ThreadPoolExecutor(2) as pool:
+        ends = list(pool.map(side, range(2)))
+    return ends, [cutter.points for cutter in cutters]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +11,11 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from unpooled.budget.accounts import account_of
 from unpooled.budget.book import Book, books_in
 from unpooled.budget.limits import RESULTS, SAID, OverRuns
 from unpooled.budget.places import Places, name_of, usual_places
-from unpooled.budget.standing import Standing, Used, standing_of
+from unpooled.budget.shown import Shown, looked_at
+from unpooled.budget.standing import Used
 from unpooled.cli.options import Json
 from unpooled.drawing.words import many
 from unpooled.errors import InputError
@@ -24,17 +23,6 @@ from unpooled.jobs.files import load_private
 
 _WIDTH = 80
 _BAR = 10
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """A book as it is shown: how it stands, or what is wrong with it."""
-
-    book: str
-    problem: str
-    last: str
-    standing: Standing | None
-    accepted: list[str]
 
 
 def budget_command(
@@ -72,7 +60,7 @@ def budget_command(
         typer.echo(json.dumps({"book": book.name, "found": found, "accepted": accept}) if as_json else f"was: {found}")
         return
     chosen = [_named(table, places)] if table is not None else [(book, OverRuns()) for book in books_in(places)]
-    shown = [_looked_at(book, limits) for book, limits in chosen]
+    shown = [looked_at(book, limits) for book, limits in chosen]
     if as_json:
         typer.echo(json.dumps({"books": [asdict(one) for one in shown]}))
     else:
@@ -98,18 +86,7 @@ def _named(table: str, places: Places) -> tuple[Book, OverRuns]:
     return Book(name, places), OverRuns()
 
 
-def _looked_at(book: Book, limits: OverRuns) -> _Shown:
-    if problem := book.problem():
-        return _Shown(book.name, problem, "", None, [])
-    entries = book.read()
-    account = account_of(entries)
-    last = max((entry.get("at", 0.0) for entry in entries), default=0.0)
-    standing = standing_of(book.name, account, limits, account.peers)
-    said = f"{datetime.fromtimestamp(last, UTC):%Y-%m-%d %H:%M UTC}" if last else ""
-    return _Shown(book.name, "", said, standing, account.accepted)
-
-
-def _show(shown: _Shown) -> None:
+def _show(shown: Shown) -> None:
     typer.echo(f"book: {shown.book}")
     if shown.standing is None:
         typer.echo(f"  NOT IN ORDER: {shown.problem}\n")

@@ -1,7 +1,8 @@
 """A party's own certificate, and the authority, at the one party that signs everybody's.
 
 A request is made beside the certificate that is in use, and replaces it once it was signed. What the authority hands
-back is one text: the party's certificate, the authority's, and the revocation list.
+back is one text: the party's certificate, the authority's, and the revocation list. A fresh revocation list alone
+replaces the one in use. What only the authority does is in `authority`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import re
 import secrets
 import shutil
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from cryptography import x509
 
@@ -27,9 +28,10 @@ _MOST_BYTES = 2**16
 
 @dataclass(frozen=True)
 class OwnCertificate:
-    """The state of a party's certificate: until when it is valid, or why it cannot be used."""
+    """The state of a party's certificate: until when it and the revocation list are valid, or why it cannot be used."""
 
     valid_until: str
+    list_until: str
     fingerprint: str
     authority_fingerprint: str
     problem: str
@@ -41,10 +43,18 @@ def own_certificate(context: Context) -> OwnCertificate:
         trust.load_identity(folder, context.party)
         certificate = trust.read_certificate(folder / trust.CERTIFICATE_FILE)
         authority = trust.read_authority(folder)
+        revoked = trust.read_revoked(folder / trust.REVOKED_FILE, authority)
     except CertificateError as error:
-        return OwnCertificate("", "", "", str(error))
+        return OwnCertificate("", "", "", "", str(error))
     ends = certificate.not_valid_after_utc.isoformat(timespec="seconds")
-    return OwnCertificate(ends, certificates.fingerprint(certificate), certificates.fingerprint(authority), "")
+    until = revoked.next_update_utc.isoformat(timespec="seconds") if revoked.next_update_utc else ""
+    prints = certificates.fingerprint(certificate), certificates.fingerprint(authority)
+    return OwnCertificate(ends, until, *prints, "")
+
+
+def days_until(at: str) -> int:
+    """How many whole days are left until a time; less than 0 if it has passed."""
+    return (datetime.fromisoformat(at) - datetime.now(UTC)).days
 
 
 def pending_request(context: Context) -> tuple[str, str] | None:
@@ -69,27 +79,42 @@ def make_request(context: Context, by: str) -> None:
 def install(context: Context, by: str, signed: str) -> None:
     """Put what the authority has handed back to use; refused unless peers would accept it.
 
-    It is for the request that waits, or, if there is none, for the key in use, as with a fresh revocation list.
+    It is for the request that waits, or, if there is none or it is just a revocation list, for the key in use.
     """
     in_use, waiting = context.folder.certificates, context.folder.next_certificate
-    key = (waiting if waiting.exists() else in_use) / trust.KEY_FILE
-    if not key.exists():
+    if not waiting.exists() and not in_use.exists():
         raise CertificateError("make a request first, and have it signed")
+    found = _sorted(signed)
+    just_list = set(found) == {trust.REVOKED_FILE}
+    new_key = waiting.exists() and not just_list
+    source = waiting if new_key else in_use
+    if not (source / trust.KEY_FILE).exists():
+        raise CertificateError("there is no certificate yet that this list could go with")
     fresh = in_use.with_name(f"installed-{secrets.token_hex(4)}")
     atomic.close_folder(fresh)
     try:
-        atomic.write_bytes(fresh / trust.KEY_FILE, key.read_bytes())
-        for file, text in _sorted(signed).items():
+        kept = (trust.KEY_FILE, *((trust.CERTIFICATE_FILE, trust.AUTHORITY_FILE) if just_list else ()))
+        for file in kept:
+            atomic.write_bytes(fresh / file, (source / file).read_bytes())
+        for file, text in found.items():
             atomic.write_text(fresh / file, text)
         trust.load_identity(fresh, context.party)
-    except BaseException:
+        if just_list:
+            _check_not_older(in_use, fresh)
+    except BaseException as error:
         shutil.rmtree(fresh)
+        if isinstance(error, CertificateError):  # a path that is gone says nothing
+            raise CertificateError(str(error).replace(f"{fresh}/", "").replace(str(fresh), "this")) from None
         raise
     use(in_use, fresh)
-    if waiting.exists():
+    if new_key:
         shutil.rmtree(waiting)
+    own = own_certificate(context)
     with context.database.transaction() as connection:
-        note(connection, by, "put a certificate to use", f"valid until {own_certificate(context).valid_until}")
+        if just_list:
+            note(connection, by, "put a revocation list to use", f"valid until {own.list_until}")
+        else:
+            note(connection, by, "put a certificate to use", f"valid until {own.valid_until}")
 
 
 def use(in_use: Path, folder: Path) -> None:
@@ -100,32 +125,6 @@ def use(in_use: Path, folder: Path) -> None:
     link.replace(in_use)
     if before and before != folder.resolve():
         shutil.rmtree(before, ignore_errors=True)
-
-
-def has_authority(context: Context) -> bool:
-    return (context.folder.authority / certificates.AUTHORITY_KEY_FILE).exists()
-
-
-def make_authority(context: Context, by: str, name: str) -> None:
-    """Let this party's service sign the certificates of all."""
-    certificates.make_authority(context.folder.authority, name)
-    with context.database.transaction() as connection:
-        note(connection, by, "made an authority", name)
-
-
-def sign(context: Context, by: str, request: str, days: int = certificates.PARTY_DAYS) -> str:
-    """Sign a party's request, and return the text for it to install."""
-    if len(request) > _MOST_BYTES:
-        raise CertificateError("this is not a request for a certificate: it is too long")
-    with TemporaryDirectory(dir=context.folder.root, prefix=".signing-") as name:
-        out = Path(name)
-        atomic.write_text(out / certificates.REQUEST_FILE, request)
-        certificate = certificates.sign(context.folder.authority, out / certificates.REQUEST_FILE, out, days)
-        files = (trust.CERTIFICATE_FILE, trust.AUTHORITY_FILE, trust.REVOKED_FILE)
-        signed = "".join((out / file).read_text(encoding="ascii") for file in files)
-    with context.database.transaction() as connection:
-        note(connection, by, "signed a certificate", trust.name_in(certificate))
-    return signed
 
 
 def _sorted(signed: str) -> dict[str, str]:
@@ -144,6 +143,17 @@ def _sorted(signed: str) -> dict[str, str]:
                 raise CertificateError("a certificate in this text cannot be read") from None
             own = trust.is_signed_by(certificate, certificate)
             found[trust.AUTHORITY_FILE if own else trust.CERTIFICATE_FILE] = text
-    if trust.CERTIFICATE_FILE not in found or trust.AUTHORITY_FILE not in found:
-        raise CertificateError("this text must hold the party's certificate and the authority's")
+    whole = {trust.CERTIFICATE_FILE, trust.AUTHORITY_FILE} <= set(found)
+    if not whole and set(found) != {trust.REVOKED_FILE}:
+        raise CertificateError("this text must hold the party's certificate and the authority's, or a revocation list")
     return found
+
+
+def _check_not_older(in_use: Path, fresh: Path) -> None:
+    """An older list would admit those that were revoked since."""
+    if not (in_use / trust.REVOKED_FILE).exists():
+        return
+    authority = trust.read_authority(fresh)
+    before, after = (trust.read_revoked(folder / trust.REVOKED_FILE, authority) for folder in (in_use, fresh))
+    if after.last_update_utc < before.last_update_utc:
+        raise CertificateError("this revocation list is older than the one in use")

@@ -9,9 +9,9 @@ from unpooled.serve.folder import StateFolder
 from unpooled.serve.settings import ServiceSettings
 
 
-@dataclass(frozen=True)
+@dataclass
 class Context:
-    """A party's service: its settings, its state folder and its database."""
+    """A party's service: its settings, of which some change while it runs, its state folder and its database."""
 
     settings: ServiceSettings
     folder: StateFolder

@@ -73,7 +73,8 @@ UPGRADES = (
     ) STRICT;
     CREATE TABLE exchanged (
         peer TEXT PRIMARY KEY REFERENCES peers(name), sent INTEGER NOT NULL DEFAULT 0,
-        received INTEGER NOT NULL DEFAULT 0, last TEXT NOT NULL DEFAULT ''
+        received INTEGER NOT NULL DEFAULT 0, last TEXT NOT NULL DEFAULT '',
+        epoch TEXT NOT NULL DEFAULT (lower(hex(randomblob(16)))), peer_epoch TEXT NOT NULL DEFAULT ''
     ) STRICT;
     CREATE TABLE audit_log (
         number INTEGER PRIMARY KEY, line TEXT NOT NULL

@@ -53,6 +53,11 @@ class StateFolder:
         return self.root / "reviews"
 
     @property
+    def checks(self) -> Path:
+        """What was found in the party's tables when they were last read for a check."""
+        return self.root / "checks"
+
+    @property
     def lock(self) -> Path:
         return self.root / "lock"
 
@@ -63,5 +68,5 @@ class StateFolder:
 
     def make(self) -> None:
         """Make the folder, and those in it, for the owner only."""
-        for folder in (self.root, self.root / "certificates", self.runs, self.reviews):
+        for folder in (self.root, self.root / "certificates", self.runs, self.reviews, self.checks):
             atomic.close_folder(folder)

@@ -6,13 +6,20 @@ from unpooled.wire import message
 
 
 @message(
-    discloses="how many letters of the receiver's service this party's has, a digest of the last, and how many follow",
+    discloses="how many letters of the receiver's service this party's has, a digest of the last, how many follow, and "
+    "whether it counts anew",
     to="the receiver",
 )
 class ExchangeHello:
-    """Begins one side's part of an exchange: `received` is the last letter it has, `letters` of its own follow."""
+    """Begins one side's part of an exchange: `received` is the last letter it has, `letters` of its own follow.
+
+    `epoch` is random and stays the same as long as this side counts letters without a break; `known` is the epoch of
+    the other side to which `received` and the numbers of the letters belong, empty before the first exchange.
+    """
 
     version: int
+    epoch: str
+    known: str
     received: int
     digest: str
     letters: int

@@ -54,6 +54,21 @@ def add_peer(database: Database, by: str, own_name: str, name: str, address: str
         note(connection, by, "set a peer", f"{name} at {address or 'no address: it dials'}")
 
 
+def change_address(database: Database, by: str, name: str, address: str | None) -> None:
+    """Change where a party is reached that is a peer already."""
+    if address is not None:
+        _check_address(address)
+    with database.transaction() as connection:
+        if not connection.execute("UPDATE peers SET address = ? WHERE name = ?", (address, name)).rowcount:
+            raise InputError(f"{name[:32]} is not a peer")
+        note(connection, by, "set a peer", f"{name} at {address or 'no address: it dials'}")
+
+
+def letters_waiting(database: Database) -> dict[str, int]:
+    """How many letters each peer has not received yet."""
+    return {row["peer"]: row["n"] for row in database.rows("SELECT peer, count(*) AS n FROM outbox GROUP BY peer")}
+
+
 def remove_peer(database: Database, by: str, name: str) -> None:
     """Forget a party; refused while a job with it is open."""
     with database.transaction() as connection:

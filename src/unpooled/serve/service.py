@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from unpooled.ledger import Ledger, mend
+from unpooled.serve.background import Background
 from unpooled.serve.context import Context
 from unpooled.serve.database import Database
 from unpooled.serve.folder import StateFolder
@@ -19,6 +20,7 @@ from unpooled.serve.peering.post import Post
 from unpooled.serve.review import Reviewer
 from unpooled.serve.running.keeper import Keeper
 from unpooled.serve.settings import ServiceSettings
+from unpooled.serve.table_check import Checker
 
 
 class Service:
@@ -26,12 +28,15 @@ class Service:
 
     def __init__(self, folder: StateFolder, settings: ServiceSettings, database: Database) -> None:
         self.context = Context(settings, folder, database)
-        self.reviewer = Reviewer(self.context)
+        self._background = Background(folder)
+        self.reviewer = Reviewer(self.context, self._background)
+        self.checker = Checker(self.context, self._background)
         self.keeper = Keeper(self.context, changed=self._letters)
         self._held = ExitStack()
         with ExitStack() as begun:
             ledger = begun.enter_context(_ledger(folder, settings.party))
-            post = Post(database, JOB_MESSAGES, partial(news.handle, self.context), taken=self.wake)
+            handle, begun_anew = (partial(act, self.context) for act in (news.handle, news.begun_anew))
+            post = Post(database, JOB_MESSAGES, handle, self.wake, begun_anew)
             exchanges = Exchanges(settings.party, post, database, ledger)
             credentials = Credentials(folder.certificates, settings.party)
             self.calling = Calling(settings.party, credentials, exchanges, database, polls=settings.address is None)
@@ -42,7 +47,7 @@ class Service:
                 begun.callback(door.close)
             self.calling.open()
             begun.callback(self.calling.close)
-            begun.callback(self.reviewer.close)
+            begun.callback(self._background.close)
             self.keeper.open()
             begun.callback(self.keeper.close)
             self._held = begun.pop_all()

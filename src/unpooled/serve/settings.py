@@ -68,8 +68,8 @@ class ServiceSettings(Section):
     approvals: int = Field(1, description="how many different people must approve a job", ge=1, le=2)
     runs_at_once: int = Field(2, description="how many jobs run at the same time; others wait", ge=1)
     automatic_resumes: int = Field(5, description="how often an interrupted run is resumed without asking", ge=0)
-    purge_after_days: int | None = Field(
-        90, description="when the working files of runs that ended are removed; without it never", ge=0
+    purge_after_days: int = Field(
+        90, description="after how many days the working files of runs that ended are removed; 0 keeps them", ge=0
     )
     sign_in: SignIn | None = Field(None, description="signing in with OpenID Connect")
 

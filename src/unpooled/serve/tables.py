@@ -85,10 +85,22 @@ def written(entry: TableEntry) -> str:
     return tomli_w.dumps(as_toml(entry))
 
 
+def add_table(database: Database, by: str, name: str, entry: TableEntry) -> None:
+    """Add a table; one that is there already is not replaced."""
+    if database.row("SELECT 1 FROM tables WHERE name = ?", name):
+        raise InputError(f"there is a table {name} already")
+    set_table(database, by, name, entry)
+
+
 def set_table(database: Database, by: str, name: str, entry: TableEntry) -> None:
     """Add a table or change its settings; approvals of jobs that use it lapse, because they were for other settings."""
     if not _NAME.fullmatch(name):
         raise InputError("a table's name has letters, digits, blanks, dots, hyphens; at most 64 of them")
+    if name.lower() == "new":
+        raise InputError("a table cannot be called new: choose another name")
+    for path in (entry.table.path, entry.table.handles, entry.exclude):
+        if path is not None and not path.is_absolute():
+            raise InputError(f"{path}: write the whole path on this server, beginning with /")
     with database.transaction() as connection:
         connection.execute(
             "INSERT INTO tables (name, settings, changed, changed_by) VALUES (?, ?, ?, ?) "

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from unpooled.cli import app as command
 from unpooled.serve.accounts import people, tokens
 from unpooled.serve.accounts.people import Role
+from unpooled.serve.background import Background
 from unpooled.serve.console.app import make_app
 from unpooled.serve.console.console import Console
 from unpooled.serve.jobs.life import state_of
@@ -40,12 +41,13 @@ def world(tmp_path: Path) -> Iterator[World]:
 def bank(world: World) -> Iterator[FastAPI]:
     """The console of the bank, whose runs are make-believe."""
     context = world.contexts["bank"]
-    reviewer = Reviewer(context)
+    background = Background(context.folder)
+    reviewer = Reviewer(context, background)
     console = Console(context.settings, context.folder, context.database, CHEAP)
     console.running = SimpleNamespace(context=context, reviewer=reviewer, wake=lambda: None)  # type: ignore[assignment]
     people.add(context.database, CHEAP, "service", "ben", "administrator", PASSWORD)
     yield make_app(console)
-    reviewer.close()
+    background.close()
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from unpooled.serve.accounts.people import ROLES as PEOPLE
 from unpooled.serve.audit_log import acts as acts_in
 from unpooled.serve.console.app import make_app
 from unpooled.serve.console.console import Console
+from unpooled.serve.context import Context
 from unpooled.serve.jobs import acts
 from unpooled.serve.jobs.life import state_of
 from unpooled.serve.jobs.records import Job
@@ -52,6 +53,7 @@ class FakeReviewer:
 class FakeService:
     """What the console asks of a service."""
 
+    context: Context
     reviewer: FakeReviewer = field(default_factory=FakeReviewer)
 
     def wake(self) -> None:
@@ -81,7 +83,7 @@ def consoles(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Console
         for role in reversed(PEOPLE):
             people.add(context.database, CHEAP, "service", f"the {role}", role, PASSWORD)
         made[party] = Console(context.settings, context.folder, context.database, CHEAP)
-        made[party].running = FakeService()  # type: ignore[assignment]
+        made[party].running = FakeService(context)  # type: ignore[assignment]
     yield Consoles(world, made, {party: make_app(console) for party, console in made.items()})
     world.close()
 

@@ -223,7 +223,7 @@ def test_a_wrong_set_up_says_what_is_wrong(fresh: Console, wrong: dict[str, str]
 
 def test_settings_written_by_hand_stay(console: Console) -> None:
     assert console.settings
-    console.settings = console.settings.model_copy(update={"approvals": 2, "purge_after_days": None})
+    console.settings = console.settings.model_copy(update={"approvals": 2, "purge_after_days": 0})
     console.settings = type(console.settings).model_validate(console.settings.model_dump())
     browser = Browser(make_app(console))
     assert 'value="bank"' in browser.get("/setup", params={"key": console.setup_key}).text

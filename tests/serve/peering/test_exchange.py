@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from peering_services import LONG, Other, Party, Say, shaken
+from peering_services import LONG, Cut, Other, Party, Say, between, shaken
 
 from unpooled.errors import InputError, LedgerError, PeerFailed, PeerLost, PeerSilent, ProtocolError, WireError
 from unpooled.ledger import read_ledger, reconcile
@@ -20,59 +20,7 @@ from unpooled.serve.peering.post import MOST_LETTERS, Post, put
 from unpooled.serve.peering.talk import MOST_BYTES, Talk
 from unpooled.wire import encode, read_header
 
-
-class Cut(BaseException):
-    """The process is killed here."""
-
-
-class Cutter:
-    """Counts the points of an exchange, and cuts it off at one of them."""
-
-    def __init__(self, at: int | None = None) -> None:
-        self.at = at
-        self.points = 0
-
-    def around(self, act: Callable[..., object]) -> Callable[..., object]:
-        def acting(*words: object) -> object:
-            self._point()
-            result = act(*words)
-            self._point()
-            return result
-
-        return acting
-
-    def _point(self) -> None:
-        if self.points == self.at:
-            raise Cut
-        self.points += 1
-
-
-def between(
-    caller: Party, acceptor: Party, cut: tuple[int | None, int | None] = (None, None)
-) -> tuple[list[object], list[int]]:
-    """One exchange; how it ended on both sides, and how many points there were at which either could be cut off."""
-    cutters = [Cutter(at) for at in cut]
-
-    def side(number: int) -> object:
-        me, other = (caller, acceptor) if number == 0 else (acceptor, caller)
-        letters = Post(me.database, (Say,), me.post._handle)
-        conversation = Talk(me.name, other.name, sockets[number], secured[number], me.ledger)
-        for thing, names in ((letters, ("take", "acknowledged")), (conversation, ("send", "receive"))):
-            for name in names:
-                setattr(thing, name, cutters[number].around(getattr(thing, name)))
-        try:
-            with conversation if cut[number] is None else sockets[number]:
-                return exchange(conversation, letters, calls=number == 0)
-        except (Cut, PeerLost) as error:
-            return type(error)
-        finally:
-            me.database.close()
-
-    secured = shaken(caller.certs, caller.name, acceptor.name)
-    sockets = socket.socketpair()
-    with ThreadPoolExecutor(2) as pool:
-        ends = list(pool.map(side, range(2)))
-    return ends, [cutter.points for cutter in cutters]
+EPOCH = "0" * 32
 
 
 @pytest.fixture
@@ -193,8 +141,10 @@ def test_whoever_waits_for_letters_is_told_once_they_are_kept(pair: tuple[Party,
     seen = []
     telco.post = Post(telco.database, (Say,), telco.post._handle, taken=lambda: seen.append(telco.heard))
     letters = [read_header(encode(Say(text), scope=f"letter {n}").joined()) for n, text in ((1, "one"), (1, "one"))]
+    telco.post.meet("bank", EPOCH)
+    seen.clear()
     for each in letters:
-        telco.post.take("bank", each)
+        telco.post.take("bank", EPOCH, each)
     assert seen == [["bank: one"]]
 
 
@@ -231,18 +181,18 @@ def told_to(telco: Party, bank: Party, act: Callable[[Talk, socket.socket, Calla
         return accepting.result(LONG)
 
 
-HELLO = ExchangeHello(VERSION, 0, "", 1)
+HELLO = ExchangeHello(VERSION, EPOCH, "", 0, "", 1)
 
 
 @pytest.mark.parametrize(
     ("said", "complaint"),
     [
-        ([ExchangeHello(VERSION + 1, 0, "", 0)], f"bank .*version {VERSION + 1}"),
-        ([ExchangeHello(VERSION, 0, "", MOST_LETTERS + 1)], f"bank announced {MOST_LETTERS + 1}"),
-        ([ExchangeHello(VERSION, 0, "", -1)], "bank announced -1"),
-        ([ExchangeHello(VERSION, 1, "", 0)], "bank has received letter 1, which was not sent"),
-        ([ExchangeHello(VERSION, 2**70, "", 0)], "bank has received letter"),
-        ([ExchangeHello(VERSION, -(2**70), "", 0)], "bank has received letter"),
+        ([ExchangeHello(VERSION + 1, EPOCH, "", 0, "", 0)], f"bank .*version {VERSION + 1}"),
+        ([ExchangeHello(VERSION, EPOCH, "", 0, "", MOST_LETTERS + 1)], f"bank announced {MOST_LETTERS + 1}"),
+        ([ExchangeHello(VERSION, EPOCH, "", 0, "", -1)], "bank announced -1"),
+        ([ExchangeHello(VERSION, EPOCH, "", 1, "", 0)], "bank has received letter 1, which was not sent"),
+        ([ExchangeHello(VERSION, EPOCH, "", 2**70, "", 0)], "bank has received letter"),
+        ([ExchangeHello(VERSION, EPOCH, "", -(2**70), "", 0)], "bank has received letter"),
         ([LettersTaken(0, "")], "expected ExchangeHello"),
         ([HELLO, Say("x")], "bank sent a .*Say where a letter was expected"),
         ([HELLO, (Say("x"), "letter 2")], "letter 2 of bank came where 1 was expected"),
@@ -300,7 +250,7 @@ def test_a_malformed_letter_is_refused_and_the_next_one_is_handled(pair: tuple[P
     whole = encode(Say("x"), scope="letter 1").joined()
 
     def act(conversation: Talk, connection: socket.socket, encrypt: Callable[[bytes], bytes]) -> None:
-        conversation.tell(ExchangeHello(VERSION, 0, "", 2))
+        conversation.tell(ExchangeHello(VERSION, EPOCH, "", 0, "", 2))
         connection.sendall(encrypt((len(whole) - 1).to_bytes(8, "little") + whole[:-1]))
         conversation.send(encode(Say("y"), scope="letter 2"))
         assert conversation.hear(ExchangeHello).received == 2
@@ -331,7 +281,7 @@ def test_what_cannot_be_recorded_is_not_sent(pair: tuple[Party, Party]) -> None:
     telco.ledger._whole = False
 
     def act(conversation: Talk, *_: object) -> None:
-        conversation.tell(ExchangeHello(VERSION, 0, "", 0))
+        conversation.tell(ExchangeHello(VERSION, EPOCH, "", 0, "", 0))
         with pytest.raises(PeerLost):
             conversation.receive()
 

@@ -9,6 +9,7 @@ import tomli_w
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from unpooled.jobs.files import as_toml
 from unpooled.jobs.kind import Kind, agreements_of
 from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.plan import Party, Plan
@@ -65,6 +66,17 @@ def _table(kind: Kind[Any]) -> dict[str, Any]:
     """The active party's table in a commented example."""
     tables = kind.example.tables
     return {"path": f"{tables.active}.csv", "id": tables.person, "types": {"region": "category"}}
+
+
+def explained(settings: BaseModel) -> str:
+    """Settings with every key explained: what differs from the defaults stands there, all else is commented out."""
+    given, model = as_toml(settings), type(settings)
+    sections = [name for name in model.model_fields if isinstance(getattr(settings, name), BaseModel)]
+    lines = list(_lines(model, given, skip=sections))
+    for name in sections:
+        inner = _lines(type(getattr(settings, name)), given.get(name, {}))
+        lines += ("", f"# {model.model_fields[name].description}", f"[{name}]", *inner)
+    return "\n".join(lines) + "\n"
 
 
 def _heading(file: str, kind: Kind[Any]) -> tuple[str, ...]:

@@ -18,15 +18,20 @@ from unpooled.serve.console.interface import jobs as interface_jobs
 from unpooled.serve.console.pages import (
     account,
     audit_log,
+    budget,
+    certificates,
     drafts,
     job,
     jobs,
     operating,
+    peers,
     people,
     results,
     review,
     set_up,
+    settings,
     sign_in,
+    tables,
 )
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import INTERFACE, SignInFirst, check_routes, session_of, sign_in_page
@@ -44,7 +49,12 @@ _ROUTERS = (
     review.router,
     results.router,
     account.router,
+    budget.router,
+    tables.router,
+    peers.router,
+    certificates.router,
     people.router,
+    settings.router,
     audit_log.router,
     interface_jobs.router,
     administration.router,

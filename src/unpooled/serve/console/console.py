@@ -54,6 +54,8 @@ class Console:
     @property
     def context(self) -> Context:
         """What acts on jobs work with; they are done also while the service itself does not run."""
+        if self.running:
+            return self.running.context
         if self.settings is None:
             raise HTTPException(503, "The service is not set up yet.")
         return Context(self.settings, self.folder, self.database)

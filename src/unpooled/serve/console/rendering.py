@@ -19,7 +19,12 @@ _TEMPLATES = Path(__file__).parent / "templates"
 NAVIGATION: tuple[tuple[str, str, Role], ...] = (
     ("/", "Jobs", "viewer"),
     ("/inbox", "Inbox", "viewer"),
+    ("/budget", "Budget", "approver"),
+    ("/tables", "Tables", "administrator"),
+    ("/peers", "Peers", "administrator"),
+    ("/certificates", "Certificates", "administrator"),
     ("/people", "People", "administrator"),
+    ("/settings", "Settings", "administrator"),
     ("/audit-log", "Audit log", "approver"),
     ("/interface", "JSON interface", "viewer"),
     ("/account", "Your account", "viewer"),

@@ -9,7 +9,7 @@ from unpooled.jobs.private import Private
 from unpooled.serve.audit_log import note
 from unpooled.serve.context import Context
 from unpooled.serve.jobs.changes import set_decision, tell_others
-from unpooled.serve.jobs.records import Job
+from unpooled.serve.jobs.records import Job, jobs_in
 from unpooled.serve.messages import JobDecision
 from unpooled.serve.tables import Choices, digest_of_settings, private_of
 
@@ -28,6 +28,13 @@ def approved_settings(connection: sqlite3.Connection, context: Context, job: Job
     if any(row["settings_digest"] != digest_of_settings(private) for row in rows):
         return "the table's settings have changed since"
     return private
+
+
+def jobs_with_table(connection: sqlite3.Connection, table: str) -> list[Job]:
+    """The open jobs that somebody here has approved with this table: the approvals lapse when its settings change."""
+    query = "SELECT DISTINCT job FROM approvals WHERE json_extract(settings, '$.table') = ?"
+    using = {row["job"] for row in connection.execute(query, (table,))}
+    return [job for job in jobs_in(connection, only_open=True) if job.id in using]
 
 
 def lapse(connection: sqlite3.Connection, context: Context, job: Job, why: str) -> None:

@@ -12,10 +12,10 @@ from unpooled.serve.messages import JobRun
 from unpooled.serve.peering.post import put
 
 
-def tell_others(connection: sqlite3.Connection, party: str, plan: Plan, message: object) -> None:
-    """Put a letter to every other party of a plan into the outbox."""
+def tell_others(connection: sqlite3.Connection, party: str, plan: Plan, message: object, *, without: str = "") -> None:
+    """Put a letter to every other party of a plan into the outbox, or to all but one."""
     for peer in plan.parties:
-        if peer != party:
+        if peer not in (party, without):
             put(connection, peer, message)
 
 

@@ -14,10 +14,10 @@ from unpooled.errors import RefusedError
 from unpooled.serve.audit_log import note
 from unpooled.serve.context import Context
 from unpooled.serve.database import now
-from unpooled.serve.jobs.changes import end_job, insert_job, keep_run, set_decision
+from unpooled.serve.jobs.changes import end_job, insert_job, keep_run, set_decision, tell_others
 from unpooled.serve.jobs.life import state_of
 from unpooled.serve.jobs.offer import Offer, check_offer
-from unpooled.serve.jobs.records import Choice, Job, RunState, find_job
+from unpooled.serve.jobs.records import Choice, Job, RunState, find_job, jobs_in
 from unpooled.serve.messages import JOB_MESSAGES, JobCancelled, JobDecision, JobOffer, JobPause, JobRun
 from unpooled.serve.peers import peer_names
 from unpooled.wire import encode, kind_of, read_body, read_header
@@ -38,6 +38,24 @@ def handle(context: Context, connection: sqlite3.Connection, peer: str, message:
         _keep_for_later(connection, peer, message)
         return
     _handle_known(connection, peer, job, message)
+
+
+def cancel_open(context: Context, connection: sqlite3.Connection, reason: str, peer: str = "") -> None:
+    """Cancel all jobs that were offered and have not ended; those with a peer, if it is named, which is not told.
+
+    After a restore two services may remember different approvals and runs of a job, so none of these may go on.
+    """
+    for job in jobs_in(connection, only_open=True):
+        if job.offered and (not peer or peer in job.plan.parties):
+            end_job(connection, job.id, "cancelled", reason)
+            told = JobCancelled(job.id, "service", reason)
+            tell_others(connection, context.party, job.plan, told, without=peer)
+            note(connection, "service", "cancelled a job", reason, job.id)
+
+
+def begun_anew(context: Context, connection: sqlite3.Connection, peer: str) -> None:
+    """A peer's service was restored from a backup, or has removed and added this party."""
+    cancel_open(context, connection, f"{peer}'s service was restored or began anew: offer the job again", peer)
 
 
 def _handle_known(connection: sqlite3.Connection, peer: str, job: Job, message: Any) -> None:

@@ -2,7 +2,8 @@
 
 The caller says how far it has received, and sends its letters; then the acceptor does the same, which acknowledges what
 it has just received; at the end the caller acknowledges. What is not acknowledged, because the connection or a service
-was lost, is sent again in the next exchange, and skipped by a receiver that has it.
+was lost, is sent again in the next exchange, and skipped by a receiver that has it. Letters to a service that has begun
+anew, before the sender has seen that, are not taken.
 """
 
 from __future__ import annotations
@@ -66,25 +67,27 @@ class Exchanges:
 def exchange(talk: Talk, post: Post, *, calls: bool) -> int:
     """Exchange letters with a peer, as the side that `calls` or as the other; returns how many went either way."""
     if calls:
-        sent = _hand_over(talk, post)
+        _, sent = _hand_over(talk, post)
         taken = _take(talk, post)
         if taken:
             talk.tell(LettersTaken(*post.received_until(talk.peer)))
     else:
         taken = _take(talk, post)
-        sent = _hand_over(talk, post)
+        epoch, sent = _hand_over(talk, post)
         if sent:
-            taken_there = talk.hear(LettersTaken)
-            post.acknowledged(talk.peer, taken_there.received, taken_there.digest)
+            there = talk.hear(LettersTaken)
+            post.acknowledged(talk.peer, epoch, there.received, there.digest)
     return sent + taken
 
 
-def _hand_over(talk: Talk, post: Post) -> int:
-    letters = post.pending(talk.peer)
-    talk.tell(ExchangeHello(VERSION, *post.received_until(talk.peer), len(letters)))
-    for letter in letters:
+def _hand_over(talk: Talk, post: Post) -> tuple[str, int]:
+    """Send what waits; returns the epoch in which it is numbered, and how many letters it was."""
+    waiting = post.waiting(talk.peer)
+    received = waiting.received, waiting.digest
+    talk.tell(ExchangeHello(VERSION, waiting.epoch, waiting.known, *received, len(waiting.letters)))
+    for letter in waiting.letters:
         talk.send(letter)
-    return len(letters)
+    return waiting.epoch, len(waiting.letters)
 
 
 def _take(talk: Talk, post: Post) -> int:
@@ -93,7 +96,10 @@ def _take(talk: Talk, post: Post) -> int:
         raise ProtocolError(f"{talk.peer} exchanges letters by version {hello.version}, this party by {VERSION}")
     if not 0 <= hello.letters <= MOST_LETTERS:
         raise ProtocolError(f"{talk.peer} announced {hello.letters} letters, at most {MOST_LETTERS} are allowed")
-    post.acknowledged(talk.peer, hello.received, hello.digest)
+    post.meet(talk.peer, hello.epoch)
+    current = post.acknowledged(talk.peer, hello.known, hello.received, hello.digest)
     for _ in range(hello.letters):
-        post.take(talk.peer, talk.receive())
+        letter = talk.receive()
+        if current:
+            post.take(talk.peer, hello.epoch, letter)
     return hello.letters

@@ -217,7 +217,7 @@ class Keeper:
     def _purge(self) -> None:
         """Remove the working files of runs that ended long ago."""
         days, now = self._context.settings.purge_after_days, datetime.now(UTC)
-        if days is None or now < self._purged_at + _PURGE_EVERY:
+        if not days or now < self._purged_at + _PURGE_EVERY:
             return
         self._purged_at = now
         before = (now - timedelta(days=days)).isoformat(timespec="seconds")
