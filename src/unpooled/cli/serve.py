@@ -22,12 +22,18 @@ _STATE = Path.home() / ".local" / "state" / "unpooled" / "service"
 State = Annotated[
     Path, typer.Option("--state", metavar="DIR", envvar="UNPOOLED_SERVICE", help="The service's state folder.")
 ]
+ConsoleAt = Annotated[
+    str | None,
+    typer.Option(
+        "--console", metavar="HOST:PORT", help="Where the console of a new service listens. Default: 127.0.0.1:7480."
+    ),
+]
 Attached = Annotated[bool, typer.Option(hidden=True, help="End when standard input closes.")]
 Archive = Annotated[Path, typer.Argument(metavar="FILE", help="The archive, for example backup.tar.gz.")]
 
 
 @serve_app.callback()
-def serve(context: typer.Context, state: State = _STATE, attached: Attached = False) -> None:
+def serve(context: typer.Context, state: State = _STATE, console: ConsoleAt = None, attached: Attached = False) -> None:
     """Run this party's service until it is stopped; its console is a page in a browser.
 
     A new service prints an address for setting it up. Everything it keeps is in its state folder. See docs/serve.md.
@@ -39,7 +45,7 @@ def serve(context: typer.Context, state: State = _STATE, attached: Attached = Fa
         return
     with _packages():
         from unpooled.serve.console.server import run_server
-    run_server(state, attached=attached, say=typer.echo)
+    run_server(state, console, attached=attached, say=typer.echo)
 
 
 @serve_app.command()

@@ -64,7 +64,7 @@ def make_services(root: Path, rows: int | None = None, **settings: object) -> di
     example.tables.write(root / "tables", example.tables.rows if rows is None else rows, SEED)
     make_trial(root / "certificates", list(job.plan.parties))
     with ExitStack() as held:
-        ports = [_free_port(held) for _ in range(2 * len(job.plan.parties))]
+        ports = [free_port(held) for _ in range(2 * len(job.plan.parties))]
     made, addresses = {}, {}
     for party, (peering, console) in zip(job.plan.parties, zip(*[iter(ports)] * 2, strict=True), strict=True):
         addresses[party] = f"127.0.0.1:{peering}"
@@ -132,7 +132,7 @@ def _set_up(root: Path, settings: ServiceSettings, private: Private) -> ExampleS
     return service
 
 
-def _free_port(held: ExitStack) -> int:
+def free_port(held: ExitStack) -> int:
     """A loopback port that is free now; all are held until the last is chosen, so that no two are the same."""
     port: int = held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
     return port

@@ -43,7 +43,7 @@ def add_peer(database: Database, by: str, own_name: str, name: str, address: str
     if name == own_name:
         raise InputError(f"{name} is this party itself")
     if address is not None:
-        _check_address(address)
+        check_address(address)
     with database.transaction() as connection:
         connection.execute(
             "INSERT INTO peers (name, address, added) VALUES (?, ?, ?) "
@@ -57,7 +57,7 @@ def add_peer(database: Database, by: str, own_name: str, name: str, address: str
 def change_address(database: Database, by: str, name: str, address: str | None) -> None:
     """Change where a party is reached that is a peer already."""
     if address is not None:
-        _check_address(address)
+        check_address(address)
     with database.transaction() as connection:
         if not connection.execute("UPDATE peers SET address = ? WHERE name = ?", (address, name)).rowcount:
             raise InputError(f"{name[:32]} is not a peer")
@@ -85,7 +85,7 @@ def remove_peer(database: Database, by: str, name: str) -> None:
         note(connection, by, "removed a peer", name)
 
 
-def _check_address(address: str) -> None:
+def check_address(address: str) -> None:
     try:
         _ADDRESS.validate_python(address)
     except ValidationError:

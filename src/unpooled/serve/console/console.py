@@ -37,6 +37,8 @@ class Console:
     begin: Callable[[ServiceSettings], Service] | None = None
     """Starts the service, once it is set up."""
     running: Service | None = None
+    first_address: str = ServiceSettings.model_fields["console"].default
+    """Where the console listens before it is set up."""
     setup_key: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     """Whoever starts the service is shown this, and may set it up."""
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
@@ -111,7 +113,7 @@ class Console:
     @property
     def listens(self) -> tuple[str, str]:
         """Host and port."""
-        address: str = self.settings.console if self.settings else ServiceSettings.model_fields["console"].default
+        address: str = self.settings.console if self.settings else self.first_address
         host, _, port = address.rpartition(":")
         return host, port
 

@@ -64,7 +64,7 @@ def set_up(
 
 def _settings(console: Console, party: str, address: str) -> ServiceSettings:
     """The settings with what was typed in; those that an administrator wrote by hand stay."""
-    kept = console.settings.model_dump(exclude_unset=True) if console.settings else {}
+    kept = console.settings.model_dump(exclude_unset=True) if console.settings else {"console": console.first_address}
     return ServiceSettings.model_validate({**kept, "party": party, "address": address or None})
 
 
