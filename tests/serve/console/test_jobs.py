@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from parties_in_memory import ROLES, World, approve_all, four_parties, offered
 
 from unpooled.jobs.kinds import outline_of
+from unpooled.ledger import Ledger
 from unpooled.serve.accounts import people
 from unpooled.serve.accounts.people import ROLES as PEOPLE
 from unpooled.serve.audit_log import acts as acts_in
@@ -26,7 +27,9 @@ from unpooled.serve.jobs.life import state_of
 from unpooled.serve.jobs.records import Job
 from unpooled.serve.review import Review
 from unpooled.serve.running.process import folder_of
+from unpooled.serve.running.watching import Tail
 from unpooled.serve.tables import Choices
+from unpooled.wire import Disclosure
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -335,3 +338,21 @@ def test_events_tell_what_changes_and_end(consoles: Consoles, monkeypatch: pytes
     full = viewer.get(address[1]).text
     (line,) = [line for line in full.splitlines() if line.startswith("data: ")]
     assert set(json.loads(line[6:])) == {"state", "progress", "picture", "parties", "log"}
+
+
+def test_a_ledger_is_read_on_as_it_grows(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    silent = Disclosure("nothing", "")
+    tail = Tail(path, "bank")
+    tail.look()
+    assert tail.flows == {}
+    with Ledger(path, "bank", "digest") as ledger:
+        ledger.record("sent", "shop", "Kind", "scope", 10, silent)
+        ledger.record("received", "shop", "Kind", "scope", 7, silent)
+        tail.look()
+        ledger.record("sent", "shop", "Kind", "scope", 5, silent)
+        with path.open("ab") as file:
+            file.write(b'{"at": 1.0, "way": "sent", "pe')
+        tail.look()
+        tail.look()
+    assert tail.flows == {("bank", "shop"): 15, ("shop", "bank"): 7}

@@ -7,11 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import tomli_w
 from pydantic import ValidationError
 
 from unpooled.errors import InputError, RefusedError
-from unpooled.jobs.examples.templates import example_settings
 from unpooled.jobs.kinds import kind_named, parameters_of
 from unpooled.jobs.model_files import MODEL
 from unpooled.jobs.row_weights import weigher
@@ -151,10 +149,3 @@ def earlier_runs(context: Context, with_file: str = "") -> list[EarlierRun]:
     found = [EarlierRun(f"{row['job']}-{row['occurrence']}", row["purpose"], row["ended"]) for row in rows]
     homes = {one.name: context.folder.runs / one.name / context.party for one in found}
     return [one for one in found if (homes[one.name] / with_file).exists()][:_RUNS_SHOWN]
-
-
-def example_of_filling(job: Job, party: str) -> str:
-    """How a table is filled, as an example says it."""
-    kind = kind_named(job.plan.kind)
-    names = [name for name, role in kind.example.tables.roles.items() if role == job.plan.parties[party].role]
-    return tomli_w.dumps(example_settings(kind, names[0])["generate"]) if names else ""
