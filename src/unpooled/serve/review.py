@@ -26,6 +26,7 @@ from unpooled.serve.jobs.records import Job
 from unpooled.serve.tables import Choices, digest_of_settings, private_of
 
 _AT_ONCE = 2
+_ATTACKS = "found-attacks.html"  # beside it, `audit` writes a JSON file of the same name
 _MOST_SECONDS = 1800
 What = Literal["dry-run", "attacks"]
 
@@ -65,13 +66,14 @@ class Reviewer:
                 child.kill()
         self._pool.shutdown()
 
-    def request(self, job: Job, choices: Choices, what: What) -> None:
-        """Begin to compute a review, unless it is there or being computed."""
+    def request(self, job: Job, choices: Choices, what: What, *, again: bool = False) -> None:
+        """Begin to compute a review, unless it is being computed, or it is there and not wanted `again`."""
         private = self._private(job, choices)
         folder = self._folder(job, private)
         with self._lock:
-            if (folder, what) in self._working or (folder / f"{what}.json").exists():
+            if (folder, what) in self._working or (not again and (folder / f"{what}.json").exists()):
                 return
+            (folder / f"{what}.json").unlink(missing_ok=True)
             self._working.add((folder, what))
         self._pool.submit(self._compute, job.plan, private, folder, what)
 
@@ -86,6 +88,10 @@ class Reviewer:
         if "error" in kept:
             return Review("failed", error=kept["error"])
         return Review("done", kept["found"])
+
+    def page(self, job: Job, choices: Choices) -> Path:
+        """The page about attacks, if these were computed."""
+        return self._folder(job, self._private(job, choices)) / _ATTACKS
 
     def _private(self, job: Job, choices: Choices) -> Private:
         """The party's settings as if it agreed to all that the job asks: a review says what that would mean."""
@@ -112,7 +118,7 @@ class Reviewer:
         own = ["--as", self._context.party, "--private", str(folder / "private.toml"), "--json"]
         words = {
             "dry-run": ["join", str(folder / "plan.toml"), "--dry-run", *own],
-            "attacks": ["audit", str(folder / "plan.toml"), "--page", str(folder / "attacks.html"), *own],
+            "attacks": ["audit", str(folder / "plan.toml"), "--page", str(folder / _ATTACKS), *own],
         }[what]
         child = subprocess.Popen(
             [sys.executable, "-m", "unpooled", *words],

@@ -13,8 +13,21 @@ from unpooled.errors import RefusedError, UnpooledError
 from unpooled.serve.console import openid, static
 from unpooled.serve.console.console import Console
 from unpooled.serve.console.frame import Frame
-from unpooled.serve.console.interface import administration, description, jobs
-from unpooled.serve.console.pages import account, audit_log, operating, people, set_up, sign_in, start
+from unpooled.serve.console.interface import administration, description
+from unpooled.serve.console.interface import jobs as interface_jobs
+from unpooled.serve.console.pages import (
+    account,
+    audit_log,
+    drafts,
+    job,
+    jobs,
+    operating,
+    people,
+    results,
+    review,
+    set_up,
+    sign_in,
+)
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import INTERFACE, SignInFirst, check_routes, session_of, sign_in_page
 
@@ -25,11 +38,15 @@ _ROUTERS = (
     set_up.router,
     sign_in.router,
     openid.router,
-    start.router,
+    jobs.router,
+    drafts.router,
+    job.router,
+    review.router,
+    results.router,
     account.router,
     people.router,
     audit_log.router,
-    jobs.router,
+    interface_jobs.router,
     administration.router,
     description.router,
 )
