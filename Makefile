@@ -8,7 +8,7 @@ SETUP := .venv/.set-up
 # Python keeps what it has compiled, also where the environment says otherwise: tests start hundreds of processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test test-versions check lock clean bench-%
+.PHONY: setup demo test test-versions lint check lock clean bench-%
 
 setup: $(SETUP)
 
@@ -23,7 +23,7 @@ demo: setup
 	$(BIN)/unpooled demo --engine $(ENGINE)
 
 # One process more than there are cores: many tests wait for processes and time limits.
-test: check
+test: lint
 	$(BIN)/python -m pytest --numprocesses $$($(BIN)/python -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))') --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m build --no-isolation --wheel --outdir .venv/dist .
 
@@ -32,10 +32,12 @@ test: check
 test-versions:
 	@$(PYTHON) tests/versions.py $(TESTS)
 
-check: setup
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+check: lint
 	$(BIN)/python -m pytest -q tests/test_import_rules.py tests/test_public_names.py
 
 bench-%: setup

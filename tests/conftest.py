@@ -26,6 +26,9 @@ settings.load_profile("unhurried")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files whose tests wait for processes and time limits, so that no worker ends alone with them."""
-    waiting = ("tests/run/", "tests/transport/", "tests/cli/")
-    items.sort(key=lambda item: not item.nodeid.startswith(waiting))
+    """Begin with the files whose tests wait for processes and time limits, so that no worker ends alone with them.
+
+    What trains the same networks as `test_filling.py` comes later than it, and finds them compiled.
+    """
+    waiting, later = ("tests/run/", "tests/transport/", "tests/cli/"), ("tests/complete/completers/test_files.py",)
+    items.sort(key=lambda item: item.nodeid.startswith(later) - item.nodeid.startswith(waiting))

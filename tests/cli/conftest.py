@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from unpooled.cli import jobs
+from unpooled.jobs.plan import Plan
+from unpooled.jobs.private import Private
+from unpooled.run import folder as run_folder
+from unpooled.run.progress import Watch
+from unpooled.run.simulate import simulate_job
 
 
 @pytest.fixture
@@ -22,3 +30,13 @@ def use_free_ports() -> Callable[[Path], None]:
         plan.write_text(text)
 
     return use
+
+
+@pytest.fixture
+def in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`unpooled run` without a process for each party, for tests of pages and commands rather than of processes."""
+
+    def spawn(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watch) -> dict[str, Any]:
+        return simulate_job(plan, privates, folder=run_folder.create(folder)).results
+
+    monkeypatch.setattr(jobs, "spawn", spawn)

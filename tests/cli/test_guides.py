@@ -56,6 +56,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("in_threads")
 def test_the_tutorial_works_as_written(tables: Path) -> None:
     job, longer, later = fences("tutorial.md", "toml")
     (tables / "job.toml").write_text(job)
@@ -84,6 +85,7 @@ def test_the_tutorial_works_as_written(tables: Path) -> None:
     assert (tables / "runs" / "first" / "shop" / "reliable.csv").exists()
 
 
+@pytest.mark.usefixtures("in_threads")
 def test_the_tutorial_on_completing_a_table_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     example_patients.write_patients(tmp_path, example_patients.SMALLEST)

@@ -7,22 +7,18 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from unpooled.cli import app, jobs
+from unpooled.cli import app
 from unpooled.jobs.examples.example_tables import CUSTOMERS
 from unpooled.jobs.files import load_job, load_plan
-from unpooled.jobs.plan import Plan
-from unpooled.jobs.private import Policy, Private
+from unpooled.jobs.private import Policy
 from unpooled.run import folder as run_folder
-from unpooled.run.progress import Watch
-from unpooled.run.simulate import simulate_job
 
 GUIDE = Path(__file__).parents[2] / "docs" / "jobs.md"
 ALIGNMENT = GUIDE.with_name("alignment.md")
@@ -47,16 +43,11 @@ def join_all(lines: list[str]) -> None:
     assert [process.returncode for process in processes] == [0] * len(lines), said
 
 
-def in_threads(plan: Plan, privates: Mapping[str, Private], folder: Path, watch: Watch) -> dict[str, Any]:
-    """Instead of `spawn`, for tests of commands rather than of processes."""
-    return simulate_job(plan, privates, folder=run_folder.create(folder)).results
-
-
+@pytest.mark.usefixtures("in_threads")
 def test_the_guide_works_as_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use_free_ports: Callable[[Path], None]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(jobs, "spawn", in_threads)
     for lines in commands_of(GUIDE):
         if all("unpooled join" in line and "--dry-run" not in line for line in lines):
             use_free_ports(Path("trial/plan.toml"))
@@ -81,9 +72,9 @@ def test_the_guide_works_as_written(
     assert len(pl.read_csv("runs/new/bank/predictions.csv")) == new["common"]
 
 
+@pytest.mark.usefixtures("in_threads")
 def test_the_page_on_alignment_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(jobs, "spawn", in_threads)
     (lines,) = commands_of(ALIGNMENT)
     for line in lines:
         say(*shlex.split(line.removeprefix("unpooled ")))
