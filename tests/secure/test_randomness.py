@@ -87,7 +87,7 @@ def shuffled(seed: bytes, purpose: bytes, count: int, rows: int) -> np.ndarray:
 def test_shuffles_are_orders_of_the_rows(seed: bytes, count: int, rows: int) -> None:
     orders = shuffled(seed, b"order", count, rows)
     assert orders.shape == (count, rows)
-    assert orders.dtype == np.int64
+    assert orders.dtype == np.uint32
     assert (np.sort(orders, axis=1) == np.arange(rows)).all()
     assert (np.concatenate([orders[:0], *shuffles(seed, b"order", [(1, rows)] * count)]) == orders).all()
     assert (next(shuffles(seed, b"order", [(count // 2, rows)], skip=rows)) == orders[1 : 1 + count // 2]).all()

@@ -68,8 +68,9 @@ class Call:
     parties in `added` add a matrix of their own, with the bound given there, before the result is shown. A name `x` or
     `y` says that the matrix is the one used under that name before, so that earlier preparation is reused. With
     `fixed`, the rows are two matrices stacked: `x` names X of the first `fixed` rows, `y` names Y of the rest. `digest`
-    is that of the aligned rows; `among` is their number where a call uses only some of them. `most` is the largest
-    result, where matrices are random shares, or where no column of Y adds up to as much as its bound allows.
+    is that of the aligned rows; `among` is their number where a call uses only some of them, or some several times.
+    `in_node` is the most rows of a node, where these are fewer than all. `most` is the largest result, where matrices
+    are random shares, or where no column of Y adds up to as much as its bound allows.
     """
 
     terms: tuple[tuple[str, str], ...]
@@ -85,6 +86,7 @@ class Call:
     among: int = 0
     fixed: int = 0
     most: int = 0
+    in_node: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -106,7 +108,12 @@ class Call:
         if self.most:
             return self.most
         each = self.left.bound if isinstance(self.left, Dense) else 1
-        return len(self.terms) * self.rows * each * self.bound + sum(bound for _, bound in self.added)
+        return len(self.terms) * self.rows_summed * each * self.bound + sum(bound for _, bound in self.added)
+
+    @property
+    def rows_summed(self) -> int:
+        """The most rows that are in one sum."""
+        return self.in_node or self.rows
 
     @cached_property
     def participants(self) -> tuple[str, ...]:
@@ -154,7 +161,7 @@ def check_call(call: Call, parties: Sequence[str]) -> None:
         raise InputError("the names of matrices must be printable")
     if call.fixed and not (isinstance(call.left, Dense) and call.fixed < call.rows):
         raise InputError("with `fixed`, X must be dense and have more rows than that")
-    numbers = [call.rows, call.columns, call.bound, call.among, call.fixed, call.most]
+    numbers = [call.rows, call.columns, call.bound, call.among, call.fixed, call.most, call.in_node]
     numbers += [bound for _, bound in call.added]
     numbers += (
         [call.left.width, call.left.bound] if isinstance(call.left, Dense) else [*call.left.sizes, call.left.nodes]
@@ -185,11 +192,11 @@ def check_inputs(call: Call, party: str, inputs: Inputs, seen: set[object] | Non
                 _check_bins(inputs.x, call.rows, call.left.sizes, party)
                 seen.add(bins)
             if not call.left.hidden:
-                _check_nodes(inputs.nodes, call.rows, call.left.nodes, party)
+                _check_nodes(inputs.nodes, call, call.left.nodes, party)
     if any(right == party for _, right in call.terms):
         _check_matrix(inputs.y, (call.rows, call.columns), call.bound, party, "Y")
         if isinstance(call.left, OneHot):
-            _check_nodes(inputs.nodes, call.rows, call.left.nodes, party)
+            _check_nodes(inputs.nodes, call, call.left.nodes, party)
             _check_sums(given(inputs.y), call, party)
     for adder, bound in call.added:
         if adder == party:
@@ -225,8 +232,10 @@ def _check_bins(bins: NDArray[Any] | None, rows: int, sizes: tuple[int, ...], pa
         raise InputError(f"{party}: X has a bin out of range")
 
 
-def _check_nodes(nodes: Ints32 | None, rows: int, count: int, party: str) -> None:
-    if nodes is None or nodes.dtype != np.int32 or nodes.shape != (rows,):
-        raise InputError(f"{party}: the nodes must be whole numbers (int32), one for each of {rows} rows")
-    if rows and (int(nodes.min()) < -1 or int(nodes.max()) >= count):
+def _check_nodes(nodes: Ints32 | None, call: Call, count: int, party: str) -> None:
+    if nodes is None or nodes.dtype != np.int32 or nodes.shape != (call.rows,):
+        raise InputError(f"{party}: the nodes must be whole numbers (int32), one for each of {call.rows} rows")
+    if call.rows and (int(nodes.min()) < -1 or int(nodes.max()) >= count):
         raise InputError(f"{party}: a row's node is neither -1 nor below {count}")
+    if call.in_node and int(np.bincount(nodes + 1, minlength=2)[1:].max()) > call.in_node:
+        raise InputError(f"{party}: a node has more than the call's {call.in_node} rows")

@@ -294,7 +294,7 @@ def count_questions(engine: Engine, call: Call, bits: int) -> None:
             asked += call.left.width if isinstance(call.left, Dense) else call.left.bins * call.left.nodes
     if not asked:
         return
-    limit, rows = engine.rules.questions, max(call.rows, call.among)
+    limit, rows = engine.rules.questions, call.among or call.rows
     most = int(ANSWERED_FRACTION * rows) if limit is None else limit
     most = most if engine.most_answered is None else min(most, engine.most_answered)
     if engine.answered[call.digest] + asked > most:

@@ -49,15 +49,16 @@ def bin_sums(bins: NDArray[Any], firsts: Ints, total: int, words: Ring) -> Ring:
 
 
 @compiled
-def orders_of(numbers: Ring) -> Ints:
+def orders_of(numbers: Ring) -> Places:
     """The order of each row's numbers: by counting their first bits, then by moving each to its place among the few
     that have these in common."""
     columns, rows = numbers.shape
     bits = 1
-    while bits < 16 and (1 << bits) < rows:
+    while bits < 17 and (1 << bits) < 2 * rows:
         bits += 1
     shift = np.uint64(64 - bits)
-    orders, ends = np.empty((columns, rows), np.int64), np.empty((1 << bits) + 1, np.int64)
+    orders, ends = np.empty((columns, rows), np.uint32), np.empty((1 << bits) + 1, np.uint32)
+    moved = np.empty(rows, np.uint64)
     for column in range(columns):
         ends[:] = 0
         for row in range(rows):
@@ -65,21 +66,23 @@ def orders_of(numbers: Ring) -> Ints:
         for place in range(1 << bits):
             ends[place + 1] += ends[place]
         for row in range(rows):
-            slot = np.int64(numbers[column, row] >> shift)
-            orders[column, ends[slot]] = row
+            number = numbers[column, row]
+            slot = np.int64(number >> shift)
+            orders[column, ends[slot]], moved[ends[slot]] = row, number
             ends[slot] += 1
         for place in range(1, rows):
-            row, at = orders[column, place], place
-            number = numbers[column, row]
-            while at > 0 and numbers[column, orders[column, at - 1]] > number:
-                orders[column, at] = orders[column, at - 1]
-                at -= 1
-            orders[column, at] = row
+            number = moved[place]
+            if moved[place - 1] > number:
+                row, at = orders[column, place], place
+                while at > 0 and moved[at - 1] > number:
+                    orders[column, at], moved[at] = orders[column, at - 1], moved[at - 1]
+                    at -= 1
+                orders[column, at], moved[at] = row, number
     return orders
 
 
 @compiled
-def moved_less(mask: Ring, orders: Ints, numbers: Ring, into: Ring) -> None:
+def moved_less(mask: Ring, orders: Places, numbers: Ring, into: Ring) -> None:
     """For each column the mask in its order, less the numbers, into columns × rows × words."""
     for column in range(orders.shape[0]):
         for row in range(orders.shape[1]):
@@ -88,7 +91,7 @@ def moved_less(mask: Ring, orders: Ints, numbers: Ring, into: Ring) -> None:
 
 
 @compiled
-def places_in(shuffled: Ints, orders: Places, outside: Ints, into: Places) -> None:
+def places_in(shuffled: Places, orders: Places, outside: Ints, into: Places) -> None:
     """Where the rows of each column's order, and then those outside, stand in its shuffled order."""
     columns, rows = shuffled.shape
     inside, stands = orders.shape[1], np.empty(rows, np.uint32)

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
-from unpooled.arrays import Ints, Ring
+from unpooled.arrays import Ring
 from unpooled.compiled import worthwhile
-from unpooled.secure.mod64 import first_places
+from unpooled.secure.mod64 import Places, first_places
 
 SEED_BYTES = 32
 
@@ -57,7 +57,7 @@ def _cipher(seed: bytes, purpose: bytes, counter: int = 0) -> CipherContext:
     return Cipher(algorithms.AES(key), modes.CTR(counter.to_bytes(16))).encryptor()
 
 
-def shuffles(seed: bytes, purpose: bytes, shapes: Iterable[tuple[int, int]], skip: int = 0) -> Iterator[Ints]:
+def shuffles(seed: bytes, purpose: bytes, shapes: Iterable[tuple[int, int]], skip: int = 0) -> Iterator[Places]:
     """Random orders of the rows, columns × rows at a time, each by 64 random bits per row.
 
     `skip` numbers come before the first. Equal numbers are practically impossible. The first 16 bits are sorted by
@@ -76,4 +76,4 @@ def shuffles(seed: bytes, purpose: bytes, shapes: Iterable[tuple[int, int]], ski
         fine += firsts
         order = rough.reshape(-1).take(fine)
         order -= firsts
-        yield order
+        yield order.astype(np.uint32)

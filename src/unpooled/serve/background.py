@@ -51,15 +51,22 @@ class Background:
         self._pool.shutdown()
 
     def request(
-        self, file: Path, words: Sequence[str], inputs: Mapping[str, BaseModel], codes: Sequence[int] = (0,)
+        self,
+        file: Path,
+        words: Sequence[str],
+        inputs: Mapping[str, BaseModel],
+        codes: Sequence[int] = (0,),
+        *,
+        again: bool = False,
     ) -> None:
-        """Begin a command, unless its result is there or being computed; `inputs` are written beside the result.
+        """Begin a command, unless its result is being computed, or is there and not wanted `again`.
 
-        `codes` are the exit codes with which it says a result.
+        `inputs` are written beside the result; `codes` are the exit codes with which it says one.
         """
         with self._lock:
-            if file in self._working or file.exists():
+            if file in self._working or (file.exists() and not again):
                 return
+            file.unlink(missing_ok=True)
             self._working.add(file)
         self._pool.submit(self._compute, file, words, inputs, codes)
 

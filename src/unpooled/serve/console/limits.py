@@ -57,6 +57,29 @@ class Window:
                 counts.current -= 1
 
 
+class Streams:
+    """At most so many at the same time, for each key."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._open: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, key: str) -> bool:
+        """Whether one more may begin; if so, it must end."""
+        with self._lock:
+            if self._open.get(key, 0) >= self.most:
+                return False
+            self._open[key] = self._open.get(key, 0) + 1
+            return True
+
+    def end(self, key: str) -> None:
+        with self._lock:
+            left = self._open.pop(key) - 1
+            if left:
+                self._open[key] = left
+
+
 def network_of(host: str | None) -> str:
     """What stands for a caller: its address; of IPv6 the network, of which one caller has all addresses.
 

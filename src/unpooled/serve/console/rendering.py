@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
+from markupsafe import Markup
 
 from unpooled.drawing.html import render
 from unpooled.serve.accounts.people import Role
@@ -16,7 +17,8 @@ from unpooled.serve.console.console import Console
 
 _TEMPLATES = Path(__file__).parent / "templates"
 NAVIGATION: tuple[tuple[str, str, Role], ...] = (
-    ("/", "Start", "viewer"),
+    ("/", "Jobs", "viewer"),
+    ("/inbox", "Inbox", "viewer"),
     ("/budget", "Budget", "approver"),
     ("/tables", "Tables", "administrator"),
     ("/peers", "Peers", "administrator"),
@@ -30,6 +32,11 @@ NAVIGATION: tuple[tuple[str, str, Role], ...] = (
 """Address, title and role of what every page links to."""
 
 
+def part(name: str, **values: Any) -> Markup:
+    """A part of a page, the same for everybody who sees it."""
+    return Markup(render(_TEMPLATES / f"{name}.html", **values))  # noqa: S704
+
+
 def page(request: Request, name: str, status: int = 200, **values: Any) -> HTMLResponse:
     """The page made by a template, with the navigation of whoever is signed in."""
     console: Console = request.app.state.console
@@ -41,7 +48,7 @@ def page(request: Request, name: str, status: int = 200, **values: Any) -> HTMLR
         navigation=[entry for entry in NAVIGATION if session and session.may(entry[2])],
         path=request.url.path,
         icon=static.address("icon.svg"),
-        styles=[static.address(file) for file in ("style.css", "console.css")],
+        styles=[static.address(file) for file in ("style.css", "console.css", "jobs.css")],
         **values,
     )
     return HTMLResponse(text, status)

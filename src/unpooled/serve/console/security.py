@@ -15,7 +15,7 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
-from starlette.datastructures import Headers
+from starlette.datastructures import FormData, Headers
 from starlette.routing import BaseRoute
 
 from unpooled.serve.accounts import sessions, tokens
@@ -75,6 +75,14 @@ Viewer = Annotated[Session, Depends(Needs("viewer"))]
 Analyst = Annotated[Session, Depends(Needs("analyst"))]
 Approver = Annotated[Session, Depends(Needs("approver"))]
 Administrator = Annotated[Session, Depends(Needs("administrator"))]
+
+
+async def _fields(request: Request) -> FormData:
+    return await request.form()
+
+
+Fields = Annotated[FormData, Depends(_fields)]
+"""Everything that a form has, for forms whose fields depend on what they are about."""
 
 
 def session_of(request: Request) -> Session | None:

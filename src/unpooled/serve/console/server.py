@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
@@ -32,7 +33,7 @@ def run_server(root: Path, *, attached: bool, say: Callable[[str], None]) -> Non
     logs.write_to(sys.stderr)
     with _locked(folder), _state(folder) as console:
         host, port = console.listens
-        server = uvicorn.Server(_config(console, host, int(port)))
+        server = _Server(console, _config(console, host, int(port)))
         if attached:
             threading.Thread(target=_end_with_parent, args=(server,), daemon=True).start()
         address = f"{'https' if console.secure else 'http'}://{host}:{port}"
@@ -43,6 +44,18 @@ def run_server(root: Path, *, attached: bool, say: Callable[[str], None]) -> Non
         server.run()
         if not server.started:
             raise InputError(f"the console cannot listen on {host}:{port}; perhaps the port is in use")
+
+
+class _Server(uvicorn.Server):
+    """A server that ends what streams to pages at once when it is told to end."""
+
+    def __init__(self, console: Console, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._console = console
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._console.ending = True
+        super().handle_exit(sig, frame)
 
 
 @contextmanager

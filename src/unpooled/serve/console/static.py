@@ -1,4 +1,4 @@
-"""Files that pages load: the report's style, the console's additions to it, an icon."""
+"""Files that pages load: the report's style, the console's additions to it, an icon, the script of live pages."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ _OWN = Path(__file__).parent / "static"
 _FILES = {
     "style.css": (Path(report.__file__).parent / "templates" / "style.css", "text/css"),
     "console.css": (_OWN / "console.css", "text/css"),
+    "jobs.css": (_OWN / "jobs.css", "text/css"),
+    "live.js": (_OWN / "live.js", "text/javascript"),
     "icon.svg": (_OWN / "icon.svg", "image/svg+xml"),
 }
 

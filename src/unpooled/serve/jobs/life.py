@@ -59,7 +59,7 @@ def state_of(job: Job) -> State:
         return "offered"
     latest = latest_attempt(job, job.occurrence)
     states = {run.state for run in job.runs_in(job.occurrence).values() if run.attempt == latest}
-    if is_paused(job, job.occurrence):
+    if is_paused(job, max(job.occurrence, 1)):
         return "paused"
     if "running" in states:
         return "running"

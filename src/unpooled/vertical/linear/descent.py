@@ -56,7 +56,7 @@ class ShownGradient:
 
 def order_of(rows: int) -> Ints:
     """The order in which rows are cut into batches: mixed, since they may come sorted, and always the same."""
-    return next(shuffles(bytes(SEED_BYTES), b"batches of a linear model", [(1, rows)])).reshape(rows)
+    return next(shuffles(bytes(SEED_BYTES), b"batches of a linear model", [(1, rows)])).reshape(rows).astype(np.int64)
 
 
 def batch_size(parameters: LinearParameters, columns: int) -> int:

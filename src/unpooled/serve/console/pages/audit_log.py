@@ -17,8 +17,8 @@ _SHOWN = 500
 
 
 @router.get("/audit-log")
-def show(request: Request, console: Here, _session: Approver) -> Response:
-    return page(request, "audit_log", acts=audit_log.acts(console.database, most=_SHOWN), shown=_SHOWN)
+def show(request: Request, console: Here, _session: Approver, job: str = "") -> Response:
+    return page(request, "audit_log", acts=audit_log.acts(console.database, job, most=_SHOWN), shown=_SHOWN, job=job)
 
 
 @router.get("/audit-log/check")

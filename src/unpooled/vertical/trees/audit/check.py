@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -16,10 +18,10 @@ from unpooled.vertical.inputs import COLUMNS, TARGETS
 from unpooled.vertical.learner import Audited
 from unpooled.vertical.targets import targets_from
 from unpooled.vertical.trees.audit.replay import columns, gradients, inputs_of
-from unpooled.vertical.trees.audit.trail import Leaves, columns_from, leaves_in, name_of, rows_of_nodes
+from unpooled.vertical.trees.audit.trail import Leaves, columns_from, leaves_in, name_of, rows_of_trees
 from unpooled.vertical.trees.bundles import Bins
 from unpooled.vertical.trees.grower.context import TreeSpec
-from unpooled.vertical.trees.grower.node_rows import ROOT
+from unpooled.vertical.trees.grower.node_rows import ROOT, AskedRows, rows_together
 from unpooled.vertical.trees.parameters import AnyTrees
 
 T = TypeVar("T")
@@ -49,7 +51,8 @@ class GradientsCheck:
     def _misplaced(self) -> bool:
         """Whether leaves put rows into other nodes than the checker was told when the trees grew."""
         return any(
-            "rows" in about and digest_of(rows_of_nodes(_at(self._leaves, about), about["nodes"]).rows) != about["rows"]
+            "rows" in about
+            and digest_of(rows_of_trees(_trees_at(self._leaves, about), about["nodes"]).rows) != about["rows"]
             for about in (line["about"] for line in self._received)
             if about["group"] <= len(self._leaves)
         )
@@ -60,10 +63,10 @@ class GradientsCheck:
         if self._misplaced:
             return "the leaves that were opened have other rows in a node than were told when the tree grew"
         nodes = about.get("nodes", told.get("nodes"))
-        if len(nodes) != line["nodes"]:
+        specs, leaves = _trees_at(self._groups, about), _trees_at(self._leaves, about)
+        if len(nodes) != len(leaves) or sum(map(len, nodes)) != line["nodes"]:
             return "it was opened for another number of nodes than it had"
-        spec, leaves = _at(self._groups, about), _at(self._leaves, about)
-        y, of_rows = inputs_of(spec, leaves, nodes, line["rows"], part=about["part"])
+        y, of_rows = inputs_of(specs, leaves, nodes, line["rows"], part=about["part"])
         if not is_y(line, bytes.fromhex(seed), self._pages.get(line["product"], {}), y, of_rows):
             return "what was sent are not the gradients that follow from the labels, or it was opened wrongly"
         return ""
@@ -95,33 +98,45 @@ class ColumnsCheck:
         if tuple(line["sizes"]) != self._own.layout.sizes:
             return "the columns that were opened have other bins than those that were lent"
         if line["product"] not in self._found:
-            self._found = self._of_tree(line)
+            self._found = self._of_trees(line)
         x, nodes = self._found[line["product"]]
         if not is_x(line, bytes.fromhex(seed), x, nodes):
             return "what was sent are not the columns that were committed to, or it was opened wrongly"
         return ""
 
-    def _of_tree(self, line: Line) -> dict[str, tuple[Bins, Ints32]]:
-        """X and the rows' nodes in all products about the same tree; it begins anew where the run was resumed."""
-        key, found = _key(line), dict[str, tuple[Bins, Ints32]]()
-        attempts: list[list[Line]] = []
-        for other in self._received:
-            if _key(other) == key:
-                if other["about"]["nodes"] == [ROOT]:
-                    attempts.append([])
-                attempts[-1].append(other)
-        for attempt in attempts:
-            asked = [other["about"]["nodes"] for other in attempt]
-            each = columns(self._parameters, self._own, _at(self._leaves, line["about"]), asked)
-            for other, (bins, rows) in zip(attempt, each, strict=True):
-                count, part = other["rows"], other["about"]["part"]
-                x = bins if self._parameters.hide_nodes else rows.laid_out(bins, count, part=part)
-                found[other["product"]] = x, rows.nodes_in(count, part=part)
+    def _of_trees(self, line: Line) -> dict[str, tuple[Bins, Ints32]]:
+        """X and the rows' nodes in all products about the same trees, and those that shared a product with them."""
+        lines, asked = self._about_same_trees(line), defaultdict[int, list[list[list[int]]]](list)
+        for about in (other["about"] for other in lines):
+            for tree, nodes in zip(about["trees"], about["nodes"], strict=True):
+                if nodes == [ROOT]:  # a tree begins anew where the run was resumed
+                    asked[tree].append([])
+                asked[tree][-1].append(nodes)
+        made = {tree: self._columns(line["about"]["group"], tree, attempts) for tree, attempts in asked.items()}
+        found = dict[str, tuple[Bins, Ints32]]()
+        for other in lines:
+            about, count = other["about"], other["rows"]
+            each, part = [next(made[tree]) for tree in about["trees"]], about["part"]
+            trees = zip(_trees_at(self._leaves, about), about["nodes"], strict=True)
+            rows = rows_together([rows for _, rows in each], [(len(tree.where), len(nodes)) for tree, nodes in trees])
+            bins = np.concatenate([bins for bins, _ in each])
+            x = bins if self._parameters.hide_nodes else rows.laid_out(bins, count, part=part)
+            found[other["product"]] = x, rows.nodes_in(count, part=part)
         return found
 
+    def _about_same_trees(self, line: Line) -> list[Line]:
+        """What was received about the trees of a product, and about all that shared a product with one of them."""
+        group = line["about"]["group"]
+        lines = [other for other in self._received if other["about"]["group"] == group]
+        trees, before = set(line["about"]["trees"]), 0
+        while len(trees) > before:
+            before = len(trees)
+            trees |= {tree for other in lines for tree in other["about"]["trees"] if trees & {*other["about"]["trees"]}}
+        return [other for other in lines if trees & {*other["about"]["trees"]}]
 
-def _key(line: Line) -> tuple[int, int]:
-    return line["about"]["group"], line["about"]["tree"]
+    def _columns(self, group: int, tree: int, attempts: Sequence[list[list[int]]]) -> Iterator[tuple[Bins, AskedRows]]:
+        leaves = _at(self._leaves, group, tree)
+        return chain.from_iterable(columns(self._parameters, self._own, leaves, asked) for asked in attempts)
 
 
 def _leaves_of(pages: Mapping[str, Arrays], fit: int) -> list[list[Leaves]]:
@@ -131,8 +146,11 @@ def _leaves_of(pages: Mapping[str, Arrays], fit: int) -> list[list[Leaves]]:
     return found
 
 
-def _at(groups: Sequence[Sequence[T]], about: Line) -> T:
-    group, tree = int(about["group"]), int(about["tree"])
+def _trees_at(groups: Sequence[Sequence[T]], about: Line) -> list[T]:
+    return [_at(groups, int(about["group"]), int(tree)) for tree in about["trees"]]
+
+
+def _at(groups: Sequence[Sequence[T]], group: int, tree: int) -> T:
     try:
         return groups[group - 1][tree]
     except IndexError:

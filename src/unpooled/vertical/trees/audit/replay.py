@@ -16,7 +16,7 @@ import numpy as np
 from unpooled.arrays import Ints, Ints32
 from unpooled.errors import InputError
 from unpooled.vertical.targets import Target
-from unpooled.vertical.trees.audit.trail import Leaves, rows_of_nodes
+from unpooled.vertical.trees.audit.trail import Leaves, rows_of_nodes, rows_of_trees
 from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.bundles import Bins
 from unpooled.vertical.trees.ensemble import fit_trees, weighted_targets
@@ -62,12 +62,14 @@ _ANY_FEATURES = 1
 """Columns are drawn after rows, so it does not matter how many there are."""
 
 
-def inputs_of(spec: TreeSpec, leaves: Leaves, nodes: Sequence[int], rows: int, *, part: bool) -> tuple[Ints, Ints32]:
-    """Y of a product about some nodes of a tree, as the active party hands it in, and which of these each row is in."""
-    asked = rows_of_nodes(leaves, nodes)
+def inputs_of(
+    specs: Sequence[TreeSpec], leaves: Sequence[Leaves], nodes: Sequence[Sequence[int]], rows: int, *, part: bool
+) -> tuple[Ints, Ints32]:
+    """Y of a product about some nodes of trees, as the active party hands it in, and which of these each row is in."""
+    asked, y = rows_of_trees(leaves, nodes), np.concatenate([spec.y for spec in specs])
     if part and len(asked.rows) > rows:
         raise InputError("a product has fewer rows than the nodes that it is about")
-    y = asked.laid_out(spec.y.take(asked.rows, axis=0), rows, part=True) if part else spec.y
+    y = asked.laid_out(y.take(asked.rows, axis=0), rows, part=True) if part else y
     return y, asked.nodes_in(rows, part=part)
 
 

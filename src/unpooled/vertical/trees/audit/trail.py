@@ -6,7 +6,7 @@ three bits a row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from unpooled.vertical.team import Team
 from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.bundles import Feature, Layout, narrow
 from unpooled.vertical.trees.grower.context import LEAF, GrownTree, TreeSpec
-from unpooled.vertical.trees.grower.node_rows import OUTSIDE, AskedRows, Families
+from unpooled.vertical.trees.grower.node_rows import OUTSIDE, AskedRows, Families, rows_together
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,12 +34,12 @@ class Leaves:
     part: Bools | None = None
 
 
-def about_nodes(team: Team, tree: int, families: Families, asked: AskedRows, *, part: bool) -> dict[str, Any] | None:
+def about_nodes(team: Team, families: Mapping[int, Families], asked: AskedRows, *, part: bool) -> dict[str, Any] | None:
     """What a product is about, at a party that knows its nodes; a passive one's binds the active party's rows."""
     if not (evidence := team.evidence):
         return None
-    nodes = families.asked_nodes.tolist()
-    said = {"fit": evidence.fit, "group": evidence.group, "tree": tree, "nodes": nodes, "part": part}
+    nodes = [of_tree.asked_nodes.tolist() for of_tree in families.values()]
+    said = {"fit": evidence.fit, "group": evidence.group, "trees": list(families), "nodes": nodes, "part": part}
     return said | {"rows": digest_of(asked.rows)}
 
 
@@ -47,7 +47,7 @@ def about_hidden_nodes(team: Team, tree: int) -> dict[str, Any] | None:
     """The same at a passive party that does not know the nodes."""
     if not (evidence := team.evidence):
         return None
-    return {"fit": evidence.fit, "group": evidence.group, "tree": tree, "part": False}
+    return {"fit": evidence.fit, "group": evidence.group, "trees": [tree], "part": False}
 
 
 def keep_leaves(evidence: Evidence, specs: Sequence[TreeSpec], grown: Sequence[GrownTree]) -> None:
@@ -144,6 +144,12 @@ def rows_of_nodes(leaves: Leaves, nodes: Sequence[int]) -> AskedRows:
     rows = np.flatnonzero(families != OUTSIDE)
     rows = rows[families[rows].argsort(kind="stable")]
     return AskedRows(rows, families[rows])
+
+
+def rows_of_trees(leaves: Sequence[Leaves], nodes: Sequence[Sequence[int]]) -> AskedRows:
+    """The same of several trees, which share a product."""
+    each = list(zip(leaves, nodes, strict=True))
+    return rows_together([rows_of_nodes(*one) for one in each], [(len(tree.where), len(of)) for tree, of in each])
 
 
 def _takes_rows(first: Ints) -> Ints:

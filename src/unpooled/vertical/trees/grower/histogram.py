@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from unpooled.arrays import Bools, Floats, Ints, unpacked
 from unpooled.secure.calls import Call, Inputs
 from unpooled.secure.product import announce, product
+from unpooled.vertical.team import Team
 from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.audit.trail import about_nodes
 from unpooled.vertical.trees.bundles import to_logical
@@ -23,8 +23,9 @@ from unpooled.vertical.trees.grower.node_rows import (
     bin_sums,
     family_groups,
     group_bins,
+    rows_together,
 )
-from unpooled.vertical.trees.grower.products import in_part, tree_call
+from unpooled.vertical.trees.grower.products import in_part, tree_call, trees_together
 from unpooled.vertical.trees.grower.splitting import best_splits, splittable
 from unpooled.vertical.trees.parameters import LgbParameters
 
@@ -38,33 +39,39 @@ def build_histograms(
 ) -> None:
     """Steps 1 and 2 of growing for these families, by tree; `sides` are those of the splits they come from."""
     team, layouts, parameters = context.team, context.space.layouts, context.parameters
-    calls = []
+    calls = list[Call]()
     if context.helpers:
         context.tell(_level(parameters.hide_nodes, families, sides))  # 1
-        part = in_part(team, parameters, families.values())
+        part, numbers = in_part(team, parameters, families.values()), list(families)
+        shapes = {number: (len(growing[number].spec.y), len(of_tree)) for number, of_tree in families.items()}
+        rows_of = [rows for rows, _ in shapes.values()]
+        together = [numbers[k] for k in trees_together(team, parameters, rows_of, len(context.own.columns), part=part)]
         for place, helper in context.helpers:
-            for number, of_tree in families.items():
-                shape = len(growing[number].spec.y), len(of_tree)
-                calls.append(tree_call(team, helper, layouts[place], parameters, group, number, shape, part=part))
+            for first, *others in together:
+                shape, further = shapes[first], [shapes[number] for number in others]
+                call = tree_call(
+                    team, helper, layouts[place], parameters, group, first, shape, part=part, others=further
+                )
+                calls.append(call)
         announce(team.products, [calls])
-    asked = [asked_rows(growing[number].rows, of_tree) for number, of_tree in families.items()]
+    asked = {number: asked_rows(growing[number].rows, of_tree) for number, of_tree in families.items()}
     own = [  # while the others are at work
-        bin_sums(growing[number].rows.own, rows, len(of_tree), growing[number].spec.y)
-        for (number, of_tree), rows in zip(families.items(), asked, strict=True)
+        bin_sums(growing[number].rows.own, asked[number], len(of_tree), growing[number].spec.y)
+        for number, of_tree in families.items()
     ]
     by_owner = {context.me: np.concatenate([sums for sums, _ in own])}
     if context.rows_shown > 1:
-        trees = [growing[number].rows for number in families]
-        group_bins(trees, list(families.values()), [counts for _, counts in own])
+        group_bins(
+            [growing[number].rows for number in families], list(families.values()), [counts for _, counts in own]
+        )
     if context.helpers:  # 2
         inputs = []  # for the first helper's calls; the others' are like them
-        for call, (number, of_tree), rows in zip(calls, families.items(), asked, strict=False):
-            about = about_nodes(team, number, of_tree, rows, part=part)
-            inputs.append(_inputs(call, growing[number].spec.y, rows, about, part=part))
+        for call, trees in zip(calls, together, strict=False):
+            inputs.append(_inputs(team, call, growing, {k: families[k] for k in trees}, asked, part=part))
         batch = list(zip(calls, inputs * len(context.helpers), strict=True))
         shown = [of for of in product(team.products, batch) if of is not None]
         for order, (place, _) in enumerate(context.helpers):
-            by_owner[place] = np.concatenate(shown[order * len(families) : (order + 1) * len(families)])
+            by_owner[place] = np.concatenate(shown[order * len(together) : (order + 1) * len(together)])
     if context.rows_shown > 1:
         _keep_groups(context, growing, families)
     nodes = [(growing[number].nodes, of_tree.asked_nodes.tolist()) for number, of_tree in families.items()]
@@ -87,10 +94,24 @@ def _level(
     return messages.Level(tuple(levels))
 
 
-def _inputs(call: Call, y: Ints, asked: AskedRows, about: dict[str, Any] | None, *, part: bool) -> Inputs:
-    """The gradients of a product, and which family asks about each of its rows."""
-    y = asked.laid_out(y.take(asked.rows, axis=0), call.rows, part=True) if part else y
-    return Inputs(y=y, nodes=asked.nodes_in(call.rows, part=part), about=about)
+def _inputs(
+    team: Team,
+    call: Call,
+    growing: Sequence[GrowingTree],
+    families: Mapping[int, Families],
+    asked: Mapping[int, AskedRows],
+    *,
+    part: bool,
+) -> Inputs:
+    """The gradients of a product about these trees, and which family asks about each of its rows."""
+    ys = [growing[number].spec.y for number in families]
+    shapes = [(len(y), len(of_tree)) for y, of_tree in zip(ys, families.values(), strict=True)]
+    rows = rows_together([asked[number] for number in families], shapes)
+    if part:
+        ys = [y.take(asked[number].rows, axis=0) for number, y in zip(families, ys, strict=True)]
+    y = ys[0] if len(ys) == 1 else np.concatenate(ys)
+    about = about_nodes(team, families, rows, part=part)
+    return Inputs(y=rows.laid_out(y, call.rows, part=True), nodes=rows.nodes_in(call.rows, part=part), about=about)
 
 
 def _keep_groups(context: GrowerContext, growing: Sequence[GrowingTree], families: Mapping[int, Families]) -> None:

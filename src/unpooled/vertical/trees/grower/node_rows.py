@@ -169,6 +169,19 @@ class AskedRows:
         return self.laid_out(self.families + np.int32(1), count, part=part) - np.int32(1)
 
 
+def rows_together(asked: Sequence[AskedRows], shapes: Sequence[tuple[int, int]]) -> AskedRows:
+    """What several trees ask about, as if they were one: its rows, and its families, come tree by tree.
+
+    The shapes are how many rows and families each has.
+    """
+    if len(asked) == 1:
+        return asked[0]
+    first_rows, first_families = ([0, *accumulate(each)][:-1] for each in zip(*shapes, strict=True))
+    rows = [of_tree.rows + first for of_tree, first in zip(asked, first_rows, strict=True)]
+    families = [of_tree.families + np.int32(first) for of_tree, first in zip(asked, first_families, strict=True)]
+    return AskedRows(np.concatenate(rows), np.concatenate(families))
+
+
 def asked_rows(tree: TreeRows, families: Families) -> AskedRows:
     """The rows that the families of a tree ask about."""
     rows, counts = members(tree.node_of_row, families.asked_nodes)

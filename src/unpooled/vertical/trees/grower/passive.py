@@ -5,6 +5,7 @@ It keeps its thresholds. Unless nodes are hidden it sees which rows a node has, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +23,7 @@ from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.audit.trail import about_hidden_nodes, about_nodes, columns_kept
 from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.budget import groups_of, merged_bits, rows_shown
+from unpooled.vertical.trees.bundles import Bins
 from unpooled.vertical.trees.checkpoint import page_of_splits, splits_from
 from unpooled.vertical.trees.grower.limits import (
     HiddenGrowth,
@@ -33,6 +35,7 @@ from unpooled.vertical.trees.grower.limits import (
 )
 from unpooled.vertical.trees.grower.node_rows import (
     OUTSIDE,
+    AskedRows,
     Families,
     TreeRows,
     asked_bins,
@@ -41,8 +44,9 @@ from unpooled.vertical.trees.grower.node_rows import (
     members,
     move_rows,
     rows_in_bag,
+    rows_together,
 )
-from unpooled.vertical.trees.grower.products import NAME_BYTES, in_part, lent_columns, tree_call
+from unpooled.vertical.trees.grower.products import NAME_BYTES, in_part, lent_columns, tree_call, trees_together
 from unpooled.vertical.trees.parameters import AnyTrees, outputs_of, reuses_gradients
 from unpooled.vertical.trees.split_table import SplitTable, right_of
 
@@ -103,12 +107,15 @@ class _Group:
             raise ProtocolError(f"invalid number of a tree from {self.team.active}: {len(self.trees)} grow")
         return self.trees[number]
 
-    def call(self, number: int, nodes: int, *, part: bool = False) -> Call:
-        """The product that gives the histograms of so many nodes of a tree."""
-        layout, shape = self.own.layout, (len(self.tree(number).node_of_row), nodes)
-        return tree_call(
-            self.team, self.team.session.party, layout, self.parameters, self.told, number, shape, part=part
-        )
+    def call(self, nodes: Mapping[int, int], *, part: bool = False) -> Call:
+        """The product that gives the histograms of so many nodes, by tree."""
+        shape, *others = self.shapes(nodes)
+        me, layout, first = self.team.session.party, self.own.layout, next(iter(nodes))
+        return tree_call(self.team, me, layout, self.parameters, self.told, first, shape, part=part, others=others)
+
+    def shapes(self, nodes: Mapping[int, int]) -> list[tuple[int, int]]:
+        """By tree, how many rows it has, and how many nodes are asked about."""
+        return [(len(self.tree(number).node_of_row), count) for number, count in nodes.items()]
 
     def count_bits(self, rows: int, bits: int) -> None:
         count_bits(self.team.products, self.team.digest, rows, bits)
@@ -164,19 +171,32 @@ def _show(group: _Group, level: messages.Level) -> None:
             sides = unpacked(told.sides, len(rows), "Level", active)
             check_counts(team, tree.min_rows, sides, counts, "Level")
             move_rows(tree.node_of_row, rows, counts, sides, of_tree.firsts)
-    part, batch = in_part(team, parameters, families), []
-    for (asked, bins), told, of_tree in zip(asked_bins(trees, families), level.trees, families, strict=True):
-        call = group.call(told.tree, len(of_tree), part=part)
-        if len(asked.rows) > call.rows:
-            raise ProtocolError(f"invalid Level from {active}: it asks about the larger of two siblings")
-        x, nodes = asked.laid_out(bins, call.rows, part=part), asked.nodes_in(call.rows, part=part)
-        about = about_nodes(team, told.tree, of_tree, asked, part=part)
-        batch.append((call, Inputs(x=x, nodes=nodes, about=about)))
+    part, asked, batch = in_part(team, parameters, families), asked_bins(trees, families), []
+    rows_of = [len(tree.node_of_row) for tree in trees]
+    for some in trees_together(team, parameters, rows_of, len(group.own.columns), part=part):
+        by_tree = dict(zip([told.tree for told in level.trees[some]], families[some], strict=True))
+        batch.append(_asked_product(group, by_tree, asked[some], part=part))
     product(team.products, batch)
     if rows_shown(parameters) > 1:
         group.count_bits(len(group.trees[0].node_of_row), sum(map(len, families)) * merged_bits(group.own.layout))
         groups = family_groups(trees, families)
         team.session.send(active, messages.Merged(np.packbits(groups.ends), np.packbits(groups.missing_joined)))
+
+
+def _asked_product(
+    group: _Group, families: Mapping[int, Families], asked: Sequence[tuple[AskedRows, Bins]], *, part: bool
+) -> tuple[Call, Inputs]:
+    """A product about some trees, and this party's part of it: the bins of the rows asked about."""
+    nodes, bins = {tree: len(of_tree) for tree, of_tree in families.items()}, [bins for _, bins in asked]
+    call, shapes = group.call(nodes, part=part), group.shapes(nodes)
+    if any(
+        len(of_tree.rows) > (rows // 2 if part else rows) for (of_tree, _), (rows, _) in zip(asked, shapes, strict=True)
+    ):
+        raise ProtocolError(f"invalid Level from {group.team.active}: it asks about the larger of two siblings")
+    together = rows_together([of_tree for of_tree, _ in asked], shapes)
+    x = together.laid_out(bins[0] if len(bins) == 1 else np.concatenate(bins), call.rows, part=part)
+    about = about_nodes(group.team, families, together, part=part)
+    return call, Inputs(x=x, nodes=together.nodes_in(call.rows, part=part), about=about)
 
 
 def _families(sender: str, tree: TreeRows, level: messages.TreeLevel) -> Families:
@@ -212,7 +232,7 @@ def _show_hidden(group: _Group, level: messages.HiddenLevel) -> None:
     batch = []
     for tree, nodes in each:
         inputs = Inputs(x=group.trees[tree].own.columns, about=about_hidden_nodes(team, tree))
-        batch.append((group.call(tree, nodes), inputs))
+        batch.append((group.call({tree: nodes}), inputs))
     product(team.products, batch)
 
 

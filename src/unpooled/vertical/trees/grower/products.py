@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from unpooled.vertical.trees.parameters import AnyTrees, largest_sum
 
 NAME_BYTES = 16
 _MOST_COLUMNS = 2**16
+_ROWS_TOGETHER = 2**16  # more would not stay in the caches
 
 
 def lent_columns(own: Binned) -> messages.LentColumns:
@@ -64,27 +65,47 @@ def tree_call(
     shape: tuple[int, int],
     *,
     part: bool = False,
+    others: Sequence[tuple[int, int]] = (),
 ) -> Call:
     """The product that gives the histograms of a tree's nodes; its shape is the tree's rows, and nodes.
 
     It may be about a `part` of the rows: of two siblings the smaller one is asked about, so half of the rows are
-    enough; how many it really has the coordinator is not told.
+    enough; how many it really has the coordinator is not told. It may be about other trees too, of which the shapes
+    are given (`trees_together`): then it has the rows and nodes of all of them.
     """
-    rows, nodes = shape
-    hidden = parameters.hide_nodes
+    hidden, rows = parameters.hide_nodes, min(rows for rows, _ in (shape, *others))
+    asked = [rows // 2 if part else rows for rows, _ in (shape, *others)]
     return Call(
         terms=((helper, team.active),),
         receiver=team.active,
-        rows=rows // 2 if part else rows,
-        left=OneHot(layout.sizes, nodes, hidden=hidden),
+        rows=sum(asked),
+        left=OneHot(layout.sizes, sum(nodes for _, nodes in (shape, *others)), hidden=hidden),
         columns=group.sums,
         bound=2**parameters.precision - 1,
         x=f"bins {group.names[tree].partition(' ')[0]}" if hidden and parameters.hide_bags else "",
         y="" if asks_anew(team.products.rules, parameters) else group.names[tree],
         digest=team.digest,
-        among=rows if part else 0,
+        among=rows if part or others else 0,
         most=largest_sum(parameters, rows) if hidden else 0,
+        in_node=max(asked) if others else 0,
     )
+
+
+def trees_together(team: Team, parameters: AnyTrees, rows: Sequence[int], most: int, *, part: bool) -> list[slice]:
+    """Which trees, given by their numbers of rows, share a product: a long one takes less than many short ones.
+
+    A product has no more rows than `most`, those of the table, unless a single tree has.
+    """
+    shared = asks_anew(team.products.rules, parameters) and team.products.rules.count_rows
+    most = min(most, _ROWS_TOGETHER) if shared else 0
+    found, begin, total = list[slice](), 0, 0
+    for place, each in enumerate(rows):
+        asked = each // 2 if part else each
+        if place > begin and total + asked > most:
+            found.append(slice(begin, place))
+            begin, total = place, 0
+        total += asked
+    return [*found, slice(begin, len(rows))]
 
 
 def in_part(team: Team, parameters: AnyTrees, families: Iterable[Families]) -> bool:
