@@ -31,5 +31,5 @@ class Browser(TestClient):
         assert found
         return found[1]
 
-    def submit(self, path: str, **fields: object) -> Any:
+    def submit(self, path: str, /, **fields: object) -> Any:
         return self.post(path, data={"csrf": self.csrf, **fields})
