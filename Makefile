@@ -5,6 +5,9 @@ ENGINE ?= shares
 BIN := .venv/bin
 SETUP := .venv/.set-up
 
+# Python keeps what it has compiled, also where the environment says otherwise: tests start hundreds of processes.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: setup demo test test-versions check lock clean bench-%
 
 setup: $(SETUP)

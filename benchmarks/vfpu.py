@@ -55,8 +55,8 @@ from unpooled.run.folder import LEDGER, STATUS, read_json
 from unpooled.run.spawn import books_in, spawn
 from unpooled.secure.product import Contribution
 from unpooled.secure.shares.dealer import Deal, Dealt
-from unpooled.secure.shares.engine import Orders
 from unpooled.secure.shares.opening import Hidden
+from unpooled.secure.shares.permuting import Orders
 from unpooled.vertical.trees import messages
 from unpooled.wire import kind_of
 

@@ -15,6 +15,11 @@ _STATE = tempfile.TemporaryDirectory(prefix="unpooled-tests-")
 os.environ["UNPOOLED_BOOKS"] = str(Path(_STATE.name) / "books")
 os.environ["UNPOOLED_ANCHORS"] = str(Path(_STATE.name) / "anchors")
 
+# What JAX has compiled serves all processes of a session: compiling takes most of the time of tests with networks.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(_STATE.name) / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
 # A busy machine must not fail a test: examples have no time limit.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")

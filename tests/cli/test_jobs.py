@@ -430,7 +430,7 @@ def test_a_join_on_a_terminal_draws_one_bar_and_its_log_above(
 ) -> None:
     log = logging.getLogger("unpooled.test")
 
-    def join(job: CheckedJob[Any], folder: Path, watcher: Watcher, *, resume: bool) -> dict[str, Any]:
+    def join(job: CheckedJob[Any], folder: Path, watcher: Watcher, *, resume: bool, through: object) -> dict[str, Any]:
         assert not resume
         watcher(Progress("fit", 1, 7))
         log.info("%s is connected", job.party)

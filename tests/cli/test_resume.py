@@ -35,7 +35,7 @@ def joined(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """What `join` was called with."""
     calls: list[tuple[Any, ...]] = []
 
-    def join(job: Any, folder: Path, watcher: Any, *, resume: bool) -> dict[str, Any]:
+    def join(job: Any, folder: Path, watcher: Any, *, resume: bool, through: object) -> dict[str, Any]:
         calls.append((job.plan.kind, job.party, job.private, folder, resume))
         return {"listed": 3}
 

@@ -54,7 +54,7 @@ def test_an_interrupted_run_ends_in_order_and_says_how_to_resume(tmp_path: Path,
     write_job_files(tmp_path, "check")
     job = (tmp_path / "job.toml").read_text()
     (tmp_path / "job.toml").write_text(
-        job.replace('kind = "check"', 'kind = "check"\nparameters = {round_trips = 1000, megabytes = 1000}')
+        job.replace('kind = "check"', 'kind = "check"\nparameters = {round_trips = 1000, megabytes = 20}')
     )
     command = [sys.executable, "-m", "unpooled", "run", "job.toml", "--run", "run"]
     run = subprocess.Popen(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from unpooled.jobs.files import write_toml
 from unpooled.run import audit, audit_files
 from unpooled.run.folder import PLAN, STATUS
+from unpooled.secure.shares import blocks
 from unpooled.vertical.trees.grower import active as grower
 from unpooled.vertical.trees.grower import histogram
 
@@ -62,6 +64,20 @@ def test_options_do_not_change_that(learning: Any, settings: dict[str, Any], tar
     learning.run(learning.plan(parties=TWO, model={"classes": TASKS[target]} | settings, **own), target=target)
     assert audited(learning.root / "run").wrong == {}
     assert audited(learning.root / "run", "bank", "telco").wrong == {}
+
+
+@pytest.mark.parametrize("block", [64, 4096])
+def test_neither_do_blocks_and_portions_of_large_products(
+    learning: Any, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "block_bytes", block)
+    ledgers = learning.run(learning.plan(parties=TWO, model={"trees": 2, "depth": 2})).ledgers
+    kinds = Counter(entry.kind for entry in ledgers["telco"].entries if entry.way == "sent")
+    assert kinds["Orders"] > kinds["Contribution"]
+    assert audited(learning.root / "run").wrong == {}
+    verdict = audited(learning.root / "run", "bank", "telco")
+    assert verdict.wrong == {}
+    assert verdict.opened > 2
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ import pytest
 from coordinator_view import View, apart_from_counts, differences, oddities, view_of, with_other_values
 
 from unpooled.secure.paillier import engine as paillier
+from unpooled.secure.shares import blocks, permuting, supply
 from unpooled.secure.shares import engine as shares
-from unpooled.secure.shares import supply
 
 PAILLIER: dict[str, Any] = {"engine": "paillier", "key_bits": 512, "insecure": True}
 BLIND_RSA: dict[str, Any] = {"psi": "blind-rsa", "key_bits": 1024, "insecure": True}
@@ -71,6 +71,11 @@ def test_two_trainings_look_the_same(learning: Any, settings: dict[str, Any]) ->
     assert any(kind in from_bank for kind in ("Deal", "Decrypt"))
     assert ("Tags" in from_bank) == ("psi" not in settings), "blind signatures need no coordinator"
     assert ("KeyedTags" in from_bank) == (settings.get("psi") == "aided")
+
+
+def test_so_do_trainings_with_large_products(learning: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "block_bytes", 64)
+    assert differences(*both(learning, model=ONE_TREE)) == []
 
 
 SEARCHED: dict[str, dict[str, Any]] = {
@@ -159,7 +164,8 @@ def test_how_many_rows_have_a_label_shows_only_where_the_others_are_left_out(
 
 def one_seed_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supply, "new_seed", lambda: bytes(32))
-    monkeypatch.setattr(shares, "_seed", lambda seed, engine: seed)  # parties would notice
+    for module in (shares, permuting):
+        monkeypatch.setattr(module, "new_to", lambda engine, seed: seed)  # parties would notice
 
 
 def no_mask_under_encryption(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Every kind of job once with 20,000 people, a process for each party, over TLS, from files to reports."""
+"""Every kind of job once with 10,000 people, a process for each party, over TLS, from files to reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from unpooled.report.page import write_report
 from unpooled.run import folder as run_folder
 from unpooled.run.spawn import spawn
 
-ROWS = 20_000
+ROWS = 10_000
 WHEN_SLOW = ("Waiting", "Working")
 NEEDS_COORDINATOR = ("train", "lookalike", "complete")
 TREES = {"trees": 2, "depth": 3}

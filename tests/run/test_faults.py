@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -22,9 +24,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pyte
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with watching():
-        yield Bench(tmp_path_factory.mktemp("faults") / "bench")
+def bench() -> Iterator[Bench]:
+    """In memory where that can be: the parties write much, and each time wait for the disk."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder, watching():
+        yield Bench(Path(folder) / "bench")
 
 
 @pytest.mark.parametrize("job", JOBS)

@@ -62,7 +62,7 @@ def test_who_had_to_be_killed_since_another_failed_is_not_the_cause(
     monkeypatch.setattr("unpooled.run.spawn._GRACE_SECONDS", 0.2)
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
 
-    def start(folder: Path, party: str, *_: object) -> subprocess.Popen[bytes]:
+    def start(folder: Path, party: str, *_: object, **__: object) -> subprocess.Popen[bytes]:
         if party == "telco":
             return subprocess.Popen([sys.executable, "-c", "raise SystemExit(7)"], stdin=subprocess.PIPE)
         process = subprocess.Popen([sys.executable, "-c", deaf], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -71,7 +71,7 @@ def test_who_had_to_be_killed_since_another_failed_is_not_the_cause(
         process.stdout.close()
         return process
 
-    monkeypatch.setattr("unpooled.run.spawn._start", start)
+    monkeypatch.setattr("unpooled.run.spawn.start_party", start)
     with pytest.raises(JobFailed) as caught:
         spawn(job.plan, job.privates, tmp_path / "run")
     assert str(caught.value).startswith("telco: ")
@@ -111,7 +111,8 @@ def test_a_process_killed_when_it_goes_on_is_not_told_by_how_it_ended_before(
         with suppress(InputError), run_folder.status_kept(tmp_path / party, party, job.plan):
             raise InputError("an older error")
     killed = [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
-    monkeypatch.setattr("unpooled.run.spawn._start", lambda *_: subprocess.Popen(killed, stdin=subprocess.PIPE))
+    start = lambda *_, **__: subprocess.Popen(killed, stdin=subprocess.PIPE)  # noqa: E731
+    monkeypatch.setattr("unpooled.run.spawn.start_party", start)
     with pytest.raises(JobFailed) as caught:
         spawn_again(tmp_path)
     assert "an older error" not in str(caught.value)

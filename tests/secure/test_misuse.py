@@ -19,9 +19,9 @@ from unpooled.secure.mod64 import from_bytes, to_bytes
 from unpooled.secure.paillier import engine
 from unpooled.secure.product import Contribution
 from unpooled.secure.shares.dealer import Deal, DealItem, Dealt
-from unpooled.secure.shares.engine import Orders
 from unpooled.secure.shares.opening import Hidden
 from unpooled.secure.shares.packing import RING_BITS, slots_for
+from unpooled.secure.shares.permuting import Orders
 
 PAIR = (("telco", "bank"),)
 ALL = ("telco", "shop", "bank")

@@ -90,6 +90,7 @@ def test_shuffles_are_orders_of_the_rows(seed: bytes, count: int, rows: int) -> 
     assert orders.dtype == np.uint32
     assert (np.sort(orders, axis=1) == np.arange(rows)).all()
     assert (np.concatenate([orders[:0], *shuffles(seed, b"order", [(1, rows)] * count)]) == orders).all()
+    assert (next(shuffles(seed, b"order", [(count // 2, rows)], skip=rows)) == orders[1 : 1 + count // 2]).all()
 
 
 def test_every_order_comes_about_equally_often() -> None:
@@ -111,7 +112,9 @@ def shuffle_oddities(shuffle: Callable[..., np.ndarray], monkeypatch: pytest.Mon
         "low": rng.permutation(500).astype(np.uint64) + (np.uint64(1) << np.uint64(60)),
     }.items():
         monkeypatch.setattr(
-            randomness, "expansions", lambda seed, purpose, shapes, n=numbers: (np.resize(n, shape) for shape in shapes)
+            randomness,
+            "expansions",
+            lambda seed, purpose, shapes, skip=0, n=numbers: (np.resize(n, shape) for shape in shapes),
         )
         orders = shuffle(bytes(32), b"order", 2, 500)
         if not (orders == np.argsort(numbers)).all():
@@ -138,8 +141,8 @@ def test_shuffles_draw_8_bytes_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers of their own for every column."""
     drawn = []
 
-    def watched(seed: bytes, purpose: bytes, shapes: list[tuple[int, ...]]) -> Iterator[np.ndarray]:
-        for numbers in expansions(seed, purpose, shapes):
+    def watched(seed: bytes, purpose: bytes, shapes: list[tuple[int, ...]], skip: int) -> Iterator[np.ndarray]:
+        for numbers in expansions(seed, purpose, shapes, skip):
             drawn.append(numbers)
             yield numbers
 

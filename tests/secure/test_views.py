@@ -25,7 +25,7 @@ from unpooled.secure.engine import MaskSeed, Rules
 from unpooled.secure.paillier import engine as paillier
 from unpooled.secure.product import Contribution
 from unpooled.secure.randomness import expand, expansions, shuffles
-from unpooled.secure.shares import blocks, dealer, opening, permutation, state
+from unpooled.secure.shares import blocks, dealer, opening, permutation, permuting, state
 from unpooled.secure.shares import engine as shares
 
 PAIR = ("telco", "bank")
@@ -311,7 +311,7 @@ def the_same_for_each_column(seed: bytes, purpose: bytes, shape: tuple[int, ...]
 
 
 def without_shuffling(monkeypatch: pytest.MonkeyPatch) -> None:
-    def in_order(seed: bytes, purpose: bytes, shapes: list[tuple[int, int]]) -> Iterator[np.ndarray]:
+    def in_order(seed: bytes, purpose: bytes, shapes: list[tuple[int, int]], skip: int) -> Iterator[np.ndarray]:
         return (np.tile(np.arange(rows), (count, 1)) for count, rows in shapes)
 
     monkeypatch.setattr(permutation, "shuffles", in_order)
@@ -319,7 +319,8 @@ def without_shuffling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def one_mask_for_all_unnoticed(monkeypatch: pytest.MonkeyPatch) -> None:
     one_mask_for_all(monkeypatch)
-    monkeypatch.setattr(shares, "_seed", lambda seed, engine: seed)
+    for module in (shares, permuting):
+        monkeypatch.setattr(module, "new_to", lambda engine, seed: seed)
 
 
 def one_mask_for_all(monkeypatch: pytest.MonkeyPatch) -> None:

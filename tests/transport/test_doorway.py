@@ -54,7 +54,7 @@ class Bank:
             return peer
 
         context = context_of(identity, server=True)
-        self.doorway = Doorway("bank", listener, context, admit, self.welcome, lambda: bool(self.linked))
+        self.doorway = Doorway("bank", listener, lambda: context, admit, self.welcome, lambda: bool(self.linked))
         self.doorway.open()
 
     def welcome(self, peer: str, connection: socket.socket, secured: Secured) -> None:

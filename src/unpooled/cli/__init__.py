@@ -31,6 +31,8 @@ from unpooled.cli.jobs import (
 )
 from unpooled.cli.ledger import ledger_command
 from unpooled.cli.quality import check_command
+from unpooled.cli.remote_jobs import jobs_app
+from unpooled.cli.serve import serve_app
 from unpooled.errors import PeerError, PlanError, UnpooledError, described
 from unpooled.version import __version__
 
@@ -62,6 +64,8 @@ app.command("experiment")(experiment_command)
 app.add_typer(evaluate_app, name="evaluate")
 app.add_typer(datasets_app, name="datasets")
 app.add_typer(certs_app, name="certs")
+app.add_typer(serve_app, name="serve")
+app.add_typer(jobs_app, name="jobs")
 
 
 def _version(asked: bool) -> None:

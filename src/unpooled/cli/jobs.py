@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from unpooled.cli.console_demo import show_console
 from unpooled.cli.options import Json, Quiet
 from unpooled.cli.output.dry_run import show_dry_run
 from unpooled.cli.output.forecast import Common, NoForecast, expected
@@ -30,6 +31,7 @@ from unpooled.run.join import addresses_of
 from unpooled.run.progress import Watch
 from unpooled.run.spawn import books_in, spawn, spawn_again
 from unpooled.secure.evidence import SECRETS
+from unpooled.transport.handover import inherited
 
 _SHOWN = [kind.name for kind in kinds.KINDS if kind.example.judge]
 _TEMPLATES = {"job": job_template, "plan": plan_template, "private": private_template}
@@ -48,6 +50,13 @@ DemoFolder = Annotated[
 ]
 Attached = Annotated[
     bool, typer.Option(hidden=True, help="End when standard input closes, and write progress to a file.")
+]
+Descriptor = Annotated[
+    int | None,
+    typer.Option("--through", hidden=True, metavar="FD", help="The socket by which a service passes connections on."),
+]
+RunKey = Annotated[
+    str | None, typer.Option(hidden=True, metavar="HEX", help="The run's key at the services of all parties.")
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything and show what would be disclosed, without starting.")
@@ -101,6 +110,8 @@ def join_command(
     quiet: Quiet = False,
     as_json: Json = False,
     attached: Attached = False,
+    through: Descriptor = None,
+    run_key: RunKey = None,
 ) -> None:
     """Take part in a job as one party, over the network.
 
@@ -114,10 +125,11 @@ def join_command(
         costs = expected([job], common, skip=no_forecast, quiet=quiet or as_json)
         show_dry_run(job.plan, [found], [job], None, costs, everything=everything, as_json=as_json)
         return
+    service = inherited(through, run_key)
     folder = run or run_folder.new_folder(f"{job.plan.kind}-{party}")
     run_folder.create(folder)
     run_folder.keep_private(folder, private)
-    take_part(job, folder, quiet=quiet, as_json=as_json, attached=attached)
+    take_part(job, folder, quiet=quiet, as_json=as_json, attached=attached, through=service)
 
 
 def resume_command(
@@ -131,6 +143,8 @@ def resume_command(
     quiet: Quiet = False,
     as_json: Json = False,
     attached: Attached = False,
+    through: Descriptor = None,
+    run_key: RunKey = None,
 ) -> None:
     """Resume an interrupted run from its checkpoints.
 
@@ -144,7 +158,8 @@ def resume_command(
     if (run / run_folder.STATUS).exists():
         party = str(run_folder.read_json(run / run_folder.STATUS).get("party", ""))
         job = checked(plan, party, load_private(private or run_folder.private_path(run)))
-        take_part(job, run, quiet=quiet, as_json=as_json, attached=attached, resume=True)
+        service = inherited(through, run_key)
+        take_part(job, run, quiet=quiet, as_json=as_json, attached=attached, resume=True, through=service)
         return
     if private is not None:
         raise InputError(f"--private: {run} is a run of several parties; each has kept its own private file")
@@ -178,6 +193,9 @@ def demo_command(
         typer.Option(help="The engine; with paillier, which is much slower, the models are small."),
     ] = "shares",
     run: DemoFolder = None,
+    console: Annotated[
+        bool, typer.Option("--console", help="Start a service for each party instead, and open the shop's inbox.")
+    ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -191,6 +209,9 @@ def demo_command(
     if example.judge is None:
         raise InputError(f"{kind}: there is no demo of this kind of job; there is one of: {', '.join(_SHOWN)}")
     folder = run_folder.create(run or run_folder.new_folder("demo"))
+    if console:
+        show_console(folder, rows)
+        return
     tables = folder / "tables"
     example.tables.write(tables, example.tables.rows if rows is None else rows, SEED)
     write_job_files(tables, kind, engine=engine)

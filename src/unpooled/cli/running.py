@@ -27,6 +27,7 @@ from unpooled.report.page import write_report
 from unpooled.run import folder as run_folder
 from unpooled.run.join import join
 from unpooled.run.progress import Watch, keep_progress
+from unpooled.transport.handover import Through
 
 _LAST_SECONDS = 5.0
 """How long a party may take to end after the process that started it has died."""
@@ -36,7 +37,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def take_part(
-    job: CheckedJob[Any], folder: Path, *, quiet: bool, as_json: bool, attached: bool, resume: bool = False
+    job: CheckedJob[Any],
+    folder: Path,
+    *,
+    quiet: bool,
+    as_json: bool,
+    attached: bool,
+    resume: bool = False,
+    through: Through | None = None,
 ) -> None:
     """Join or join again, with a progress bar, and write the report; an attached party keeps its progress in a file.
 
@@ -49,14 +57,15 @@ def take_part(
         try:
             with interruptible(signal.SIGTERM):
                 threading.Thread(target=_end_with_parent, daemon=True).start()
-                join(job, folder, keep_progress(folder), resume=resume)
+                join(job, folder, keep_progress(folder), resume=resume, through=through)
         except Interrupted as interrupted:
             raise typer.Exit(interrupted.code) from None
         return
 
     def start(watch: Watch) -> dict[str, Result]:
         with _log_in(folder / run_folder.LOG):
-            return {party: join(job, folder, lambda progress: watch({party: progress}), resume=resume)}
+            result = join(job, folder, lambda progress: watch({party: progress}), resume=resume, through=through)
+            return {party: result}
 
     _watched(f"{job.plan.kind}: {party}", console, folder, start, quiet, as_json)
 

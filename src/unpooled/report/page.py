@@ -13,8 +13,8 @@ from unpooled.drawing.html import render
 from unpooled.errors import InputError, UnpooledError
 from unpooled.jobs.kinds import kind_named, parameters_of
 from unpooled.jobs.run_files import RunFiles, Section, result_of
-from unpooled.report import picture
 from unpooled.report.gather import gather
+from unpooled.report.picture import draw_picture
 from unpooled.run.folder import REPORT
 from unpooled.version import __version__
 from unpooled.wire import WIRE_VERSION
@@ -68,8 +68,7 @@ def draw(run: RunFiles, pages: Sequence[str] = ()) -> str:
         _TEMPLATE,
         run=run,
         summary=kind.summary,
-        picture=picture.picture_of(list(run.plan.parties), run.flows),
-        box=(picture.BOX_WIDTH, picture.BOX_HEIGHT),
+        picture=draw_picture(run.plan, run.owner, run.flows),
         section=section,
         fault=fault,
         budgets=_budgets(run),

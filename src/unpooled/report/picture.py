@@ -6,9 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 
 from rich.filesize import decimal
 
+from unpooled.drawing.html import render
+from unpooled.jobs.plan import Plan
+
+_TEMPLATE = Path(__file__).parent / "templates" / "picture.html"
 BOX_WIDTH, BOX_HEIGHT = 170, 72
 _WIDTH, _HEIGHT = 640, 380
 _MOST_WITH_NUMBERS = 4
@@ -49,8 +54,17 @@ class Picture:
     numbered: bool
 
 
-def picture_of(parties: Sequence[str], flows: Mapping[tuple[str, str], int]) -> Picture:
-    """Lay out the parties; `flows` are bytes from one to another, and two between which none are known get no line."""
+def draw_picture(plan: Plan, owner: str | None, flows: Mapping[tuple[str, str], int | None]) -> str:
+    """The picture as HTML; the owner's box stands out."""
+    picture = picture_of(list(plan.parties), flows)
+    return render(_TEMPLATE, plan=plan, owner=owner, picture=picture, box=(BOX_WIDTH, BOX_HEIGHT))
+
+
+def picture_of(parties: Sequence[str], flows: Mapping[tuple[str, str], int | None]) -> Picture:
+    """Lay out the parties; `flows` are bytes from one to another, None where it is not known how many.
+
+    Two of which nothing is known get no line.
+    """
     growth = max(1.0, len(parties) / _MOST_IN_WIDTH)
     width, height = _WIDTH * growth, (_HEIGHT if len(parties) > 2 else BOX_HEIGHT + 2) * growth
     boxes = dict(zip(parties, _ring(len(parties), width, height), strict=True))
@@ -62,7 +76,8 @@ def picture_of(parties: Sequence[str], flows: Mapping[tuple[str, str], int]) -> 
             continue
         start, end = _edge(boxes[first], boxes[second]), _edge(boxes[second], boxes[first])
         ends = {first: (start, end), second: (end, start)}
-        labels = [_label(*ends[sender], flows[sender, receiver]) for sender, receiver in ways] if numbered else []
+        sizes = {sender: flows[sender, receiver] for sender, receiver in ways if numbered}
+        labels = [_label(*ends[sender], size) for sender, size in sizes.items() if size is not None]
         connectors.append(Connector(start, end, tuple(labels)))
     return Picture(width, height, boxes, tuple(connectors), numbered)
 

@@ -16,6 +16,7 @@ from unpooled import atomic, ledger
 from unpooled.errors import InputError, ResumeError, cause_of, described, origin_of, resumable
 from unpooled.jobs.files import load_plan, write_toml
 from unpooled.jobs.plan import Plan
+from unpooled.jobs.private import Private
 from unpooled.jobs.run_files import RESULT
 from unpooled.jobs.work import WORKING, Result
 
@@ -69,6 +70,17 @@ def _locked(working: Path) -> Iterator[None]:
         except BlockingIOError:
             raise InputError(f"{working.parent}: a process of this run is still running") from None
         yield
+
+
+def is_taken(folder: Path) -> bool:
+    """Whether a process of this run is still there."""
+    if not (folder / WORKING / _LOCK).exists():
+        return False
+    try:
+        with atomic.locked(folder / WORKING / _LOCK, wait=False):
+            return False
+    except BlockingIOError:
+        return True
 
 
 @contextmanager
@@ -140,6 +152,12 @@ def keep_private(folder: Path, private: Path) -> None:
     """Remember where a party's private settings are, for `unpooled resume`."""
     atomic.make_folder(folder / WORKING)
     atomic.write_text(folder / WORKING / _PRIVATE_PATH, str(private.resolve()))
+
+
+def keep_copy(folder: Path, private: Private) -> None:
+    """Keep a party's private settings among its working files."""
+    atomic.make_folder(folder / WORKING)
+    write_toml(folder / WORKING / PRIVATE, private)
 
 
 def private_path(folder: Path) -> Path:

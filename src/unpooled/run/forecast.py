@@ -40,6 +40,8 @@ _BATCHES_AT_ONCE = 3
 """How many batches of rows are in memory when a table is read so."""
 _LOOPS_MB = 200.0
 """Of numba, with the loops that encrypt and add, and their table."""
+_SHARES_LOOPS_MB = 100.0
+"""Half of what numba takes with the loops of `shares`: whether a party loads them depends on how much it computes."""
 _COPIES, _CIPHERTEXT_COPIES, _COORDINATOR_COPIES = 5, 4, 3
 """How many times the largest message is in memory, in one form or another; of matrices encrypted together, one at a
 time has more."""
@@ -106,7 +108,7 @@ def _memory(scale: Scale, party: str) -> float:
     """The most memory that a party needs, in MB."""
     cast, largest = scale.cast, scale.largest(party) / 1e6
     if party not in cast.tables:
-        return _START_MB + _COORDINATOR_COPIES * largest
+        return _START_MB + _COORDINATOR_COPIES * largest + _loops(scale, party)
     rows, columns = cast.rows[party], len(cast.tables[party].kinds)
     prepared = cast.common * scale.widths[party] if party in scale.widths else 0
     table = _CELL_MB * (rows * columns + prepared)
@@ -114,8 +116,14 @@ def _memory(scale: Scale, party: str) -> float:
         batch = _BATCHES_AT_ONCE * min(rows, rows_at_once) * columns
         table = _VALUE_MB * (_COLUMNS_AT_ONCE * rows + batch) + _BIN_MB * prepared
     copies = _CIPHERTEXT_COPIES if cast.plan.engine == "paillier" else _COPIES
-    loops = _LOOPS_MB if scale.own_key and scale.own_key.loops else 0.0
-    return _START_MB + _READING_MB + _ROW_MB * rows + table + copies * largest + loops
+    return _START_MB + _READING_MB + _ROW_MB * rows + table + copies * largest + _loops(scale, party)
+
+
+def _loops(scale: Scale, party: str) -> float:
+    """Memory of compiled loops, in MB; a coordinator encrypts nothing."""
+    if scale.cast.plan.engine == "shares":
+        return _SHARES_LOOPS_MB if scale.widths else 0.0
+    return _LOOPS_MB if party in scale.cast.tables and scale.own_key and scale.own_key.loops else 0.0
 
 
 def beyond_memory(found: Forecast, jobs: Sequence[CheckedJob[Any]]) -> list[str]:

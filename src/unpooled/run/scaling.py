@@ -26,6 +26,7 @@ from unpooled.data.prepare import fit, transform
 from unpooled.jobs.kinds import kind_named, parameters_of
 from unpooled.jobs.labels import features_of
 from unpooled.run.rehearsal import ADD, ALIGN, ENCRYPTED, KEY, REST, Cast, Key, Rehearsal, common_rows_for, rehearse
+from unpooled.secure.product import Contribution
 from unpooled.vertical.learner import LearnerParameters
 from unpooled.vertical.learners import learner_of
 from unpooled.wire import kind_of
@@ -100,7 +101,7 @@ class Scale:
         if key[3]:
             dummies = self._dummies(key)
             return dummies + (self.high.bytes[key] - dummies) * self._by_tables(key[0], key[1])
-        found = self._of(lambda one: one.bytes[key], times=self.models, ending=True)
+        found = self._of(lambda one: one.bytes[key], times=self.models, ending=True, rows=self._rows_in(key))
         return found * self._by_key(lambda one: one.bytes[key])
 
     def largest(self, party: str) -> float:
@@ -113,7 +114,14 @@ class Scale:
         def figure(one: Rehearsal) -> float:
             return one.largest[key]
 
-        return figure(self.low) * self._by_rows(figure, ending=True) * self._by_key(figure)
+        return figure(self.low) * self._by_rows(figure, ending=True, rows=self._rows_in(key)) * self._by_key(figure)
+
+    def _rows_in(self, key: Key) -> int:
+        """With how many rows messages of this type are as large as with all: sums grow only until models are full."""
+        model, common = getattr(parameters_of(self.cast.plan), "model", None), self.cast.common
+        if model is None or self.own_key or key[2] != kind_of(Contribution):
+            return common
+        return min(learner_of(model).full_rows(model) or common, common)
 
     def frames(self, key: Key, size: float) -> float:
         found = self.high.frames[key]
@@ -150,17 +158,29 @@ class Scale:
         return seconds
 
     def _of(
-        self, figure: Callable[[Rehearsal], float], *, times: float = 1.0, least: float = 1.0, ending: bool = False
+        self,
+        figure: Callable[[Rehearsal], float],
+        *,
+        times: float = 1.0,
+        least: float = 1.0,
+        ending: bool = False,
+        rows: int | None = None,
     ) -> float:
-        """A figure with all rows and rounds; if its rows grow it by less than `least`, they do not count."""
+        """A figure with all rows, or so many, and all rounds; rows that grow it by less than `least` do not count."""
         high, low = figure(self.high), figure(self.low)
         by_round = max(high - low, 0.0) / (self.more - self.few) if self.more > self.few else 0.0
         fixed = max(high - by_round * self.more, 0.0)
-        return (fixed + by_round * self.rounds * times) * self._by_rows(figure, least, ending=ending)
+        return (fixed + by_round * self.rounds * times) * self._by_rows(figure, least, ending=ending, rows=rows)
 
-    def _by_rows(self, figure: Callable[[Rehearsal], float], least: float = 1.0, *, ending: bool) -> float:
-        """How many times larger a figure is with all rows; only exact figures can tell whether growth is `ending`."""
-        rows, wanted, low = self.low.common, self.cast.common, figure(self.low)
+    def _by_rows(
+        self, figure: Callable[[Rehearsal], float], least: float = 1.0, *, ending: bool, rows: int | None = None
+    ) -> float:
+        """How many times larger a figure is with all rows, or with so many, if that is more than were rehearsed.
+
+        Only exact figures can tell whether growth is `ending`.
+        """
+        wanted, rows, low = rows or self.cast.common, self.low.common, figure(self.low)
+        wanted = max(wanted, rows)
         if not self.fewer or not low or low < least * figure(self.fewer[0]):
             return 1.0
         one, *others = [(one.common, figure(one)) for one in self.fewer]

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -49,10 +49,8 @@ def spawn(
     plan, privates = _completed(plan, privates, folder)
     write_toml(folder / run_folder.PLAN, plan)
     for party in plan.parties:
-        working = folder / party / WORKING
-        atomic.make_folder(working)
-        write_toml(working / run_folder.PRIVATE, privates[party])
-    return _run(plan, folder, watch, "join", books)
+        run_folder.keep_copy(folder / party, privates[party])
+    return _run(plan, folder, watch, resume=False, books=books)
 
 
 def spawn_again(folder: Path, watch: Watch | None = None) -> dict[str, Result]:
@@ -61,7 +59,7 @@ def spawn_again(folder: Path, watch: Watch | None = None) -> dict[str, Result]:
     if absent := [party for party in plan.parties if not (folder / party / WORKING).is_dir()]:
         raise ResumeError(f"{folder}: the working files of {absent[0]} are missing, so the run cannot be resumed")
     books = books_in(folder)
-    return _run(plan, folder, watch, "resume", books if books.books.is_dir() else None)
+    return _run(plan, folder, watch, resume=True, books=books if books.books.is_dir() else None)
 
 
 def books_in(folder: Path) -> Places:
@@ -69,14 +67,14 @@ def books_in(folder: Path) -> Places:
     return Places(folder / WORKING / "books", folder / WORKING / "anchors")
 
 
-def _run(plan: Plan, folder: Path, watch: Watch | None, command: str, books: Places | None) -> dict[str, Result]:
+def _run(plan: Plan, folder: Path, watch: Watch | None, *, resume: bool, books: Places | None) -> dict[str, Result]:
     processes: dict[str, subprocess.Popen[bytes]] = {}
     with ExitStack() as stack:
         stack.callback(_end_all, processes)
         for party in plan.parties:
             run_folder.forget_status(folder / party)
             output = stack.enter_context(open(folder / party / run_folder.LOG, "ab", opener=atomic.owner_only))
-            processes[party] = _start(folder, party, command, output.fileno(), books)
+            processes[party] = start_party(folder, party, output.fileno(), resume=resume, books=books)
         _wait(processes, folder, watch)
         left = [party for party, process in processes.items() if process.poll() is None]
     codes = {party: process.returncode for party, process in processes.items()}
@@ -108,19 +106,33 @@ def _free_address(held: ExitStack) -> str:
     return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
-def _start(folder: Path, party: str, command: str, output: int, books: Places | None) -> subprocess.Popen[bytes]:
+def start_party(
+    folder: Path,
+    party: str,
+    output: int,
+    *,
+    resume: bool,
+    books: Places | None,
+    more: Sequence[str] = (),
+    pass_fds: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a party's process; the plan is in `folder`, and the party's private file among its working files.
+
+    It ends when this process ends, however that ends. `more` are further words of the command.
+    """
     home = folder / party
     private = home / WORKING / run_folder.PRIVATE
     words = ["join", str(folder / run_folder.PLAN), "--as", party, "--private", str(private), "--run", str(home)]
-    if command == "resume" and (home / run_folder.PLAN).exists():  # otherwise it never began
+    if resume and (home / run_folder.PLAN).exists():  # otherwise it never began
         words = ["resume", str(home), "--again"]
-    # Its standard input closes when this process ends, however it ends, and `--attached` makes it end then too.
+    # Its standard input closes when this process ends, and `--attached` makes it end then too.
     return subprocess.Popen(
-        [sys.executable, "-m", "unpooled", *words, "--attached"],
+        [sys.executable, "-m", "unpooled", *words, "--attached", *more],
         stdin=subprocess.PIPE,
         stdout=output,
         stderr=subprocess.STDOUT,
         env=os.environ | books.environment if books else None,
+        pass_fds=pass_fds,
     )
 
 

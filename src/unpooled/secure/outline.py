@@ -11,8 +11,7 @@ from unpooled.secure.evidence import Commitment
 from unpooled.secure.paillier import engine as paillier
 from unpooled.secure.paillier import key_holder
 from unpooled.secure.product import Contribution
-from unpooled.secure.shares import dealer, opening
-from unpooled.secure.shares import engine as shares
+from unpooled.secure.shares import dealer, opening, permuting
 from unpooled.wire import Disclosure, disclosure_of, kind_of
 
 
@@ -105,7 +104,7 @@ def products_outline(setup: Setup, *, hidden_nodes: bool, shown_to_passive: bool
         Exchange(coordinator, active, dealer.Dealt, only_if=cheaper),
         *(Exchange(active, party, opening.Hidden) for party in passive),
         *(Exchange(party, active, opening.Hidden, only_if=cheaper) for party in passive),
-        *(Exchange(party, active, shares.Orders) for party in passive if counted),
+        *(Exchange(party, active, permuting.Orders) for party in passive if counted),
         *shown,
     ]
 

@@ -57,13 +57,13 @@ def _cipher(seed: bytes, purpose: bytes, counter: int = 0) -> CipherContext:
     return Cipher(algorithms.AES(key), modes.CTR(counter.to_bytes(16))).encryptor()
 
 
-def shuffles(seed: bytes, purpose: bytes, shapes: Iterable[tuple[int, int]]) -> Iterator[Places]:
+def shuffles(seed: bytes, purpose: bytes, shapes: Iterable[tuple[int, int]], skip: int = 0) -> Iterator[Places]:
     """Random orders of the rows, columns × rows at a time, each by 64 random bits per row.
 
-    Equal numbers are practically impossible. The first 16 bits are sorted by counting, and nearly sorted data is sorted
-    fast.
+    `skip` numbers come before the first. Equal numbers are practically impossible. The first 16 bits are sorted by
+    counting, and nearly sorted data is sorted fast.
     """
-    for numbers in expansions(seed, purpose, shapes):
+    for numbers in expansions(seed, purpose, shapes, skip):
         if worthwhile(_SORTING * numbers.size):
             from unpooled.secure import kernels
 

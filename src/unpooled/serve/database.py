@@ -22,16 +22,16 @@ _BUSY_SECONDS = 30.0
 UPGRADES = (
     """
     CREATE TABLE people (
-        name TEXT PRIMARY KEY, role TEXT NOT NULL, password TEXT, subject TEXT UNIQUE,
+        name TEXT PRIMARY KEY COLLATE NOCASE, role TEXT NOT NULL, password TEXT, subject TEXT UNIQUE,
         created TEXT NOT NULL, disabled INTEGER NOT NULL DEFAULT 0
     ) STRICT;
     CREATE TABLE sessions (
-        token TEXT PRIMARY KEY, person TEXT NOT NULL REFERENCES people(name), csrf TEXT NOT NULL,
-        created TEXT NOT NULL, seen TEXT NOT NULL
+        token TEXT PRIMARY KEY, person TEXT NOT NULL REFERENCES people(name), created TEXT NOT NULL, seen TEXT NOT NULL
     ) STRICT;
     CREATE TABLE tokens (
-        token TEXT PRIMARY KEY, label TEXT NOT NULL, person TEXT NOT NULL REFERENCES people(name), role TEXT NOT NULL,
-        created TEXT NOT NULL, expires TEXT NOT NULL, used TEXT
+        id INTEGER PRIMARY KEY, token TEXT NOT NULL UNIQUE, label TEXT NOT NULL,
+        person TEXT NOT NULL REFERENCES people(name), role TEXT NOT NULL, created TEXT NOT NULL,
+        expires TEXT NOT NULL, used TEXT NOT NULL DEFAULT ''
     ) STRICT;
     CREATE TABLE peers (
         name TEXT PRIMARY KEY, address TEXT, added TEXT NOT NULL, contact TEXT, certificate_ends TEXT,
@@ -43,6 +43,7 @@ UPGRADES = (
     CREATE TABLE jobs (
         id TEXT PRIMARY KEY, drafter TEXT NOT NULL, drafted_by TEXT NOT NULL, purpose TEXT NOT NULL, plan TEXT NOT NULL,
         digest TEXT NOT NULL, created TEXT NOT NULL, expires TEXT NOT NULL, every TEXT NOT NULL, until TEXT NOT NULL,
+        offered TEXT NOT NULL DEFAULT '',
         ended TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '', purged INTEGER NOT NULL DEFAULT 0
     ) STRICT;
     CREATE TABLE decisions (
@@ -59,9 +60,12 @@ UPGRADES = (
         resumable INTEGER NOT NULL DEFAULT 1, started TEXT NOT NULL, ended TEXT NOT NULL DEFAULT '',
         PRIMARY KEY (job, occurrence, party)
     ) STRICT;
-    CREATE TABLE stops (
+    CREATE TABLE pauses (
         job TEXT NOT NULL REFERENCES jobs(id), occurrence INTEGER NOT NULL, attempt INTEGER NOT NULL,
         party TEXT NOT NULL, by TEXT NOT NULL, at TEXT NOT NULL, PRIMARY KEY (job, occurrence, attempt)
+    ) STRICT;
+    CREATE TABLE early (
+        number INTEGER PRIMARY KEY, job TEXT NOT NULL, peer TEXT NOT NULL, frame BLOB NOT NULL
     ) STRICT;
     CREATE TABLE outbox (
         peer TEXT NOT NULL REFERENCES peers(name), number INTEGER NOT NULL, frame BLOB NOT NULL,
@@ -69,7 +73,7 @@ UPGRADES = (
     ) STRICT;
     CREATE TABLE exchanged (
         peer TEXT PRIMARY KEY REFERENCES peers(name), sent INTEGER NOT NULL DEFAULT 0,
-        received INTEGER NOT NULL DEFAULT 0
+        received INTEGER NOT NULL DEFAULT 0, last TEXT NOT NULL DEFAULT ''
     ) STRICT;
     CREATE TABLE audit_log (
         number INTEGER PRIMARY KEY, line TEXT NOT NULL
@@ -80,6 +84,13 @@ UPGRADES = (
         BEGIN SELECT RAISE(ABORT, 'nothing is removed from the audit log'); END;
     """,
 )
+
+
+class _Connection(sqlite3.Connection):
+    """Is closed when the thread ends that it belongs to: nobody else knows when threads of a pool do."""
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class Database:
@@ -100,6 +111,16 @@ class Database:
             connection.rollback()
             raise
         connection.commit()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """All queries in the block see the same state."""
+        connection = self._connection()
+        connection.execute("BEGIN")
+        try:
+            yield connection
+        finally:
+            connection.rollback()
 
     def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
         """The rows of a query."""
@@ -157,7 +178,9 @@ def now() -> str:
 def _connected(path: Path) -> sqlite3.Connection:
     with atomic.naming(path, "opened"):
         try:
-            connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+            connection = sqlite3.connect(
+                path, timeout=_BUSY_SECONDS, isolation_level=None, factory=_Connection, check_same_thread=False
+            )
         except sqlite3.OperationalError as error:
             raise InputError(f"{path}: cannot be opened: {error}") from None
     connection.row_factory = sqlite3.Row

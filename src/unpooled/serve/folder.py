@@ -25,8 +25,13 @@ class StateFolder:
 
     @property
     def certificates(self) -> Path:
-        """This party's key and certificate."""
-        return self.root / "certificates"
+        """This party's key and certificate in use: a link, so that they are replaced together."""
+        return self.root / "certificates" / "in-use"
+
+    @property
+    def next_certificate(self) -> Path:
+        """A new key, and the request that waits to be signed."""
+        return self.root / "certificates" / "next"
 
     @property
     def authority(self) -> Path:
@@ -58,5 +63,5 @@ class StateFolder:
 
     def make(self) -> None:
         """Make the folder, and those in it, for the owner only."""
-        for folder in (self.root, self.runs, self.reviews):
+        for folder in (self.root, self.root / "certificates", self.runs, self.reviews):
             atomic.close_folder(folder)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from unpooled.errors import InputError
 from unpooled.jobs.files import load_section, write_toml
@@ -14,20 +15,39 @@ from unpooled.serve.folder import StateFolder
 from unpooled.settings import Section
 from unpooled.transport.trust import PARTY_NAME
 
+_ISSUER = re.compile(r"https://|http://(127\.0\.0\.1|localhost)[:/]")
+"""Without TLS on this machine only, for trials."""
+
+
+def _check_party(name: str) -> str:
+    if not PARTY_NAME.fullmatch(name):
+        raise ValueError("use a small letter, then small letters, digits or hyphens, at most 32 characters")
+    return name
+
+
+def _check_issuer(issuer: str) -> str:
+    if not _ISSUER.match(issuer):
+        raise ValueError("must begin with https://, since whoever can change the provider's answers can sign in")
+    return issuer
+
 
 class SignIn(Section):
     """Signing in through an organisation's own OpenID Connect provider."""
 
-    issuer: str = Field(description="the provider's address, for example https://login.example.org/realms/bank")
+    issuer: Annotated[str, AfterValidator(_check_issuer)] = Field(
+        description="the provider's address, for example https://login.example.org/realms/bank"
+    )
     client: str = Field(description="the client id that the provider has given this service")
-    secret_file: Path = Field(description="a file with the client secret", strict=False)
+    secret_file: Path = Field(description="a file with the client secret; from the state folder", strict=False)
     claim: str = Field("email", description="the claim that names a person; an account with this name must exist")
 
 
 class ServiceSettings(Section):
     """What an administrator decides about a service."""
 
-    party: str = Field(description="this party's name in plans and certificates", pattern=PARTY_NAME)
+    party: Annotated[str, AfterValidator(_check_party)] = Field(
+        description="this party's name in plans and certificates"
+    )
     address: Address | None = Field(
         None, description="HOST:PORT where other parties reach this one; without it this party only dials"
     )
@@ -35,6 +55,11 @@ class ServiceSettings(Section):
         None, description="HOST:PORT to listen on for other parties, where it differs from address"
     )
     console: Address = Field("127.0.0.1:7480", description="HOST:PORT of the console, for people of this party")
+    console_names: tuple[str, ...] = Field(
+        (),
+        description="further host names under which browsers reach the console, for example that of a proxy",
+        strict=False,
+    )
     console_certificate: Path | None = Field(
         None, description="a certificate file, for a console that browsers reach by https", strict=False
     )

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from unpooled.errors import CertificateError, WireError
+from unpooled.errors import CertificateError, PlanError, RefusedError, WireError
+from unpooled.transport.dialling import host_and_port
 from unpooled.transport.tls import Secured, own_refusal, peers_refusal
 
 log = logging.getLogger("unpooled.transport")
@@ -37,6 +38,10 @@ _REASONS_KEPT = 5
 _GLANCE_SECONDS, _PAUSE_SECONDS = 0.5, 0.05
 _TLS_HANDSHAKE = 0x16
 _NO_ROOM = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+Unencrypted = Callable[[socket.socket, bytes], int | None]
+"""What is done with a caller that does not begin with TLS, given the connection and the bytes so far: how many more are
+needed; 0 if the connection was passed on, or is to be hung up on; None if it is refused."""
 
 
 class Refusals:
@@ -75,7 +80,9 @@ class Refusals:
 class _Caller:
     connection: socket.socket
     until: float
+    wanted: int
     received: int = 0
+    said: bytes = b""
     secured: Secured | None = None
     shaken: bool = False
     leaving: bool = False
@@ -87,16 +94,20 @@ class _Caller:
 
 
 class Doorway:
-    """Listens at an address and passes on each caller that `admit` accepts; `complete`: all parties are connected."""
+    """Listens at an address and passes on each caller that `admit` accepts; `complete`: all parties are connected.
+
+    `unencrypted` may take callers that do not begin with TLS; until it has, they have the same limits as all others.
+    """
 
     def __init__(
         self,
         party: str,
         listener: socket.socket,
-        context: ssl.SSLContext,
+        context: Callable[[], ssl.SSLContext],
         admit: Callable[[bytes], str],
         welcome: Callable[[str, socket.socket, Secured], None],
         complete: Callable[[], bool],
+        unencrypted: Unencrypted | None = None,
     ) -> None:
         self.refusals = Refusals(party)
         self._party = party
@@ -105,9 +116,10 @@ class Doorway:
         self._admit = admit
         self._welcome = welcome
         self._complete = complete
+        self._unencrypted = unencrypted
         self._callers: set[_Caller] = set()
-        self._heard = _Allowance(_HEARD_A_SECOND)
-        self._answered = _Allowance(_ANSWERED_A_SECOND)
+        self._heard = Allowance(_HEARD_A_SECOND)
+        self._answered = Allowance(_ANSWERED_A_SECOND)
         self._listens_again = 0.0
         self._selector = selectors.DefaultSelector()
         listener.setblocking(False)
@@ -163,6 +175,9 @@ class Doorway:
                 return
             try:
                 connection, _ = self._listener.accept()
+            except EOFError:  # whoever passed connections on has gone
+                self._selector.unregister(self._listener)
+                return
             except OSError as error:
                 if error.errno in _NO_ROOM:
                     if self._callers:
@@ -177,7 +192,7 @@ class Doorway:
             if len(self._callers) >= MOST_CALLERS:
                 self._make_way()
             connection.setblocking(False)
-            caller = _Caller(connection, time.monotonic() + CALLER_SECONDS)
+            caller = _Caller(connection, time.monotonic() + CALLER_SECONDS, 1 if self._unencrypted else _PIECE_BYTES)
             self._callers.add(caller)
             self._selector.register(connection, selectors.EVENT_READ, caller)
 
@@ -190,7 +205,7 @@ class Doorway:
 
     def _hear(self, caller: _Caller) -> None:
         try:
-            data = caller.connection.recv(_PIECE_BYTES)
+            data = caller.connection.recv(_PIECE_BYTES if caller.secured else caller.wanted)
         except BlockingIOError:
             return
         except OSError:
@@ -203,13 +218,29 @@ class Doorway:
             self._send_off(caller, f"it sent more than {CALLER_BYTES} bytes before it had proved who it is")
         elif caller.leaving:
             return
-        elif caller.secured is None and data[0] != _TLS_HANDSHAKE:
-            self._send_off(caller, "it did not use TLS")
-        else:
-            if caller.secured is None:
-                caller.secured = Secured(self._context, server=True)
+        elif caller.secured:
             caller.secured.receive(data)
             self._go_on(caller, caller.secured)
+        else:
+            caller.said += data
+            self._begin(caller)
+
+    def _begin(self, caller: _Caller) -> None:
+        """Decide by a caller's first byte whether it uses TLS; others are read only as far as is asked for."""
+        if caller.said[0] != _TLS_HANDSHAKE:
+            more = self._unencrypted(caller.connection, caller.said) if self._unencrypted else None
+            if more:
+                caller.wanted = more
+            else:
+                self._send_off(caller, "it did not use TLS" if more is None else "")
+            return
+        try:
+            caller.secured = Secured(self._context(), server=True)
+        except CertificateError as error:
+            self._send_off(caller, str(error))
+            return
+        caller.secured.receive(caller.said)
+        self._go_on(caller, caller.secured)
 
     def _go_on(self, caller: _Caller, secured: Secured) -> None:
         try:
@@ -236,7 +267,7 @@ class Doorway:
     def _decide(self, caller: _Caller, secured: Secured) -> None:
         try:
             peer = self._admit(secured.certificate())
-        except CertificateError as error:
+        except (CertificateError, RefusedError) as error:
             self._refuse(caller, secured.verdict(str(error)), str(error))
             return
         self._selector.unregister(caller.connection)
@@ -270,19 +301,33 @@ class Doorway:
         caller.connection.close()
 
 
-class _Allowance:
-    """A number of permits per second, and no more than that at once."""
+class Allowance:
+    """A number of permits in so many seconds, and no more than that at once."""
 
-    def __init__(self, a_second: int) -> None:
-        self._a_second = a_second
-        self._left = float(a_second)
+    def __init__(self, permits: int, seconds: float = 1.0) -> None:
+        self._most = permits
+        self._a_second = permits / seconds
+        self._left = float(permits)
         self._at = time.monotonic()
 
     def take(self) -> bool:
         now = time.monotonic()
-        self._left = min(self._a_second, self._left + (now - self._at) * self._a_second)
+        self._left = min(self._most, self._left + (now - self._at) * self._a_second)
         self._at = now
         if self._left < 1:
             return False
         self._left -= 1
         return True
+
+
+def listen_at(address: str, party: str) -> socket.socket:
+    """Listen at an IPv4 or IPv6 address; a name that has both is used as IPv4."""
+    try:
+        host, port = host_and_port(address)
+        families = {family for family, *_ in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+        if socket.AF_INET in families:
+            return socket.create_server((host, port), backlog=BACKLOG)
+        both = socket.has_dualstack_ipv6()
+        return socket.create_server((host, port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=both)
+    except (OSError, UnicodeError, OverflowError) as error:
+        raise PlanError(f"{party} cannot listen on {address}; perhaps it is in use: {error}") from None

@@ -24,14 +24,14 @@ log = logging.getLogger("unpooled.transport")
 
 CHUNK_BYTES = 2**18
 QUEUED_BYTES = 2**22
-_SIZE_BYTES = 8
+SIZE_BYTES = 8
 _GLANCE_SECONDS = 0.2
 _FOR_EVER = 10.0**6
 
 
 def pieces(frame: Frame, size: int = CHUNK_BYTES) -> Iterator[Buffer]:
     """A frame preceded by its size, in pieces to be encrypted one by one; only small parts are copied."""
-    announced = frame.size.to_bytes(_SIZE_BYTES, "little")
+    announced = frame.size.to_bytes(SIZE_BYTES, "little")
     if frame.size < size:
         yield b"".join((announced, *frame.parts))
         return
@@ -161,7 +161,7 @@ class Link:
         self._drain()
 
     def _read_frame(self) -> None:
-        size = int.from_bytes(self._exactly(_SIZE_BYTES), "little")
+        size = int.from_bytes(self._exactly(SIZE_BYTES), "little")
         if not 0 < size <= MAX_FRAME_BYTES:
             raise WireError(f"a frame of {size} bytes was announced, 1 to {MAX_FRAME_BYTES} are allowed")
         if size <= SMALL_BYTES:

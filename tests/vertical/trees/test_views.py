@@ -14,7 +14,7 @@ import pytest
 from unpooled.arrays import unpacked
 from unpooled.errors import ProtocolError
 from unpooled.secure.shares.dealer import Deal
-from unpooled.secure.shares.engine import Orders
+from unpooled.secure.shares.permuting import Orders
 from unpooled.vertical.targets import Target
 from unpooled.vertical.trees import messages
 

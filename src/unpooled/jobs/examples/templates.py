@@ -43,6 +43,13 @@ def plan_template(kind: str) -> str:
     return "\n".join([*_heading("plan.toml, the same at every party", of), *_plan_lines(of, _parties(of))])
 
 
+def settings_template(kind: str, plan: Plan | None = None) -> str:
+    """A plan's settings but for its kind, engine and parties, explained; those that a plan has stand there as given."""
+    given = plan.model_dump(mode="json", exclude_defaults=True) if plan else {}
+    skip = ("kind", "engine", "insecure", "parameters", "parties")
+    return "\n".join(_settings_lines(kind_named(kind), given, skip)).strip() + "\n"
+
+
 def private_template(kind: str) -> str:
     """A private file with every setting explained."""
     of = kind_named(kind)
@@ -88,20 +95,28 @@ def example_settings(kind: Kind[Any], party: str, parameters: Mapping[str, Any] 
 
 
 def _plan_lines(kind: Kind[Any], parties: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    yield from _lines(Plan, {"kind": kind.name}, skip=("parameters", "parties"))
-    sections = {
-        name: field for name, field in kind.parameters.model_fields.items() if isinstance(field.default, BaseModel)
-    }
-    yield from ("", f"# {Plan.model_fields['parameters'].description}", "[parameters]")
-    yield from _lines(kind.parameters, {}, skip=sections)
-    for name, field in sections.items():
-        which = "name" if name == "method" else "learner"
-        lines = _lines(type(field.default), _unusual(field.default, which), first=which)
-        yield from ("", f"# {field.description}", f"[parameters.{name}]", *lines)
+    yield from _settings_lines(kind, {"kind": kind.name}, ("parameters", "parties"))
     yield from ("", f"# {Plan.model_fields['parties'].description}")
     yield from (f"# {name}: {field.description}" for name, field in Party.model_fields.items())
     for name, party in parties.items():
         yield from (f"[parties.{name}]", *tomli_w.dumps(party).splitlines(), "")
+
+
+def _settings_lines(kind: Kind[Any], given: Mapping[str, Any], skip: Collection[str]) -> Iterator[str]:
+    """The lines of a plan's settings; its parameters, as given, are checked already."""
+    yield from _lines(Plan, given, skip=skip)
+    sections = {
+        name: field for name, field in kind.parameters.model_fields.items() if isinstance(field.default, BaseModel)
+    }
+    values = given.get("parameters", {})
+    parameters = kind.parameters.model_validate(values)
+    yield from ("", f"# {Plan.model_fields['parameters'].description}", "[parameters]")
+    yield from _lines(kind.parameters, values, skip=sections)
+    for name, field in sections.items():
+        which = "name" if name == "method" else "learner"
+        section = values.get(name, _unusual(field.default, which))
+        lines = _lines(type(getattr(parameters, name)), section, first=which)
+        yield from ("", f"# {field.description}", f"[parameters.{name}]", *lines)
 
 
 def _unusual(default: BaseModel, which: str) -> dict[str, Any]:
@@ -123,7 +138,9 @@ def _section(field: FieldInfo) -> type[BaseModel]:
     return next(c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel))
 
 
-def _lines(model: type[BaseModel], given: dict[str, Any], skip: Collection[str] = (), first: str = "") -> Iterator[str]:
+def _lines(
+    model: type[BaseModel], given: Mapping[str, Any], skip: Collection[str] = (), first: str = ""
+) -> Iterator[str]:
     """A comment and a line for each setting: given values as they are, defaults commented out."""
     for name, field in sorted(model.model_fields.items(), key=lambda setting: setting[0] != first):
         if name in skip:

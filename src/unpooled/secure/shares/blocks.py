@@ -1,9 +1,10 @@
-"""Large matrices in blocks of rows, so that nobody holds a whole one of them in memory.
+"""Large matrices in blocks of rows, or portions of columns, so that nobody holds a whole one of them in memory.
 
 With hidden nodes X is as wide as all bins together, so it is far larger than the table that it comes from. A mask is
 made from its seed block by block, and masked matrices travel in several messages. What has arrived is needed again for
 every tree: it stays in memory up to a limit, and beyond that in a file that has no name and so ends with the process.
-It holds masked numbers alone, which mean nothing to its owner. Shapes decide where blocks begin, never data.
+It holds masked numbers alone, which mean nothing to its owner. Where rows are permuted, every column has an order of
+its own, so there columns are divided. Shapes decide where blocks and portions begin, never data.
 
 >>> [(block.start, block.stop) for block in row_blocks(5, block_bytes // 16)]
 [(0, 2), (2, 4), (4, 5)]
@@ -41,6 +42,11 @@ def row_blocks(rows: int, width: int) -> list[slice]:
     """The blocks of a matrix, or of several side by side; there is one even without rows."""
     step = max(block_bytes // (_WORD * max(width, 1)), 1)
     return [slice(start, min(start + step, rows)) for start in range(0, max(rows, 1), step)]
+
+
+def columns_at_once(numbers: int) -> int:
+    """How many columns of so many numbers each make a portion of about a block."""
+    return max(block_bytes // _WORD // max(numbers, 1), 1)
 
 
 def portions(shapes: Iterable[tuple[int, int]]) -> list[list[tuple[int, slice]]]:

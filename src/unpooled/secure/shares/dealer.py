@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from itertools import groupby
@@ -23,7 +23,7 @@ from unpooled.secure.engine import HowFar, Serving, Stop, follow
 from unpooled.secure.evidence import digest_of_seed
 from unpooled.secure.randomness import SEED_BYTES, expand, new_seed
 from unpooled.secure.shares import permutation
-from unpooled.secure.shares.blocks import mask_block, row_blocks, watched
+from unpooled.secure.shares.blocks import columns_at_once, mask_block, row_blocks, watched
 from unpooled.session import Session
 from unpooled.wire import message
 from unpooled.workers import on_cluster
@@ -149,6 +149,7 @@ def _answer(session: Session, driver: str, parties: Sequence[str], dealer: Deale
         for number, (item, _) in enumerate(copies)
         if item.method == "seeds"
     }
+    large = list[tuple[str, Iterator[Dealt]]]()
     groups = groupby(enumerate(copies), lambda each: _u_of(each[1][0]) or each[0])
     for group in (list(same_u) for _, same_u in groups):  # those with the same mask U, or a single one
         number, (item, _) = group[0]
@@ -158,7 +159,9 @@ def _answer(session: Session, driver: str, parties: Sequence[str], dealer: Deale
             dealt = [seeds[number]]
         elif item.method == "permute":
             chosen = chosen_seeds(request.seed, number) if chooses(driver, item) else None
-            dealt = [_permutation(dealer, item, chosen)]
+            both, later = _permutation(dealer, item, chosen)
+            dealt = [both]
+            large += [(item.left, later)] if later else []
         else:
             dealt = _triples(dealer, [item for _, (item, _) in group], alive)
         for (_, (item, copy)), both in zip(group, dealt, strict=True):
@@ -169,16 +172,25 @@ def _answer(session: Session, driver: str, parties: Sequence[str], dealer: Deale
     for party, theirs in parts.items():
         if theirs:
             session.send(party, Dealt(digest_of(items[party]), tuple(theirs)))
+    for number, (party, portions) in enumerate(large):  # last, and in the order in which the parties take them
+        for portion in portions:
+            session.send(party, portion)
+            session.progress(number, len(large))
 
 
 def bytes_of(items: Sequence[DealItem]) -> tuple[int, int]:
     """How many bytes a request sends, and how much memory it takes with the largest masks."""
-    sent, largest = 0, 0
+    sent, together, largest = 0, 0, 0
     for item in items:
         rows, width, words, kept = item.rows, item.width, item.words, numbers_bytes(item)
         sent += item.copies * (kept + 4 * SEED_BYTES)
+        if in_portions(item) > 1:
+            width = columns_at_once(rows * words)
+            kept = kept // item.width * width
+        else:
+            together += item.copies * (kept + 4 * SEED_BYTES)
         largest = max(largest, _WORD * (rows * width + rows * words + -(-kept // item.word_bytes)))
-    return sent, sent + largest
+    return sent, together + largest
 
 
 def numbers_bytes(item: DealItem) -> int:
@@ -204,7 +216,8 @@ def checked(request: Deal, party: str, driver: str, parties: Sequence[str], serv
         if item.method != "permute" and not item.y and item.right != driver:
             raise ProtocolError(f"invalid Deal from {driver}: it does not choose the numbers of {item.right}")
     sent, size = bytes_of(request.items)
-    products, rows = sum(item.copies for item in request.items), max((item.rows for item in request.items), default=0)
+    products = sum(item.copies * in_portions(item) for item in request.items)
+    rows = max((item.rows for item in request.items), default=0)
     serving.check(party, driver, size, products, rows)
     return sent
 
@@ -223,8 +236,8 @@ def chosen_seeds(seed: bytes, number: int) -> tuple[bytes, bytes]:
     return mask[:SEED_BYTES], once[:SEED_BYTES]
 
 
-def digest_of(items: Sequence[DealItem]) -> bytes:
-    """Binds dealt numbers to the items that they are for."""
+def digest_of(items: Sequence[DealItem | slice]) -> bytes:
+    """Binds dealt numbers to the items, or the columns of an item, that they are for."""
     return hashlib.sha256(repr(items).encode()).digest()
 
 
@@ -302,11 +315,39 @@ def half_shape(item: DealItem) -> tuple[int, ...]:
     return (item.width, item.words) if item.method == "triple" else (item.rows, item.width, item.words)
 
 
-def _permutation(dealer: Dealer, item: DealItem, chosen: tuple[bytes, bytes] | None) -> Both:
+def in_portions(item: DealItem) -> int:
+    """In how many portions of columns a product goes: one, unless it is a large one by permutation."""
+    if item.method != "permute" or not item.y:  # what is dealt ahead is small
+        return 1
+    return max(-(-item.width // columns_at_once(item.rows * item.words)), 1)
+
+
+def portions_of(item: DealItem) -> list[slice]:
+    """The portions of columns of a large product."""
+    step = columns_at_once(item.rows * item.words)
+    return [slice(start, min(start + step, item.width)) for start in range(0, item.width, step)]
+
+
+def _permutation(
+    dealer: Dealer, item: DealItem, chosen: tuple[bytes, bytes] | None
+) -> tuple[Both, Iterator[Dealt] | None]:
+    """What is dealt at once, and what follows in portions."""
     v_shape = (item.rows, item.words)
     mask, right_once = chosen or (new_seed(), new_seed())
     v_seed, v_new = dealer.mask("y", item.right, item.y, v_shape, mask) if item.y else (mask, True)
     left_once = new_seed()
-    values = permutation.dealt(left_once, right_once, expand(v_seed, b"mask", v_shape), item.width)
-    left = Part(b"", left_once, mod64.to_bytes(values, item.word_bytes), digest_of_seed(v_seed))
-    return left, None if chosen else Part(v_seed if v_new else b"", right_once, NOTHING)
+
+    def numbers(mask: Ring, columns: slice) -> Bytes:
+        count = columns.stop - columns.start
+        return mod64.to_bytes(permutation.dealt(left_once, right_once, mask, count, columns.start), item.word_bytes)
+
+    def follows() -> Iterator[Dealt]:
+        mask = expand(v_seed, b"mask", v_shape)
+        for columns in portions_of(item):
+            yield Dealt(digest_of([item, columns]), (Part(b"", b"", numbers(mask, columns)),))
+
+    large = in_portions(item) > 1
+    values = NOTHING if large else numbers(expand(v_seed, b"mask", v_shape), slice(0, item.width))
+    left = Part(b"", left_once, values, digest_of_seed(v_seed))
+    right = None if chosen else Part(v_seed if v_new else b"", right_once, NOTHING)
+    return (left, right), follows() if large else None

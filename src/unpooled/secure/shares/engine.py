@@ -12,8 +12,8 @@ that only its holder needs to know them. Row by row it is the same, with the pro
 **Permute and share**, for one-hot X with nodes that both sides know. For each column the holder of X has the order π of
 the rows by node and bin. It is dealt a random order ρ and Δ = V[ρ] - b; the other side is dealt b. It sends σ with ρ[σ]
 = π, which is as random as ρ. It holds F[π] + Δ[σ], the other side b[σ]; together that is Y[π], and each side sums its
-runs. Rows outside all nodes come last and are in no run. The holder of Y learns the lengths of the runs. `permutation`
-has the arithmetic.
+runs. Rows outside all nodes come last and are in no run. The holder of Y learns the lengths of the runs. `permuting`
+has the messages, and `permutation` the arithmetic.
 
 A mask hides one matrix only: U is bound to one X and V to one Y, and what was opened may be used again. Halves, Δ, b
 and ρ are used once.
@@ -31,37 +31,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unpooled.arrays import Bytes, Ints, Ring
-from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
-from unpooled.secure.calls import Call, Inputs, OneHot, RowByRow, given
-from unpooled.secure.engine import Engine, Rules, Serving, recv_tagged
-from unpooled.secure.mod64 import Places
-from unpooled.secure.randomness import SEED_BYTES, expand
-from unpooled.secure.shares import dealer, permutation
+from unpooled.secure.calls import Call, Inputs, RowByRow, given
+from unpooled.secure.engine import Engine, Rules, Serving
+from unpooled.secure.randomness import expand
+from unpooled.secure.shares import dealer, permuting
 from unpooled.secure.shares.blocks import row_blocks, summed, watched
 from unpooled.secure.shares.dealer import DealItem, seeded
-from unpooled.secure.shares.opening import Task, keep_opening, keep_received, open_matrices
+from unpooled.secure.shares.opening import Task, keep_received, open_matrices
 from unpooled.secure.shares.packing import pack, unpack
 from unpooled.secure.shares.state import Mask
-from unpooled.secure.shares.supply import ask_ahead, method_of, slots_of, supplied, take_late, with_values
-from unpooled.wire import message
-
-
-@message(
-    discloses="how many rows each node has in each bin of each column, columns without names; the orders are random",
-    to="the holder of Y",
-)
-class Orders:
-    tags: tuple[bytes, ...]
-    places: tuple[Places, ...]
-    lengths: tuple[Ints, ...]
+from unpooled.secure.shares.supply import ask_ahead, method_of, new_to, slots_of, supplied, take_late, with_values
 
 
 def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Ring]:
     """Deal, open, multiply: at most two messages from each party to another, however many products there are, and more
     only where matrices are large (`blocks`).
 
-    Every party sends to all peers before it receives, so that no cycle of parties waits.
+    Every party sends to all peers before it receives, and all go through large permutations in the same order, so that
+    no cycle of parties waits.
     """
     tasks, late = _dealt_tasks(engine, batch, tags)
     peers = [peer for peer in engine.parties if any(task.peer == peer for task in tasks)]
@@ -73,16 +61,19 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
                 task.part = with_values(task.part, next(dealt))
     for task in opened:
         keep_received(engine, task, engine.shares.opened[task.peer, task.theirs].blocks())
-    permuted = [task for task in tasks if task.permutes]
+    permuted = [task for task in tasks if task.permutes and not task.large]
     for peer in peers:
-        _send_orders(engine, peer, [task for task in permuted if task.peer == peer and task.is_left])
+        permuting.send_orders(engine, peer, [task for task in permuted if task.peer == peer and task.is_left])
     for peer in peers:
-        _take_orders(engine, peer, [task for task in permuted if task.peer == peer and not task.is_left])
+        permuting.take_orders(engine, peer, [task for task in permuted if task.peer == peer and not task.is_left])
     held = [np.zeros(_shape(call), np.uint64) for call, _ in batch]
-    groups = _by_x(tasks)
-    for number, group in enumerate(groups, start=1):
+    groups = _by_x(sorted(tasks, key=lambda task: not task.large))
+    for number, group in enumerate(groups):
         alive = partial(engine.session.progress, number, len(groups))
-        shares = (_left_shares if group[0].is_left else _right_shares)(engine, group, alive)
+        if group[0].permutes:
+            shares = [permuting.share(engine, group[0], alive)]
+        else:
+            shares = (_left_shares if group[0].is_left else _right_shares)(engine, group, alive)
         for task, values in zip(group, shares, strict=True):
             held[task.place] += values
     engine.shares.forget({""})  # a matrix without a name serves one call
@@ -104,7 +95,7 @@ def _dealt_tasks(
         x, y = (None if matrix is None else matrix[need.rows] for matrix in (inputs.x, inputs.y))
         task = Task(place, call, replace(inputs, x=x, y=y), tags[place], need, part, peer, is_left)
         if part.mask:
-            seed = _seed(part.mask, engine)
+            seed = new_to(engine, part.mask)
             engine.shares.masks[task.own] = Mask(seed, task.shape_of(task.own))
         tasks.append(task)
     return tasks, late
@@ -112,40 +103,6 @@ def _dealt_tasks(
 
 def announce(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
     ask_ahead(engine, batches)
-
-
-def _send_orders(engine: Engine, right: str, tasks: Sequence[Task]) -> None:
-    for task in tasks:
-        left = task.call.left
-        if isinstance(left, OneHot):
-            x, nodes = given(task.inputs.x), given(task.inputs.nodes)
-            task.orders, task.lengths = mod64.sort_rows(x, left.sizes, nodes, left.nodes)
-            task.places = permutation.hidden_places(_seed(task.part.once, engine), task.orders, nodes)
-            keep_opening(engine, task, task.part.once)
-    if tasks:
-        places, lengths = [given(task.places) for task in tasks], [given(task.lengths) for task in tasks]
-        engine.session.send(right, Orders(tuple(task.tag for task in tasks), tuple(places), tuple(lengths)))
-
-
-def _take_orders(engine: Engine, left: str, tasks: Sequence[Task]) -> None:
-    if not tasks:
-        return
-    moves = sum(4 * task.need.item.width * task.need.item.rows for task in tasks)
-    runs = sum(8 * task.call.left.nodes * task.call.left.bins for task in tasks if isinstance(task.call.left, OneHot))
-    orders = recv_tagged(engine.session, left, Orders, [task.tag for task in tasks], moves + runs)
-    for task, places, lengths in zip(tasks, orders.places, orders.lengths, strict=True):
-        form, item = task.call.left, task.need.item
-        if not isinstance(form, OneHot):
-            raise TypeError("only one-hot matrices are permuted")
-        if places.shape != (item.width, item.rows) or lengths.shape != (form.nodes * form.bins,):
-            raise ProtocolError(f"invalid Orders from {left}: wrong shape")
-        inside = int(np.count_nonzero(given(task.inputs.nodes) >= 0))
-        if places.size and int(places.max()) >= item.rows:
-            raise ProtocolError(f"invalid Orders from {left}: a position is out of range")
-        if not permutation.lengths_fit(lengths, inside, form.sizes, form.nodes):
-            raise ProtocolError(f"invalid Orders from {left}: the bins do not add up to the rows of the nodes")
-        task.places, task.lengths, task.inside = places, lengths, inside
-        keep_received(engine, task, (places, lengths))
 
 
 def _by_x(tasks: Sequence[Task]) -> list[list[Task]]:
@@ -160,11 +117,6 @@ def _by_x(tasks: Sequence[Task]) -> list[list[Task]]:
 def _left_shares(engine: Engine, tasks: Sequence[Task], alive: Callable[[], None]) -> list[Ring]:
     task, opened = tasks[0], [engine.shares.opened[each.peer, each.theirs] for each in tasks]
     left, item, x = task.call.left, task.need.item, given(task.inputs.x)
-    if isinstance(left, OneHot) and task.permutes:
-        dealt = _dealt_numbers(engine, task, (item.width, item.rows, item.words))
-        places, orders, lengths = given(task.places), given(task.orders), given(task.lengths)
-        whole = opened[0].whole()
-        return [permutation.left_sums(dealt, whole, places, orders, lengths, left.sizes, left.nodes)]
     halves = [_left_half(engine, each) for each in tasks]
     if isinstance(left, RowByRow):
         return [mod64.row_products(x.view(np.uint64), opened[0].whole()) + halves[0]]
@@ -182,9 +134,6 @@ def multiply_block(sizes: tuple[int, ...], block: NDArray[Any], ys: Ring) -> Rin
 def _right_shares(engine: Engine, tasks: Sequence[Task], alive: Callable[[], None]) -> list[Ring]:
     task = tasks[0]
     left, item = task.call.left, task.need.item
-    if isinstance(left, OneHot) and task.permutes:
-        seed, places, lengths = _seed(task.part.once, engine), given(task.places), given(task.lengths)
-        return [permutation.right_sums(seed, places, item.words, lengths, task.inside, left.sizes, left.nodes)]
     opened, masks = engine.shares.opened[task.peer, task.theirs], [engine.shares.masks[each.own] for each in tasks]
     halves = [_dealt_numbers(engine, each, dealer.half_shape(each.need.item)) for each in tasks]
     if isinstance(left, RowByRow):
@@ -201,7 +150,7 @@ def _dealt_numbers(engine: Engine, task: Task, shape: tuple[int, ...]) -> Ring:
 
 
 def _left_half(engine: Engine, task: Task) -> Ring:
-    return expand(_seed(task.part.once, engine), b"half", dealer.half_shape(task.need.item))
+    return expand(new_to(engine, task.part.once), b"half", dealer.half_shape(task.need.item))
 
 
 def _each(tasks: Sequence[Task], sums: Ring, halves: Sequence[Ring]) -> list[Ring]:
@@ -213,15 +162,6 @@ def _each(tasks: Sequence[Task], sums: Ring, halves: Sequence[Ring]) -> list[Rin
 
 def _shape(call: Call) -> tuple[int, ...]:
     return (*call.shape[:-1], slots_of(call).words)
-
-
-def _seed(seed: bytes, engine: Engine) -> bytes:
-    if len(seed) != SEED_BYTES:
-        raise ProtocolError(f"invalid Dealt from {engine.coordinator}: a seed has the wrong length")
-    if seed in engine.shares.seeds:
-        raise ProtocolError(f"invalid Dealt from {engine.coordinator}: a seed was dealt before and would hide nothing")
-    engine.shares.seeds.add(seed)
-    return seed
 
 
 def from_values(engine: Engine, call: Call, values: Ints) -> Ring:  # noqa: ARG001

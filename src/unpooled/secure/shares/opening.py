@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from unpooled.secure.engine import Engine, recv_tagged
 from unpooled.secure.evidence import digest_of_all
 from unpooled.secure.mod64 import Places
 from unpooled.secure.shares.blocks import portions, row_blocks
-from unpooled.secure.shares.dealer import Part
+from unpooled.secure.shares.dealer import Part, in_portions
 from unpooled.secure.shares.packing import pack
 from unpooled.secure.shares.state import Mask, Matrix
 from unpooled.secure.shares.supply import Need, slots_of
@@ -51,7 +52,6 @@ class Task:
     orders: Places | None = None
     places: Places | None = None
     lengths: Ints | None = None
-    inside: int = 0
 
     @property
     def own(self) -> Matrix:
@@ -64,6 +64,16 @@ class Task:
     @property
     def permutes(self) -> bool:
         return self.need.item.method == "permute"
+
+    @property
+    def large(self) -> bool:
+        """Whether the product goes in portions of columns."""
+        return in_portions(self.need.item) > 1
+
+    @cached_property
+    def inside(self) -> int:
+        """How many rows are in nodes."""
+        return int(np.count_nonzero(given(self.inputs.nodes) >= 0))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -187,8 +197,19 @@ def keep_opening(engine: Engine, task: Task, seed: bytes) -> None:
         engine.evidence.keep_opening(side, task.tag, task.peer, about, seed=seed.hex())
 
 
+def keeps_evidence(engine: Engine, task: Task) -> bool:
+    """Whether what arrives for a product is kept for audits."""
+    return engine.evidence is not None and task.inputs.about is not None
+
+
 def keep_received(engine: Engine, task: Task, values: Iterable[NDArray[Any]]) -> None:
-    """Keep a digest of a hidden matrix that arrived, and what it takes to hide one in the same way (`reproduction`)."""
+    """Keep a digest of a hidden matrix that arrived."""
+    if keeps_evidence(engine, task):
+        keep_digest(engine, task, digest_of_all(values))
+
+
+def keep_digest(engine: Engine, task: Task, digest: str) -> None:
+    """Keep the digest of what arrived, and what it takes to hide a matrix in the same way (`reproduction`)."""
     if engine.evidence and task.inputs.about is not None:
         left, item = task.call.left, task.need.item
         engine.evidence.keep_received(
@@ -203,5 +224,5 @@ def keep_received(engine: Engine, task: Task, values: Iterable[NDArray[Any]]) ->
             sizes=left.sizes if isinstance(left, OneHot) else (),
             nodes=left.nodes if isinstance(left, OneHot) else 0,
             seed=task.part.other.hex(),
-            sha256=digest_of_all(values),
+            sha256=digest,
         )

@@ -1,6 +1,7 @@
 """The arithmetic of permute and share: what the coordinator deals, and what the two holders compute (see `engine`).
 
-A few columns are processed at a time, so that intermediate results stay in the processor's caches.
+A few columns are processed at a time, so that intermediate results stay in the processor's caches. Where a product goes
+in portions of columns, `first` is the place of a portion's first column among all of them.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ from unpooled.secure.mod64 import (
 from unpooled.secure.randomness import expansions, shuffles
 
 
-def dealt(order_seed: bytes, once_seed: bytes, mask: Ring, columns: int) -> Ring:
+def dealt(order_seed: bytes, once_seed: bytes, mask: Ring, columns: int, first: int = 0) -> Ring:
     """Δ = V[ρ] - b, as columns × rows × words: for each column the mask in a random order, less random numbers."""
     rows, words = mask.shape
     values = np.empty((columns, rows, words), np.uint64)
     if compiled := worthwhile(values.size):
         from unpooled.secure import kernels
     groups = column_groups(columns, rows, COMPILED_AT_ONCE if compiled else SORTED_AT_ONCE)
-    orders = shuffles(order_seed, b"order", [(group.stop - group.start, rows) for group in groups])
-    once = expansions(once_seed, b"once", [(group.stop - group.start, rows, words) for group in groups])
+    counts, before = [group.stop - group.start for group in groups], first * rows
+    orders = shuffles(order_seed, b"order", [(count, rows) for count in counts], before)
+    once = expansions(once_seed, b"once", [(count, rows, words) for count in counts], before * words)
     for group, order, numbers in zip(groups, orders, once, strict=True):
         if compiled:
             kernels.moved_less(mask, order, numbers, values[group])
@@ -42,7 +44,7 @@ def dealt(order_seed: bytes, once_seed: bytes, mask: Ring, columns: int) -> Ring
     return values
 
 
-def hidden_places(order_seed: bytes, orders: Places, nodes: Ints32) -> Places:
+def hidden_places(order_seed: bytes, orders: Places, nodes: Ints32, first: int = 0) -> Places:
     """σ: the positions of the rows, in the order of summation, within the dealt random orders.
 
     Rows outside all nodes come last: they are in no sum, but their number must not show.
@@ -54,7 +56,7 @@ def hidden_places(order_seed: bytes, orders: Places, nodes: Ints32) -> Places:
         from unpooled.secure import kernels
     groups = column_groups(columns, rows, COMPILED_AT_ONCE if compiled else SORTED_AT_ONCE)
     numbers = np.tile(np.arange(rows, dtype=np.uint32), groups[0].stop if groups else 0)
-    shuffled = shuffles(order_seed, b"order", [(group.stop - group.start, rows) for group in groups])
+    shuffled = shuffles(order_seed, b"order", [(group.stop - group.start, rows) for group in groups], first * rows)
     for group, order in zip(groups, shuffled, strict=True):
         if compiled:
             kernels.places_in(order, orders[group], outside, places[group])
@@ -86,7 +88,14 @@ def left_sums(
 
 
 def right_sums(
-    once_seed: bytes, places: Places, words: int, lengths: Ints, inside: int, sizes: tuple[int, ...], count: int
+    once_seed: bytes,
+    places: Places,
+    words: int,
+    lengths: Ints,
+    inside: int,
+    sizes: tuple[int, ...],
+    count: int,
+    first: int = 0,
 ) -> Ring:
     """The sums of b[σ], as nodes × bins × words."""
     columns, rows = places.shape
@@ -94,7 +103,8 @@ def right_sums(
     if compiled := worthwhile(places.size * words):
         from unpooled.secure import kernels
     groups = column_groups(columns, rows, COMPILED_AT_ONCE if compiled else MOVED_AT_ONCE)
-    once = expansions(once_seed, b"once", [(group.stop - group.start, rows, words) for group in groups])
+    shapes = [(group.stop - group.start, rows, words) for group in groups]
+    once = expansions(once_seed, b"once", shapes, first * rows * words)
     for group, numbers in zip(groups, once, strict=True):
         if compiled:
             runs = ends[group.start : group.stop + 1]

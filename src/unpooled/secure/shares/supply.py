@@ -6,17 +6,30 @@ then those for the stock. The others know from their own calls what was asked fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
+from unpooled.arrays import Ring
 from unpooled.errors import ProtocolError
+from unpooled.secure import mod64
 from unpooled.secure.calls import Call, Dense, OneHot, RowByRow
 from unpooled.secure.engine import Engine, Rules, next_tags
-from unpooled.secure.randomness import new_seed
+from unpooled.secure.randomness import SEED_BYTES, new_seed
 from unpooled.secure.shares import dealer
-from unpooled.secure.shares.dealer import Deal, DealItem, Dealt, Method, Part, chooses, chosen_seeds, seeded
+from unpooled.secure.shares.dealer import (
+    Deal,
+    DealItem,
+    Dealt,
+    Method,
+    Part,
+    chooses,
+    chosen_seeds,
+    in_portions,
+    seeded,
+)
 from unpooled.secure.shares.packing import RING_BITS, Slots, slots_for
 from unpooled.secure.shares.state import Matrix, Shape
 from unpooled.session import ITEM_BYTES
@@ -99,7 +112,8 @@ def ask_ahead(engine: Engine, batches: Sequence[Sequence[Call]]) -> None:
 def _needs(engine: Engine, call: Call, tag: bytes) -> list[Need]:
     """What a call needs, term by term; a matrix without a name has a mask of its own.
 
-    Any numbers of the right shape will do if only one pair of parties takes part and the driver chooses its side.
+    Any numbers of the right shape will do if only one pair of parties takes part and the driver chooses its side. Large
+    numbers are not dealt ahead.
     """
     method, slots, left = method_of(call, engine.rules), slots_of(call), call.left
     words, size = slots.words, slots.word_bytes
@@ -115,7 +129,8 @@ def _needs(engine: Engine, call: Call, tag: bytes) -> list[Need]:
         if len(needs) > 1 or y.name or needs[0].item.right != engine.driver or method == "row by row":
             return needs
         if method == "permute":
-            return [need._replace(shape=_shape(need.item)) for need in needs]
+            large = in_portions(needs[0].item) > 1
+            return needs if large else [need._replace(shape=_shape(need.item)) for need in needs]
         return [
             need._replace(item=replace(need.item, y=""), shape=Shape(*term))
             for need, term in zip(needs, call.terms, strict=True)
@@ -189,11 +204,32 @@ def _deal(engine: Engine, needs: Sequence[Need]) -> tuple[bytes, Iterator[Part],
 def _receive(engine: Engine, items: Sequence[DealItem]) -> Iterator[Part]:
     if not items:
         return iter(())
-    most = sum(item.copies * (dealer.numbers_bytes(item) + 3 * ITEM_BYTES) for item in items)
+    numbers = [0 if in_portions(item) > 1 else dealer.numbers_bytes(item) for item in items]
+    most = sum(item.copies * (each + 3 * ITEM_BYTES) for item, each in zip(items, numbers, strict=True))
     dealt = engine.session.recv(engine.coordinator or "", Dealt, at_most=most)
     if len(dealt.parts) != sum(item.copies for item in items) or dealt.digest != dealer.digest_of(items):
         raise ProtocolError(f"invalid Dealt from {engine.coordinator}: it is not for the products of {engine.party}")
     return iter(dealt.parts)
+
+
+def next_portion(engine: Engine, item: DealItem, columns: slice) -> Ring:
+    """The numbers of some columns of a large product, which come when all that is small has been dealt."""
+    shape = columns.stop - columns.start, item.rows, item.words
+    most = item.word_bytes * math.prod(shape) + 3 * ITEM_BYTES
+    dealt = engine.session.recv(engine.coordinator or "", Dealt, at_most=most)
+    if len(dealt.parts) != 1 or dealt.digest != dealer.digest_of([item, columns]):
+        raise ProtocolError(f"invalid Dealt from {engine.coordinator}: it is not for these columns of {engine.party}")
+    return mod64.from_bytes(dealt.parts[0].values, shape, engine.coordinator, item.word_bytes)
+
+
+def new_to(engine: Engine, seed: bytes) -> bytes:
+    """A seed that was dealt, if it is a new one."""
+    if len(seed) != SEED_BYTES:
+        raise ProtocolError(f"invalid Dealt from {engine.coordinator}: a seed has the wrong length")
+    if seed in engine.shares.seeds:
+        raise ProtocolError(f"invalid Dealt from {engine.coordinator}: a seed was dealt before and would hide nothing")
+    engine.shares.seeds.add(seed)
+    return seed
 
 
 def method_of(call: Call, rules: Rules) -> Method:

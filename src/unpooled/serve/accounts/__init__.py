@@ -1,0 +1,1 @@
+"""Who may do what: people with roles, their sessions in browsers, and tokens for programs."""

@@ -1,0 +1,1 @@
+"""The browser's side of a service: pages rendered here, and nothing that needs a script to be understood."""

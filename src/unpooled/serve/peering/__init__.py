@@ -1,0 +1,1 @@
+"""Exchange of messages between services of different parties, over mutual TLS."""

@@ -1,0 +1,99 @@
+"""An exchange: on a connection between two services, each hands over the letters that it has for the other.
+
+The caller says how far it has received, and sends its letters; then the acceptor does the same, which acknowledges what
+it has just received; at the end the caller acknowledges. What is not acknowledged, because the connection or a service
+was lost, is sent again in the next exchange, and skipped by a receiver that has it.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+
+from unpooled.errors import ProtocolError, UnpooledError
+from unpooled.ledger import Ledger
+from unpooled.serve.database import Database
+from unpooled.serve.messages import ExchangeHello, LettersTaken
+from unpooled.serve.peering.contact import met, missed
+from unpooled.serve.peering.post import MOST_LETTERS, Post
+from unpooled.serve.peering.talk import Talk
+from unpooled.transport.tls import Secured
+
+VERSION = 1
+
+
+class Exchanges:
+    """All exchanges of a party's service with those of its peers; any thread may begin one."""
+
+    def __init__(self, party: str, post: Post, database: Database, ledger: Ledger) -> None:
+        self._party = party
+        self._post = post
+        self._database = database
+        self._ledger = ledger
+        self._lock = threading.Lock()
+        self._connections = set[socket.socket]()
+        self.ending = False
+
+    def hold(self, peer: str, connection: socket.socket, secured: Secured, *, calls: bool) -> int:
+        """Exchange letters, hang up, and note the contact, or what went wrong; returns how many went either way."""
+        with self._lock:
+            self._connections.add(connection)
+        try:
+            if self.ending:
+                connection.close()
+            with Talk(self._party, peer, connection, secured, self._ledger) as talk:
+                moved = exchange(talk, self._post, calls=calls)
+            met(self._database, peer, secured.certificate())
+        except UnpooledError as error:
+            if not self.ending:
+                missed(self._database, peer, str(error))
+            raise
+        finally:
+            with self._lock:
+                self._connections.discard(connection)
+        return moved
+
+    def end(self) -> None:
+        """Hang up on all; letters that were not acknowledged are sent again when the service runs again."""
+        self.ending = True
+        with self._lock:
+            for connection in self._connections:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+
+def exchange(talk: Talk, post: Post, *, calls: bool) -> int:
+    """Exchange letters with a peer, as the side that `calls` or as the other; returns how many went either way."""
+    if calls:
+        sent = _hand_over(talk, post)
+        taken = _take(talk, post)
+        if taken:
+            talk.tell(LettersTaken(*post.received_until(talk.peer)))
+    else:
+        taken = _take(talk, post)
+        sent = _hand_over(talk, post)
+        if sent:
+            taken_there = talk.hear(LettersTaken)
+            post.acknowledged(talk.peer, taken_there.received, taken_there.digest)
+    return sent + taken
+
+
+def _hand_over(talk: Talk, post: Post) -> int:
+    letters = post.pending(talk.peer)
+    talk.tell(ExchangeHello(VERSION, *post.received_until(talk.peer), len(letters)))
+    for letter in letters:
+        talk.send(letter)
+    return len(letters)
+
+
+def _take(talk: Talk, post: Post) -> int:
+    hello = talk.hear(ExchangeHello)
+    if hello.version != VERSION:
+        raise ProtocolError(f"{talk.peer} exchanges letters by version {hello.version}, this party by {VERSION}")
+    if not 0 <= hello.letters <= MOST_LETTERS:
+        raise ProtocolError(f"{talk.peer} announced {hello.letters} letters, at most {MOST_LETTERS} are allowed")
+    post.acknowledged(talk.peer, hello.received, hello.digest)
+    for _ in range(hello.letters):
+        post.take(talk.peer, talk.receive())
+    return hello.letters

@@ -1,0 +1,1 @@
+"""Runs of jobs: their processes, and the thread that starts, resumes and ends them."""
