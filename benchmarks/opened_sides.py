@@ -46,6 +46,7 @@ from unpooled.vertical.team import Team
 from unpooled.vertical.trees.binning import apply_bins, fit_bins
 from unpooled.vertical.trees.ensemble import fit, help_fit
 from unpooled.vertical.trees.grower import passive
+from unpooled.vertical.trees.grower.node_rows import cut
 from unpooled.vertical.trees.model import Part
 from unpooled.vertical.trees.parameters import AnyTrees
 
@@ -113,18 +114,24 @@ JOBS = {"search": search, "train": train}
 
 def run(job: str, everybody: People, base: AnyTrees, draw: int) -> dict[str, float]:
     """Do it; what c holds of b's table, and how good the result is."""
-    opened, kept, side = list[tuple[Any, ...]](), dict[str, Any](), passive.right_of
+    opened, kept = list[tuple[Any, ...]](), dict[str, Any]()
+    side, fill = passive.right_of, passive.fill_sides
 
     def answered(table: Any, layout: Any, bins: Any, rows: Any, number: int) -> Bools:
         right = side(table, layout, bins, rows, number)
         opened.append((*table.splits[number], rows, right))
         return right
 
+    def filled(table: Any, own: Any, rows: Any, counts: Any, numbers: Any, sides: Bools) -> None:
+        fill(table, own, rows, counts, numbers, sides)
+        for number, of_node, right in zip(numbers, cut(rows, counts), cut(sides, counts), strict=True):
+            opened.append((*table.splits[number], of_node, right))
+
     def owner(session: Session) -> None:
         engine = open_engine(session, Rules("plain", questions=10**9), OWNERS, "c", None)
         JOBS[job](Team("c", OWNERS, engine, "rows"), base, everybody, draw, kept)
 
-    with mock.patch.object(passive, "right_of", answered):
+    with mock.patch.multiple(passive, right_of=answered, fill_sides=filled):
         simulate_roles(dict.fromkeys(OWNERS, owner), seeds=dict.fromkeys(OWNERS, SEED), timeout=3_600)
     part: Part = kept["part"]
     matrix = everybody.columns["b"].matrix

@@ -269,6 +269,7 @@ def _optional(item: Codec) -> Codec:
 
 _SHAPES = [struct.Struct(f"<{dimensions}Q") for dimensions in range(MAX_DIMENSIONS + 1)]
 _PADDING = [bytes(length) for length in range(ALIGNMENT)]
+_SMALL = 2**11  # bytes of an array
 
 
 def _shape_form(dimensions: int) -> struct.Struct:
@@ -296,8 +297,10 @@ def _array_of(dtype: np.dtype[Any]) -> Codec:
         _check_shape(value.shape)
         head = U8.pack(value.ndim) + form.pack(*value.shape)
         out.add(head + _PADDING[-(out.size + len(head)) % ALIGNMENT])
-        if value.nbytes:
+        if value.nbytes > _SMALL:
             out.add_view(np.ascontiguousarray(value, dtype=stored).data.cast("B"))
+        elif value.nbytes:  # copying takes less than one part more
+            out.add(value.astype(stored, copy=False).tobytes())
 
     def read(reader: Reader) -> NDArray[Any]:
         form = _shape_form(reader.number(U8))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,12 +115,13 @@ def test_so_does_a_search_that_was_interrupted(seeking: Any, search: Any, party:
         assert verdict.wrong == {}
 
 
-def powers_of_two(call: Any, y: Any, *rest: Any, part: bool) -> Any:
+def powers_of_two(team: Any, call: Any, *given: Any, part: bool) -> Any:
     """Sums of such gradients tell which rows are in a bin."""
-    y = np.zeros_like(y)
+    inputs = HONEST(team, call, *given, part=part)
+    y = np.zeros_like(inputs.y)
     bits = min(call.bound, call.result_bound).bit_length() - 1  # more would not pass the party's own checks
     y[:bits, 0] = 2 ** np.arange(bits)
-    return HONEST(call, y, *rest, part=part)
+    return replace(inputs, y=y)
 
 
 HONEST = histogram._inputs

@@ -14,6 +14,7 @@ from unpooled.jobs.private import Private
 from unpooled.jobs.work import WORKING, CheckedJob, Result
 from unpooled.run.conversation import Linked, take_part
 from unpooled.run.forecast import check_memory
+from unpooled.run.process import keep_memory
 from unpooled.run.progress import Watcher
 from unpooled.transport.handover import Through
 from unpooled.transport.mailbox import Mailbox
@@ -45,6 +46,7 @@ def join(
             identity, Mailbox(job.party, peers, ledger), addresses, job.plan.timeout
         )
 
+    keep_memory()
     return take_part(job, folder, ready, watcher, resume=resume, books=usual_places())
 
 

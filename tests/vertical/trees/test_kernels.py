@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from unpooled import compiled
-from unpooled.arrays import Floats, Ints
+from unpooled.arrays import Bools, Floats, Ints
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import alone
@@ -31,7 +31,7 @@ from unpooled.vertical.trees.parameters import (
     LgbParameters,
     XgbParameters,
 )
-from unpooled.vertical.trees.split_table import SplitTable, right_of
+from unpooled.vertical.trees.split_table import NO_SPLIT, SplitTable, fill_sides, right_of
 
 Both = Callable[[Callable[[], Any]], tuple[Any, Any]]
 ROWS, NODES = 300, 5
@@ -120,7 +120,20 @@ def test_sides(both: Both, missing_left: bool) -> None:
     own, table = binned(7), SplitTable()
     rows = np.random.default_rng(8).permutation(ROWS)[:100]
     numbers = [table.number(feature, 0, missing_left) for feature in range(len(own.layout.features))]
-    assert_equal(*both(lambda: [right_of(table, own.layout, own.feature_bins, rows, number) for number in numbers]))
+
+    def filled() -> list[Bools]:
+        """A third of the rows in each of three nodes, of which the second has no split."""
+        each, sides = np.array([len(rows) - 2 * (len(rows) // 3), *[len(rows) // 3] * 2]), list[Bools]()
+        for number in numbers:
+            sides.append(np.ones(len(rows), bool))
+            fill_sides(table, own, rows, each, [number, NO_SPLIT, number], sides[-1])
+        return sides
+
+    one, other = both(filled)
+    assert_equal(one, other)
+    expected = right_of(table, own.layout, own.feature_bins, rows, numbers[0])
+    expected[len(rows) - 2 * (len(rows) // 3) : len(rows) - len(rows) // 3] = True
+    np.testing.assert_array_equal(one[0], expected)
 
 
 PARAMETERS = [

@@ -13,7 +13,7 @@ import pytest
 from unpooled.errors import ProtocolError
 from unpooled.secure.engine import Rules
 from unpooled.secure.shares.dealer import Deal
-from unpooled.secure.shares.engine import Orders
+from unpooled.secure.shares.permuting import Orders
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.grower.node_rows import AskedRows, Families, rows_together

@@ -10,11 +10,16 @@ from unpooled.vertical.trees.bundles import Bins
 
 
 @compiled
-def members(node_of_row: Ints32, slots: Ints, count: int) -> tuple[Ints, Ints]:
-    """The rows of nodes in the order of their slots, and how many each has; other nodes have the slot `count`.
-
-    A row outside has the node -1, which is the last one.
-    """
+def members(node_of_row: Ints32, nodes: Ints32) -> tuple[Ints, Ints]:
+    """The rows of some nodes, node by node, and how many each has."""
+    count, size = len(nodes), 0
+    for node in nodes:
+        size = max(size, node)
+    for node in node_of_row:
+        size = max(size, node)
+    slots = np.full(size + 2, count, np.int32)  # the last one is for rows outside, whose node is -1
+    for place in range(count):
+        slots[nodes[place]] = place
     counts = np.zeros(count + 1, np.int64)
     for node in node_of_row:
         counts[slots[node]] += 1
@@ -75,13 +80,19 @@ def shown(columns: Bins, first_bins: Ints, rows: Ints, families: Ints32, bins: i
 
 
 @compiled
-def right_of(features: Bins, rows: Ints, feature: int, place: int, end: int) -> Bools:
-    """Whether the bin of each row is after `place`, and before `end`."""
-    right = np.empty(len(rows), np.bool_)
-    for at in range(len(rows)):
-        found = features[rows[at], feature]
-        right[at] = place < found < end
-    return right
+def right_of(features: Bins, rows: Ints, counts: Ints, splits: Ints32, right: Bools) -> None:
+    """Whether the bin of each row is after the place of its node's split, and before its end.
+
+    A split is a feature, -1 for none, a place and an end.
+    """
+    begin = 0
+    for node in range(len(counts)):
+        feature, place, end = splits[node]
+        if feature >= 0:
+            for at in range(begin, begin + counts[node]):
+                found = features[rows[at], feature]
+                right[at] = place < found < end
+        begin += counts[node]
 
 
 @compiled

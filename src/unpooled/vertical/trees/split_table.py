@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from unpooled.arrays import Bools, Ints
+import numpy as np
+
+from unpooled.arrays import Bools, Ints, Ints32
 from unpooled.compiled import worthwhile
+from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.bundles import Bins, Layout
 
 
@@ -34,21 +38,45 @@ class SplitTable:
             self.rows.append(0)
         return self._numbers[split]
 
+    def as_places(self, layout: Layout, numbers: Sequence[int]) -> Ints32:
+        """For each number the split's feature, -1 for none, and the places between which bins are on the right."""
+        found = np.empty((len(numbers), 3), np.int32)
+        for at, number in enumerate(numbers):
+            if number == NO_SPLIT:
+                found[at] = -1, 0, 0
+            else:
+                feature, place, missing_left = self.splits[number]
+                found[at] = feature, place, layout.features[feature].values if missing_left else 2**16
+        return found
+
     def used(self, number: int, rows: int) -> None:
         self.uses[number] += 1
         self.rows[number] += rows
 
 
+NO_SPLIT = -1
+
+
 def right_of(table: SplitTable, layout: Layout, features: Bins, rows: Ints | slice, number: int) -> Bools:
     """Whether rows fall to the right of a split."""
     feature, place, missing_left = table.splits[number]
-    if not isinstance(rows, slice) and worthwhile(len(rows)):
-        from unpooled.vertical.trees import kernels
-
-        end = layout.features[feature].values if missing_left else 2**16
-        return kernels.right_of(features, rows, feature, place, end)
     bins = features[rows, feature]
     right: Bools = bins > place
     if missing_left:
         right &= bins < layout.features[feature].values
     return right
+
+
+def fill_sides(table: SplitTable, own: Binned, rows: Ints, counts: Ints, numbers: Sequence[int], sides: Bools) -> None:
+    """The sides of the rows of several nodes, which come node by node; a node without a split keeps what it has."""
+    if worthwhile(len(rows)):
+        from unpooled.vertical.trees import kernels
+
+        kernels.right_of(own.feature_bins, rows, counts, table.as_places(own.layout, numbers), sides)
+        return
+    begin = 0
+    for count, number in zip(counts.tolist(), numbers, strict=True):
+        if number != NO_SPLIT:
+            part = slice(begin, begin + count)
+            sides[part] = right_of(table, own.layout, own.feature_bins, rows[part], number)
+        begin += count

@@ -151,22 +151,20 @@ def _split(
 
 def _make_children(context: GrowerContext, tree: GrowingTree, nodes: Sequence[int], opened: TreeSides) -> None:
     """Two children of each node that has rows enough for both, the rows moved into them, and their totals."""
-    firsts = []
-    for node, right, count in zip(
-        nodes, *right_totals(tree.spec.y, opened.rows, opened.counts, opened.sides), strict=True
-    ):
-        parent = tree.nodes[node]
-        if parent.left is None or (parent.totals - right != parent.left).any():
-            raise ProtocolError(
-                f"invalid SplitSides from {context.team.owners[parent.owner]}: sides that do not fit the sums that it "
-                f"showed"
-            )
-        if min(count, parent.rows - count) < context.parameters.min_rows:
+    firsts, parents, min_rows = list[int](), [tree.nodes[node] for node in nodes], context.parameters.min_rows
+    right, counts = right_totals(tree.spec.y, opened.rows, opened.counts, opened.sides)
+    left = np.array([parent.totals for parent in parents]) - right
+    fits = (left == np.array([parent.left for parent in parents])).all(axis=1)
+    if not fits.all():
+        teller = context.team.owners[parents[int(fits.argmin())].owner]
+        raise ProtocolError(f"invalid SplitSides from {teller}: sides that do not fit the sums that it showed")
+    for parent, on_the_left, on_the_right, count in zip(parents, left, right, counts, strict=True):
+        if min(count, parent.rows - count) < min_rows:
             parent.best = parent.owner = parent.split = -1
         else:
             parent.first = len(tree.nodes)
-            tree.nodes.append(Node(parent.depth + 1, parent.rows - count, parent.totals - right))
-            tree.nodes.append(Node(parent.depth + 1, count, right))
+            tree.nodes.append(Node(parent.depth + 1, parent.rows - count, on_the_left))
+            tree.nodes.append(Node(parent.depth + 1, count, on_the_right))
         firsts.append(parent.first)
     move_rows(tree.rows.node_of_row, opened.rows, opened.counts, opened.sides, np.array(firsts, np.int32))
     tree.leaves += len(nodes)  # splits that were dropped count too: no more are opened than a tree has

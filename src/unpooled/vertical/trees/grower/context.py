@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import ldexp
 
 import numpy as np
 
@@ -69,7 +70,7 @@ class GrowingTree:
     leaves: int = 1
 
     def weight(self, node: int) -> float:
-        return float(np.ldexp(float(self.nodes[node].totals[-1]), -self.spec.exponents[-1]))
+        return ldexp(self.nodes[node].totals[-1], -self.spec.exponents[-1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -161,9 +161,9 @@ def find_splits(context: GrowerContext, growing: Sequence[GrowingTree], families
     groups = Groups.of(kept) if kept else None
     allowed, least = _allowed(context, growing, new, groups), _least_weights(context, growing, new)
     best = best_splits(context.space, sums, totals, exponents, context.parameters, groups, allowed, least)
-    for place, node in enumerate(nodes):
-        node.gain, node.best = float(best.gains[place]), int(best.bins[place])
-        node.missing_left, node.left = bool(best.missing_left[place]), best.left[place]
+    found = (best.gains.tolist(), best.bins.tolist(), best.missing_left.tolist(), best.left)
+    for node, *split in zip(nodes, *found, strict=True):
+        node.gain, node.best, node.missing_left, node.left = split
 
 
 def _allowed(

@@ -80,7 +80,7 @@ def check_counts(team: Team, min_rows: int, right: Bools, counts: Ints, kind: st
     """Refuse splits that leave too few rows on a side."""
     if not counts.all():
         raise ProtocolError(f"invalid {kind} from {team.active}: a node that has no rows")
-    to_the_right = np.add.reduceat(right, np.cumsum([0, *counts[:-1]]), dtype=np.int64)
+    to_the_right = np.add.reduceat(right, counts.cumsum() - counts, dtype=np.int64)
     if min(int(to_the_right.min()), int((counts - to_the_right).min())) < min_rows:
         does = "opens" if kind == "SplitRequest" else "follows"
         raise RefusedError(f"{team.session.party} {does} no split that leaves fewer than {min_rows} rows on a side")

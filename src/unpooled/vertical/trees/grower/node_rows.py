@@ -90,13 +90,13 @@ def rows_in_bag(own: Binned, taking_part: Bools | None, min_rows: int, *, cut: b
 
 def members(node_of_row: Ints32, nodes: Ints32) -> tuple[Ints, Ints]:
     """The rows of some nodes, node by node and in each in the order of rows, and how many each has."""
-    size = max(int(node_of_row.max(initial=0)), int(nodes.max(initial=0))) + 2
-    slots = np.full(size, len(nodes), np.min_scalar_type(len(nodes)))  # numpy sorts 16 bits and fewer by counting
-    slots[nodes] = np.arange(len(nodes))
     if worthwhile(len(node_of_row)):
         from unpooled.vertical.trees import kernels
 
-        return kernels.members(node_of_row, slots.astype(np.int64), len(nodes))
+        return kernels.members(node_of_row, nodes)
+    size = max(int(node_of_row.max(initial=0)), int(nodes.max(initial=0))) + 2
+    slots = np.full(size, len(nodes), np.min_scalar_type(len(nodes)))  # numpy sorts 16 bits and fewer by counting
+    slots[nodes] = np.arange(len(nodes))
     found = slots.take(node_of_row, mode="wrap")  # rows outside, whose node is -1, have the last one
     counts = np.bincount(found, minlength=len(nodes))[: len(nodes)]
     return found.argsort(kind="stable")[: int(counts.sum())], counts
@@ -194,7 +194,7 @@ def group_bins(trees: Sequence[TreeRows], families: Sequence[Families], counts: 
     The groups of bins of all trees are found together, which costs little more than those of one.
     """
     layout, min_rows = trees[0].layout, trees[0].min_rows
-    by_node = np.concatenate([_counts_of_siblings(*each) for each in zip(trees, families, counts, strict=True)])
+    by_node = _counts_of_siblings(trees, families, np.concatenate(counts))
     groups = merged(layout, _parents_groups(trees, families), by_node, min_rows)
     groups = covered(layout, groups, by_node, min_rows)
     found = zip(groups.ends, groups.missing_joined, strict=True)
@@ -277,18 +277,21 @@ def bin_counts(own: Binned, asked: AskedRows, count: int) -> Ints:
     return counts.reshape(count, bins)
 
 
-def _counts_of_siblings(tree: TreeRows, families: Families, counts: Ints) -> Ints:
+def _counts_of_siblings(trees: Sequence[TreeRows], families: Sequence[Families], counts: Ints) -> Ints:
     """How many rows each node has in each bin, families × siblings × logical bins; `counts` are those asked about."""
-    layout, every = tree.layout, np.arange(len(families))
+    layout, every, siblings = trees[0].layout, np.arange(len(counts)), families[0].siblings
     totals = counts[:, : sum(layout.sizes[:1])].sum(axis=1, keepdims=True)  # every column has all rows
-    asked = to_logical(layout, counts[..., np.newaxis], totals)[..., 0]
-    by_node = asked[:, np.newaxis]
-    if families.siblings == 2:
-        parents = np.array([tree.counts.pop(parent) for parent in families.parents.tolist()])
-        by_node = np.empty((len(families), 2, layout.logical), np.int64)
-        by_node[every, families.asked], by_node[every, 1 - families.asked] = asked, parents - asked
-    for first, of_family in zip(families.firsts.tolist(), by_node, strict=True):
-        tree.counts.update(enumerate(of_family, first))
+    shown = to_logical(layout, counts[..., np.newaxis], totals)[..., 0]
+    by_node, each = shown[:, np.newaxis], list(zip(trees, families, strict=True))
+    if siblings == 2:
+        parents = [tree.counts.pop(parent) for tree, of_tree in each for parent in of_tree.parents.tolist()]
+        asked = np.concatenate([of_tree.asked for of_tree in families])
+        by_node = np.empty((len(counts), 2, layout.logical), np.int64)
+        by_node[every, asked], by_node[every, 1 - asked] = shown, np.array(parents) - shown
+    found = iter(by_node)
+    for tree, of_tree in each:
+        for first in of_tree.firsts.tolist():
+            tree.counts.update(enumerate(next(found), first))
     return by_node
 
 

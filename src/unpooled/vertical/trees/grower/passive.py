@@ -39,7 +39,6 @@ from unpooled.vertical.trees.grower.node_rows import (
     Families,
     TreeRows,
     asked_bins,
-    cut,
     family_groups,
     members,
     move_rows,
@@ -48,7 +47,7 @@ from unpooled.vertical.trees.grower.node_rows import (
 )
 from unpooled.vertical.trees.grower.products import NAME_BYTES, in_part, lent_columns, tree_call, trees_together
 from unpooled.vertical.trees.parameters import AnyTrees, outputs_of, reuses_gradients
-from unpooled.vertical.trees.split_table import SplitTable, right_of
+from unpooled.vertical.trees.split_table import SplitTable, fill_sides, right_of
 
 
 def lend(
@@ -253,13 +252,14 @@ def _open(group: _Group, request: messages.SplitRequest) -> None:
         count_split(team, parameters, tree, nodes)
         rows, counts = members(tree.node_of_row, np.array(nodes, np.int32))
         group.count_bits(len(tree.node_of_row), len(rows))
-        right = []
-        for (_, feature, place, missing_left), part in zip(of_tree, cut(rows, counts), strict=True):
-            numbers.append(table.number(feature, place, bool(missing_left)))
-            right.append(right_of(table, tree.layout, tree.own.feature_bins, part, numbers[-1]))
-            table.used(numbers[-1], len(part))
-        sides.append(np.concatenate(right))
-        check_counts(team, parameters.min_rows, sides[-1], counts, "SplitRequest")
+        found = [table.number(feature, place, bool(missing_left)) for _, feature, place, missing_left in of_tree]
+        for split, count in zip(found, counts.tolist(), strict=True):
+            table.used(split, count)
+        right = np.empty(len(rows), bool)
+        fill_sides(table, tree.own, rows, counts, found, right)
+        check_counts(team, parameters.min_rows, right, counts, "SplitRequest")
+        numbers += found
+        sides.append(right)
     team.session.send(team.active, messages.SplitSides(np.array(numbers, np.int32), np.packbits(np.concatenate(sides))))
 
 

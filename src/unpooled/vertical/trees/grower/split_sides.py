@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,11 +13,10 @@ from unpooled.errors import ProtocolError
 from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.grower.context import GrowerContext, GrowingTree
 from unpooled.vertical.trees.grower.node_rows import cut, members
-from unpooled.vertical.trees.split_table import right_of
+from unpooled.vertical.trees.split_table import NO_SPLIT, fill_sides
 
 
-@dataclass(frozen=True, eq=False)
-class TreeSides:
+class TreeSides(NamedTuple):
     """Of one tree the rows of the nodes that are split, node by node, how many each has, and their sides."""
 
     rows: Ints
@@ -46,16 +46,26 @@ def open_splits(
     context: GrowerContext, growing: Sequence[GrowingTree], chosen: Mapping[int, Sequence[int]]
 ) -> dict[int, TreeSides]:
     """Step 4 of growing, by tree; the nodes learn by whose column and which split of that party they are split."""
-    opened, splits = dict[int, TreeSides](), list[_Split]()
+    opened, splits, me = dict[int, TreeSides](), list[_Split](), context.me
+    own = dict[int, list[int]]()
+    bests = [growing[number].nodes[node].best for number, nodes in chosen.items() for node in nodes]
+    places = iter(context.space.places_of(np.array(bests)))
     for number, nodes in chosen.items():
         tree = growing[number]
         rows, counts = members(tree.rows.node_of_row, np.array(nodes, np.int32))
-        opened[number] = TreeSides(rows, counts, np.empty(len(rows), bool))
-        places = context.space.places_of(np.array([tree.nodes[node].best for node in nodes]))
-        parts = zip(cut(rows, counts), cut(opened[number].sides, counts), strict=True)
-        for node, place, part in zip(nodes, places, parts, strict=True):
-            tree.nodes[node].owner = place[0]
-            splits.append(_Split(number, node, *place, tree.nodes[node].missing_left, *part))
+        of_tree = opened[number] = TreeSides(rows, counts, np.empty(len(rows), bool))
+        numbers, end = list[int](), 0
+        for place, count in zip(nodes, counts.tolist(), strict=True):
+            node, end = tree.nodes[place], end + count
+            node.owner, feature, last = next(places)
+            if node.owner == me:
+                node.split = context.table.number(feature, last, node.missing_left)
+                numbers.append(node.split)
+            else:
+                numbers.append(NO_SPLIT)
+                part = rows[end - count : end], of_tree.sides[end - count : end]
+                splits.append(_Split(number, place, node.owner, feature, last, node.missing_left, *part))
+        own[number] = numbers
     asked = [(helper, [split for split in splits if split.owner == place]) for place, helper in context.helpers]
     asked = [(helper, theirs) for helper, theirs in asked if theirs]
     for helper, theirs in asked:
@@ -64,11 +74,8 @@ def open_splits(
         else:
             fields = [(split.tree, split.node, split.feature, split.bin, split.missing_left) for split in theirs]
             context.team.session.send(helper, messages.SplitRequest(*np.array(fields, np.int32).T.copy()))
-    for split in splits:
-        if split.owner == context.me:
-            number, own = context.table.number(*split.key[1:]), growing[split.tree].rows.own
-            split.sides[:] = right_of(context.table, own.layout, own.feature_bins, split.rows, number)
-            growing[split.tree].nodes[split.node].split = number
+    for number, (rows, counts, sides) in opened.items():
+        fill_sides(context.table, growing[number].rows.own, rows, counts, own[number], sides)
     if not context.parameters.hide_nodes:
         for helper, theirs in asked:
             _take(context, helper, growing, theirs)
