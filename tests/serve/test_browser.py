@@ -25,7 +25,16 @@ FLAGS = (
 ROLES = {"coordinator": "coordinator", "shop": "seeker", "telco": "passive", "bank": "active"}
 PASSWORD = "a long enough password"
 PATIENCE = 40_000  # milliseconds: a busy machine takes long to start processes
-SMALL = 'top = 40\nestimate = false\n[method]\niterations = 1\n[model]\nlearner = "gbdt"\ntrees = 5\n'
+SMALL = """
+[parameters]
+top = 40
+estimate = false
+[parameters.method]
+iterations = 1
+[parameters.model]
+learner = "gbdt"
+trees = 5
+"""
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on PATH")
 
