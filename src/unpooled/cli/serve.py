@@ -18,9 +18,16 @@ serve_app = typer.Typer(
     invoke_without_command=True,
 )
 
-_STATE = Path.home() / ".local" / "state" / "unpooled" / "service"
+_STATE = Path("~/.local/state/unpooled/service")
 State = Annotated[
-    Path, typer.Option("--state", metavar="DIR", envvar="UNPOOLED_SERVICE", help="The service's state folder.")
+    Path,
+    typer.Option(
+        "--state",
+        metavar="DIR",
+        envvar="UNPOOLED_SERVICE",
+        callback=Path.expanduser,
+        help="The service's state folder.",
+    ),
 ]
 ConsoleAt = Annotated[
     str | None,
