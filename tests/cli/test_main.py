@@ -103,7 +103,7 @@ def test_every_command_has_help_that_mentions_its_options(call: tuple[str, ...])
 
 
 def test_every_command_is_there() -> None:
-    jobs = {"check", "run", "join", "resume", "job", "demo", "report", "ledger", "purge"}
+    jobs = {"check", "run", "join", "resume", "job", "demo", "report", "ledger", "purge", "serve", "jobs"}
     others = {"audit", "budget", "example", "evaluate", "datasets", "certs", "experiment", "generate"}
     assert {call[0] for call in ALL if call} == jobs | others
 
