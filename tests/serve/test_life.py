@@ -201,7 +201,7 @@ def test_cancel_while_running(parties: Parties) -> None:
     for _ in range(4):
         world.look()
         world.deliver()
-    acts.cancel(world.contexts["dealer"], "dan", job, "wrong month")
+    acts.cancel(world.contexts["dealer"], "dan", job, "wrong month", "approver")
     for _ in range(4):
         world.look()
         world.deliver()

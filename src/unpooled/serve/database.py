@@ -105,13 +105,17 @@ class Database:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Everything in the block happens or nothing; blocks of several threads or processes come one after another."""
         connection = self._connection()
-        connection.execute("BEGIN IMMEDIATE")
         try:
-            yield connection
-        except BaseException:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                connection.rollback()
+                raise
+            connection.commit()
+        except sqlite3.OperationalError as error:  # a full disk, say
             connection.rollback()
-            raise
-        connection.commit()
+            raise InputError(f"{self.path}: cannot be written: {error}") from error
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from functools import partial
 
 from unpooled.ledger import Ledger, mend
@@ -21,6 +22,8 @@ from unpooled.serve.review import Reviewer
 from unpooled.serve.running.keeper import Keeper
 from unpooled.serve.settings import ServiceSettings
 from unpooled.serve.table_check import Checker
+
+_LONG_LEDGER = 2**26
 
 
 class Service:
@@ -66,6 +69,12 @@ class Service:
 
 
 def _ledger(folder: StateFolder, party: str) -> Ledger:
-    """The record of all frames between this service and others; a service that was killed continues it."""
+    """The record of all frames between this service and others; a service that was killed continues it.
+
+    A long one is put aside when the service starts, and another begun.
+    """
     mend(folder.ledger)
+    if folder.ledger.exists() and folder.ledger.stat().st_size > _LONG_LEDGER:
+        last = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+        folder.ledger.rename(folder.ledger.with_name(f"{folder.ledger.stem}-until-{last}.jsonl"))
     return Ledger(folder.ledger, party, "service", resume=folder.ledger.exists())

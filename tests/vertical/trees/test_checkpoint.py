@@ -17,8 +17,9 @@ from unpooled.secure.product import finish, serve
 from unpooled.session import Session
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.team import Team, alone
-from unpooled.vertical.trees.checkpoint import grown_from, splits_from
+from unpooled.vertical.trees.checkpoint import grown_from, numbered_from, page_of, splits_from
 from unpooled.vertical.trees.ensemble import Fitted, Target, fit, help_fit
+from unpooled.vertical.trees.grower.context import GrownTree
 from unpooled.vertical.trees.parameters import (
     AnyTrees,
     ForestParameters,
@@ -27,6 +28,7 @@ from unpooled.vertical.trees.parameters import (
     XgbParameters,
     questions_of,
 )
+from unpooled.vertical.trees.split_table import SplitTable
 
 ROWS, OWNERS, SEEDS = 160, ("telco", "bank"), {"telco": 3, "bank": 4, "coordinator": 5}
 LEARNERS: dict[str, AnyTrees] = {
@@ -37,6 +39,7 @@ LEARNERS: dict[str, AnyTrees] = {
     ),
     "lgb": LgbParameters(trees=4, depth=3, leaves=4, learning_rate=0.6, lockstep=2, hide_bags=False),
     "lgb with hidden nodes": LgbParameters(trees=3, depth=3, leaves=4, learning_rate=0.6, lockstep=2, hide_nodes=True),
+    "splits dropped": GbdtParameters(trees=6, depth=5, hide_nodes=True, min_rows=9),
     "rf": ForestParameters(trees=5, depth=3, lockstep=2),
     "rf encrypted once": ForestParameters(trees=4, depth=2, lockstep=3, bootstrap=False, hide_bags=False),
 }
@@ -173,4 +176,17 @@ def test_nothing_secret_is_kept(tmp_path: Path) -> None:
     together(LEARNERS["gbdt"], tmp_path)
     assert set(Notebook(tmp_path / "telco").read(0)) == {"splits", "uses", "split_rows", "trees"}
     trees = {"first", "owner", "split", "best", "gains", "totals", "where", "nodes", "rows"}
-    assert set(Notebook(tmp_path / "bank").read(0)) == trees | {"splits", "uses", "split_rows"}
+    assert set(Notebook(tmp_path / "bank").read(0)) == trees | {"splits", "uses", "split_rows", "numbered"}
+
+
+def test_numbers_of_splits_that_were_dropped_are_not_given_again(tmp_path: Path) -> None:
+    """The last split of a party may leave a side with too few rows: no tree has its number, and it stays taken."""
+    page = page_of(_grown(tmp_path), SplitTable(), {0: 5, 1: 8})
+    assert all(tree.split.max() < 4 for tree in grown_from(page))
+    assert numbered_from(page) == {0: 5, 1: 8}
+
+
+def _grown(folder: Path) -> list[GrownTree]:
+    """Trees with few splits."""
+    together(GbdtParameters(trees=1, depth=1), folder)
+    return grown_from(Notebook(folder / "bank").read(0))

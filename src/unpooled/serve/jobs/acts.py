@@ -147,14 +147,14 @@ def proceed(context: Context, by: str, job: str) -> None:
         note(connection, by, "let a job go on", found.offer.purpose, job)
 
 
-def cancel(context: Context, by: str, job: str, reason: str, role: Role = "administrator") -> None:
+def cancel(context: Context, by: str, job: str, reason: str, role: Role) -> None:
     """End a job for all; who only drafts jobs may cancel own ones."""
     reason = _reason(reason)
     with context.database.transaction() as connection:
         found = job_named(connection, job)
         own = found.offer.drafter == context.party and found.offer.drafted_by == by
         if not own and not may(role, "approver"):
-            raise RefusedError("an analyst can cancel jobs that were drafted by the same person; ask an approver")
+            raise RefusedError("an analyst cancels only jobs that they have drafted; ask an approver")
         _only(found, "offered", "waiting", "running", "paused", "failed", what="cancelled")
         end_job(connection, job, "cancelled", f"{by} at {context.party}: {reason}")
         tell_others(connection, context.party, found.plan, JobCancelled(job, by, reason))

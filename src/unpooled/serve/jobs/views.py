@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from unpooled.drawing.words import listed, times
-from unpooled.errors import RefusedError
 from unpooled.serve.accounts.people import Role, may
 from unpooled.serve.certificates import own_certificate
 from unpooled.serve.context import Context
@@ -113,13 +112,6 @@ def acts_for(job: Job, party: str, looker: Looker) -> frozenset[str]:
     if may(looker.role, "approver") and needs_decision(job, party):
         found.add("decide")
     return frozenset(found)
-
-
-def check_may_cancel(job: Job, party: str, looker: Looker) -> None:
-    """Refuse to cancel somebody else's job; of a job that cannot be cancelled, `acts` says why."""
-    own = (job.offer.drafter, job.offer.drafted_by) == (party, looker.person)
-    if not own and not may(looker.role, "approver"):
-        raise RefusedError("an analyst cancels only jobs that they have drafted; ask an approver")
 
 
 def first_steps(context: Context) -> list[FirstStep]:

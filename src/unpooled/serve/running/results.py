@@ -12,6 +12,7 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.run_files import RESULT, Figure
 from unpooled.ledger import Line, read_ledger, summarise
 from unpooled.run import folder as run_folder
+from unpooled.serve.audit_log import note
 from unpooled.serve.context import Context
 from unpooled.serve.jobs.records import Job
 from unpooled.serve.running.process import folder_of
@@ -61,6 +62,14 @@ def result_file(context: Context, job: Job, name: str, occurrence: int = 0) -> P
         if path.name == name:
             return path
     raise InputError(f"this run has no file {name[:64]!r}")
+
+
+def hand_out(context: Context, by: str, job: Job, name: str, occurrence: int = 0) -> Path:
+    """One of these files for somebody who saves it, which is noted in the audit log."""
+    path = result_file(context, job, name, occurrence)
+    with context.database.transaction() as connection:
+        note(connection, by, "saved a file of a run", name, job.id)
+    return path
 
 
 def has_report(home: Path) -> bool:

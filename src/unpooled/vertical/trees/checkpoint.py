@@ -6,7 +6,7 @@ from its notebook, a passive one the splits that it had made by then.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
 import numpy as np
@@ -19,13 +19,25 @@ from unpooled.vertical.trees.split_table import SplitTable
 _OF_NODES = tuple(field.name for field in fields(GrownTree) if field.name != "where")
 
 
-def page_of(grown: Sequence[GrownTree], table: SplitTable) -> Page:
-    """The active party's page: its trees one after the other, and its own splits."""
+def page_of(grown: Sequence[GrownTree], table: SplitTable, numbered: Mapping[int, int]) -> Page:
+    """The active party's page: its trees one after the other, its own splits, and how many others have numbered.
+
+    Trees do not tell these: a split that leaves a side with too few rows is dropped, and keeps its number.
+    """
     page: Page = {name: np.concatenate([getattr(tree, name) for tree in grown]) for name in _OF_NODES}
     page["nodes"] = np.array([len(tree.first) for tree in grown])
     page["rows"] = np.array([len(tree.where) for tree in grown])
     page["where"] = np.concatenate([tree.where for tree in grown])
+    page["numbered"] = np.array(list(numbered.items()), np.int64).reshape(-1, 2)
     return page | page_of_splits(table)
+
+
+def numbered_from(page: Page) -> dict[int, int]:
+    """By owner, how many splits it had numbered."""
+    try:
+        return {int(owner): int(splits) for owner, splits in page["numbered"].tolist()}
+    except (KeyError, ValueError, TypeError) as error:
+        raise InputError(f"a page of a checkpoint is not one of trees: {error}") from None
 
 
 def grown_from(page: Page) -> list[GrownTree]:

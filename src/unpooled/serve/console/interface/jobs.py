@@ -25,7 +25,7 @@ from unpooled.serve.jobs import acts
 from unpooled.serve.jobs.life import State, state_of
 from unpooled.serve.jobs.records import job_named, jobs_in
 from unpooled.serve.review import What
-from unpooled.serve.running.results import result_file, result_files
+from unpooled.serve.running.results import hand_out, result_files
 
 router = APIRouter(prefix="/api")
 
@@ -130,12 +130,12 @@ def list_files(console: Here, _bearer: Viewer, job: str, occurrence: int = 0) ->
 
 
 @router.get("/jobs/{job}/files/{name}", response_class=FileResponse)
-def fetch_file(console: Here, _bearer: Viewer, job: str, name: str, occurrence: int = 0) -> FileResponse:
+def fetch_file(console: Here, bearer: Viewer, job: str, name: str, occurrence: int = 0) -> FileResponse:
     """One of these files."""
     context = console.service.context
     with context.database.reading() as connection:
         found = job_named(connection, job)
-    path = result_file(context, found, name, occurrence)
+    path = hand_out(context, bearer.person, found, name, occurrence)
     return FileResponse(path, media_type="application/octet-stream", filename=path.name)
 
 

@@ -71,10 +71,9 @@ def proceed(request: Request, console: Here, session: Analyst, job: str) -> Resp
 def cancel(
     request: Request, console: Here, session: Analyst, job: str, reason: Annotated[str, Form()] = ""
 ) -> Response:
-    found = console.job(job)
+    console.job(job)
     try:
-        views.check_may_cancel(found, console.party, Looker(session.person, session.role))
-        acts.cancel(console.context, session.person, job, reason)
+        acts.cancel(console.context, session.person, job, reason, session.role)
     except UnpooledError as error:
         return job_page(request, console, session, job, problem=f"The job was not cancelled: {error}.")
     return _done(console, job, "cancelled")

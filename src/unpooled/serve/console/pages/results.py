@@ -9,7 +9,6 @@ from fastapi.responses import FileResponse, Response
 
 from unpooled.errors import InputError
 from unpooled.run.folder import REPORT
-from unpooled.serve.audit_log import note
 from unpooled.serve.console.console import Here
 from unpooled.serve.console.security import Viewer
 from unpooled.serve.running import results
@@ -37,11 +36,9 @@ def report(console: Here, _session: Viewer, job: str, occurrence: int = 0) -> Re
 @router.get("/jobs/{job}/files/{name}")
 def save(console: Here, session: Viewer, job: str, name: str, occurrence: int = 0) -> Response:
     try:
-        path = results.result_file(console.context, console.job(job), name, occurrence)
+        path = results.hand_out(console.context, session.person, console.job(job), name, occurrence)
     except InputError:
         raise HTTPException(404) from None
-    with console.database.transaction() as connection:
-        note(connection, session.person, "saved a file of a run", name, job)
     return FileResponse(path, filename=f"{job[:8]}-{name}", media_type="application/octet-stream")
 
 

@@ -22,7 +22,7 @@ from unpooled.errors import ProtocolError
 from unpooled.secure.product import forget
 from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.audit.trail import keep_leaves
-from unpooled.vertical.trees.checkpoint import grown_from, page_of, splits_from
+from unpooled.vertical.trees.checkpoint import grown_from, numbered_from, page_of, splits_from
 from unpooled.vertical.trees.grower.context import (
     LEAF,
     GrowerContext,
@@ -56,14 +56,11 @@ def grow(context: GrowerContext, specs: Sequence[TreeSpec]) -> list[GrownTree]:
         evidence.group = context.groups
     if notebook is not None and context.groups <= context.known:
         page = notebook.read(context.groups - 1)
-        context.table, grown = splits_from(page), grown_from(page)
-        for tree in grown:
-            for owner, split in zip(tree.owner.tolist(), tree.split.tolist(), strict=True):
-                context.numbered[owner] = max(context.numbered.get(owner, 0), split + 1)
+        context.table, context.numbered, grown = splits_from(page), numbered_from(page), grown_from(page)
     else:
         grown = _grow(context, specs)
         if notebook is not None:
-            notebook.write(**page_of(grown, context.table))
+            notebook.write(**page_of(grown, context.table, context.numbered))
     if evidence:
         keep_leaves(evidence, specs, grown)
     return grown
