@@ -10,13 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from unpooled.errors import PeerLost, RefusedError
-from unpooled.ledger import Ledger
 from unpooled.serve.database import now, open_database
 from unpooled.serve.peering.calling import Calling
 from unpooled.serve.peering.credentials import Credentials
 from unpooled.serve.peering.door import Door
 from unpooled.serve.peering.exchange import Exchanges, exchange
 from unpooled.serve.peering.post import Post, put
+from unpooled.serve.peering.record import ServiceLedger
 from unpooled.serve.peering.talk import Talk
 from unpooled.transport.dialling import Dialler
 from unpooled.transport.tls import Secured, context_of
@@ -44,7 +44,7 @@ class Party:
         self.name = name
         self.certs = certs
         self.database = open_database(certs / f"{name}.sqlite")
-        self.ledger = Ledger(certs / f"{name}.jsonl", name, "service")
+        self.ledger = ServiceLedger(certs / f"{name}.jsonl", name)
         self.credentials = Credentials(certs / name, name)
         self.post = Post(self.database, (Say,), handle)
         self.exchanges = Exchanges(name, self.post, self.database, self.ledger)

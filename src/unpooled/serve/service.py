@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from functools import partial
 
-from unpooled.ledger import Ledger, mend
 from unpooled.serve.background import Background
 from unpooled.serve.context import Context
 from unpooled.serve.database import Database
@@ -18,12 +16,11 @@ from unpooled.serve.peering.credentials import Credentials
 from unpooled.serve.peering.door import Door
 from unpooled.serve.peering.exchange import Exchanges
 from unpooled.serve.peering.post import Post
+from unpooled.serve.peering.record import ServiceLedger
 from unpooled.serve.review import Reviewer
 from unpooled.serve.running.keeper import Keeper
 from unpooled.serve.settings import ServiceSettings
 from unpooled.serve.table_check import Checker
-
-_LONG_LEDGER = 2**26
 
 
 class Service:
@@ -37,7 +34,7 @@ class Service:
         self.keeper = Keeper(self.context, changed=self._letters)
         self._held = ExitStack()
         with ExitStack() as begun:
-            ledger = begun.enter_context(_ledger(folder, settings.party))
+            ledger = begun.enter_context(ServiceLedger(folder.ledger, settings.party))
             handle, begun_anew = (partial(act, self.context) for act in (news.handle, news.begun_anew))
             post = Post(database, JOB_MESSAGES, handle, self.wake, begun_anew)
             exchanges = Exchanges(settings.party, post, database, ledger)
@@ -66,15 +63,3 @@ class Service:
 
     def _letters(self) -> None:
         self.calling.wake()
-
-
-def _ledger(folder: StateFolder, party: str) -> Ledger:
-    """The record of all frames between this service and others; a service that was killed continues it.
-
-    A long one is put aside when the service starts, and another begun.
-    """
-    mend(folder.ledger)
-    if folder.ledger.exists() and folder.ledger.stat().st_size > _LONG_LEDGER:
-        last = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        folder.ledger.rename(folder.ledger.with_name(f"{folder.ledger.stem}-until-{last}.jsonl"))
-    return Ledger(folder.ledger, party, "service", resume=folder.ledger.exists())

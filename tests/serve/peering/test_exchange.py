@@ -278,7 +278,8 @@ def test_a_silent_peer_holds_nobody_for_ever(pair: tuple[Party, Party], monkeypa
 
 def test_what_cannot_be_recorded_is_not_sent(pair: tuple[Party, Party]) -> None:
     bank, telco = pair
-    telco.ledger._whole = False
+    assert telco.ledger._ledger
+    telco.ledger._ledger._whole = False
 
     def act(conversation: Talk, *_: object) -> None:
         conversation.tell(ExchangeHello(VERSION, EPOCH, "", 0, "", 0))

@@ -13,11 +13,11 @@ import threading
 from contextlib import suppress
 
 from unpooled.errors import ProtocolError, UnpooledError
-from unpooled.ledger import Ledger
 from unpooled.serve.database import Database
 from unpooled.serve.messages import ExchangeHello, LettersTaken
 from unpooled.serve.peering.contact import met, missed
 from unpooled.serve.peering.post import MOST_LETTERS, Post
+from unpooled.serve.peering.record import ServiceLedger
 from unpooled.serve.peering.talk import Talk
 from unpooled.transport.tls import Secured
 
@@ -27,7 +27,7 @@ VERSION = 1
 class Exchanges:
     """All exchanges of a party's service with those of its peers; any thread may begin one."""
 
-    def __init__(self, party: str, post: Post, database: Database, ledger: Ledger) -> None:
+    def __init__(self, party: str, post: Post, database: Database, ledger: ServiceLedger) -> None:
         self._party = party
         self._post = post
         self._database = database

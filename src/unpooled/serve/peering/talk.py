@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 
 from unpooled.control import Abort, spoken
 from unpooled.errors import PeerError, PeerFailed, PeerLost, PeerSilent, UnpooledError, WireError, told
-from unpooled.ledger import Ledger
+from unpooled.serve.peering.record import ServiceLedger
 from unpooled.transport.link import SIZE_BYTES, pieces
 from unpooled.transport.tls import RECORD_BYTES, Secured
 from unpooled.wire import Buffer, Frame, Header, disclosure_named, encode, kind_of, read_body, read_header
@@ -29,7 +29,9 @@ class Talk:
     As a context manager it tells the peer what went wrong in the block, if that was not the peer's, and hangs up.
     """
 
-    def __init__(self, party: str, peer: str, connection: socket.socket, secured: Secured, ledger: Ledger) -> None:
+    def __init__(
+        self, party: str, peer: str, connection: socket.socket, secured: Secured, ledger: ServiceLedger
+    ) -> None:
         self.peer = peer
         self._party = party
         self._connection = connection
