@@ -4,7 +4,7 @@
   approved at once all end well. The bar is how much the memory of the four services together grows over the second half
   of them: resident memory when all have ended, over that when half had, less 1.
 - `page_ms`: while a search runs, 20 viewers open its page again and again, a second apart each; the 95th percentile of
-  the time until the page is there, in milliseconds. `page_ms_without_pause` is the same if they never pause.
+  the time until the page is there, in milliseconds.
 - `slowdown`: the CPU seconds of a search under services, over those of the same search by `unpooled run`: of all
   processes from the approval to the report, the services' own included. Of several of each in turn, the least counts.
 
@@ -37,6 +37,7 @@ from unpooled.serve.jobs import acts
 from unpooled.serve.jobs.offer import written
 
 JOBS, VIEWERS, REPEATS = 100, 20, 2
+PAUSE_SECONDS = 1.0
 SMALL = "a small job"
 BARS = {"hundred_jobs": 0.2, "page_ms": 300.0, "slowdown": 1.05}
 _LOOK_SECONDS, _TICKS = 0.2, os.sysconf("SC_CLK_TCK")
@@ -73,10 +74,7 @@ def searched(services: Services, processes: Processes, figures: dict[str, Any]) 
     """The CPU seconds of the example's search under services; one of the searches has viewers, and does not count."""
     if "page_ms" not in figures:
         job = begin_search(services)
-        figures["page_ms"], figures["pages"] = viewed(services["bank"], job, pause=1.0)
-        end_search(services, job)
-        job = begin_search(services)
-        figures["page_ms_without_pause"], _ = viewed(services["bank"], job, pause=0.0)
+        figures["page_ms"], figures["pages"] = viewed(services["bank"], job)
         end_search(services, job)
     before = sum(map(cpu_of, processes.values()))
     job = begin_search(services)
@@ -112,7 +110,7 @@ def end_search(services: Services, job: str) -> None:
         assert example.wait_for(service, job, "finished", "failed") == "finished"
 
 
-def viewed(service: ExampleService, job: str, *, pause: float) -> tuple[float, int]:
+def viewed(service: ExampleService, job: str) -> tuple[float, int]:
     """The 95th percentile of the time for a running job's page, in milliseconds; and how many pages there were."""
     taken: list[float] = []
     cookie = sign_in(service)
@@ -129,7 +127,7 @@ def viewed(service: ExampleService, job: str, *, pause: float) -> tuple[float, i
             taken.append(time.perf_counter() - begin)
             assert answer.status == 200, (answer.status, page[:500])
             assert job.encode() in page
-            over.wait(pause)
+            over.wait(PAUSE_SECONDS)
         connection.close()
 
     threads = [threading.Thread(target=view) for _ in range(VIEWERS)]
