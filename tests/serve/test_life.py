@@ -308,6 +308,27 @@ def test_a_repeated_job_needs_one_approval_until_its_end(parties: Parties) -> No
     assert {state_of(world.job(party, job)) for party in ROLES} == {"finished"}
 
 
+def test_working_files_are_removed_after_some_days(parties: Parties) -> None:
+    world = parties(purge_after_days=30)
+    jobs = [offered(world), offered(world)]
+    for job in jobs:
+        approve_all(world, job)
+    world.settle(20)
+    bank = world.contexts["bank"]
+    homes = [bank.folder.runs / f"{job}-1" / "bank" for job in jobs]
+    for home in homes:
+        (home.parent / "plan.toml").write_text(plan_text())
+        (home / ".working" / "private.toml").write_text("seed = 7")
+    with bank.database.transaction() as connection:
+        connection.execute("UPDATE jobs SET created = ? WHERE id = ?", (_days_ago(40), jobs[0]))
+        connection.execute("UPDATE runs SET ended = ? WHERE job = ?", (_days_ago(31), jobs[0]))
+    world.start("bank")  # it looks when it starts, then every hour
+    world.look()
+    assert [(home / ".working").exists() for home in homes] == [False, True]
+    assert [world.job("bank", job).purged for job in jobs] == [True, False]
+    assert acts_in(bank.database, jobs[0])[0].what == "removed the working files of a job"
+
+
 def test_an_offer_expires(parties: Parties) -> None:
     world = parties()
     job = offered(world)
