@@ -21,8 +21,9 @@ from rich.console import Console
 
 from unpooled.errors import UnpooledError
 from unpooled.ledger import read_ledger
-from unpooled.serve import audit_log, example
+from unpooled.serve import example
 from unpooled.serve.example import ExampleService
+from unpooled.serve.state import audit_log
 
 SMALL: dict[str, Any] = {
     "model": {"learner": "gbdt", "trees": 6},

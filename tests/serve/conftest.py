@@ -8,14 +8,14 @@ import pytest
 from browsing import CHEAP, PASSWORD, Browser
 from fastapi import FastAPI
 
-from unpooled.serve import database as database_module
 from unpooled.serve.accounts import people
 from unpooled.serve.accounts.people import ROLES
 from unpooled.serve.console.app import make_app
 from unpooled.serve.console.console import Console
-from unpooled.serve.database import Database, open_database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.settings import ServiceSettings
+from unpooled.serve.state import database as database_module
+from unpooled.serve.state.database import Database, open_database
 
 
 @pytest.fixture(autouse=True)

@@ -10,11 +10,11 @@ import pytest
 
 from unpooled.errors import CertificateError
 from unpooled.serve import authority, certificates
-from unpooled.serve.audit_log import acts
 from unpooled.serve.context import Context
-from unpooled.serve.database import open_database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.settings import ServiceSettings
+from unpooled.serve.state.audit_log import acts
+from unpooled.serve.state.database import open_database
 from unpooled.transport import certificates as transport_certificates
 from unpooled.transport.trust import CERTIFICATE_FILE, KEY_FILE, REVOKED_FILE, check_peer, load_identity
 

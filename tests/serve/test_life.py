@@ -14,12 +14,12 @@ from parties_in_memory import CHOICES, ROLES, World, approve_all, four_parties, 
 
 from unpooled.errors import InputError, PlanError, RefusedError
 from unpooled.serve import tables
-from unpooled.serve.audit_log import acts as acts_in
-from unpooled.serve.audit_log import verify
 from unpooled.serve.jobs import acts
 from unpooled.serve.jobs.life import state_of
 from unpooled.serve.messages import JobDecision, JobOffer, JobRun
 from unpooled.serve.peering.post import put
+from unpooled.serve.state.audit_log import acts as acts_in
+from unpooled.serve.state.audit_log import verify
 from unpooled.serve.tables import Choices, TableEntry
 
 Parties = Callable[..., World]

@@ -11,9 +11,9 @@ import pytest
 from unpooled.ledger import read_ledger
 from unpooled.run.folder import LEDGER, STATUS, read_json
 from unpooled.serve import example
-from unpooled.serve.audit_log import verify
 from unpooled.serve.example import ExampleService
 from unpooled.serve.jobs.records import job_named
+from unpooled.serve.state.audit_log import verify
 
 ROWS = 1_000
 SMALL = {"model": {"learner": "gbdt", "trees": 6}, "method": {"iterations": 2}, "top": 50}

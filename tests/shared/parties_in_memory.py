@@ -13,7 +13,6 @@ from unpooled.jobs.work import WORKING
 from unpooled.run import folder as run_folder
 from unpooled.serve import peers, tables
 from unpooled.serve.context import Context
-from unpooled.serve.database import open_database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.jobs import acts, news
 from unpooled.serve.jobs.records import Job, job_named
@@ -21,6 +20,7 @@ from unpooled.serve.messages import JOB_MESSAGES
 from unpooled.serve.running.keeper import Keeper
 from unpooled.serve.running.process import folder_of, run_key
 from unpooled.serve.settings import ServiceSettings
+from unpooled.serve.state.database import open_database
 from unpooled.serve.tables import Choices, TableEntry
 from unpooled.wire import kind_of, read_body, read_header
 

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from unpooled.errors import PeerLost, RefusedError
-from unpooled.serve.database import now, open_database
 from unpooled.serve.peering.calling import Calling
 from unpooled.serve.peering.credentials import Credentials
 from unpooled.serve.peering.door import Door
@@ -18,6 +17,7 @@ from unpooled.serve.peering.exchange import Exchanges, exchange
 from unpooled.serve.peering.post import Post, put
 from unpooled.serve.peering.record import ServiceLedger
 from unpooled.serve.peering.talk import Talk
+from unpooled.serve.state.database import now, open_database
 from unpooled.transport.dialling import Dialler
 from unpooled.transport.tls import Secured, context_of
 from unpooled.transport.trust import load_identity

@@ -59,8 +59,8 @@ def serve(context: typer.Context, state: State = _STATE, console: ConsoleAt = No
 def backup(file: Archive, state: State = _STATE) -> None:
     """Write the whole state of a service, its keys included, into one archive; also while the service runs."""
     with _packages():
-        from unpooled.serve.backup import make_backup
         from unpooled.serve.folder import StateFolder
+        from unpooled.serve.state.backup import make_backup
     size = make_backup(StateFolder(state), file)
     typer.echo(f"{file}: {size:,} bytes; it holds this party's keys, so keep it as you keep these")
 
@@ -72,8 +72,8 @@ def restore(file: Archive, state: State = _STATE) -> None:
     Jobs that were open are cancelled, sessions and tokens end, and peers learn that the service has begun anew.
     """
     with _packages():
-        from unpooled.serve.backup import restore as restore_backup
         from unpooled.serve.folder import StateFolder
+        from unpooled.serve.state.backup import restore as restore_backup
     party = restore_backup(file, StateFolder(state))
     typer.echo(f"{state}: the service of {party} is restored; start it with: unpooled serve --state {state}")
 
@@ -87,9 +87,9 @@ def password(
         from argon2 import PasswordHasher
 
         from unpooled.serve.accounts.people import existing, reset_password
-        from unpooled.serve.database import open_database
         from unpooled.serve.folder import StateFolder
         from unpooled.serve.settings import load_settings
+        from unpooled.serve.state.database import open_database
     folder = StateFolder(state)
     load_settings(folder)
     database = open_database(folder.database)
@@ -113,7 +113,7 @@ def verify(state: State = _STATE) -> None:
     """
     with _packages():
         from unpooled.serve.folder import StateFolder
-        from unpooled.serve.verifying import verified
+        from unpooled.serve.state.verifying import verified
     found = verified(StateFolder(state))
     for one in found:
         typer.echo(f"{one.what}: {one.problem or one.found}")

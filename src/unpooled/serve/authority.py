@@ -10,9 +10,9 @@ from cryptography import x509
 
 from unpooled import atomic
 from unpooled.errors import CertificateError
-from unpooled.serve.audit_log import note
 from unpooled.serve.certificates import install, make_request, own_certificate, pending_request
 from unpooled.serve.context import Context
+from unpooled.serve.state.audit_log import note
 from unpooled.transport import certificates, trust
 
 _MOST_CHARACTERS = 2**16

@@ -9,8 +9,8 @@ from unpooled.budget.limits import OverRuns
 from unpooled.budget.places import name_of
 from unpooled.budget.shown import Shown, looked_at
 from unpooled.errors import InputError
-from unpooled.serve.audit_log import note
 from unpooled.serve.context import Context
+from unpooled.serve.state.audit_log import note
 from unpooled.serve.tables import tables_in
 
 

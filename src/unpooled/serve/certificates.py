@@ -18,8 +18,8 @@ from cryptography import x509
 
 from unpooled import atomic
 from unpooled.errors import CertificateError
-from unpooled.serve.audit_log import note
 from unpooled.serve.context import Context
+from unpooled.serve.state.audit_log import note
 from unpooled.transport import certificates, trust
 
 _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----[^-]+-----END \1-----\n?")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unpooled.serve.database import Database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.settings import ServiceSettings
+from unpooled.serve.state.database import Database
 
 
 @dataclass

@@ -28,13 +28,13 @@ from unpooled.serve import peers, tables
 from unpooled.serve.accounts import people
 from unpooled.serve.certificates import use
 from unpooled.serve.context import Context
-from unpooled.serve.database import open_database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.jobs import acts
 from unpooled.serve.jobs.life import State, state_of
 from unpooled.serve.jobs.offer import written
 from unpooled.serve.jobs.records import find_job, job_named
 from unpooled.serve.settings import ServiceSettings, load_settings, save_settings
+from unpooled.serve.state.database import open_database
 from unpooled.serve.tables import Choices, TableEntry
 from unpooled.transport.certificates import make_trial
 

@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from unpooled.errors import InputError
-from unpooled.serve.audit_log import note
 from unpooled.serve.context import Context
 from unpooled.serve.settings import ServiceSettings, load_settings, save_settings
+from unpooled.serve.state.audit_log import note
 from unpooled.settings import faults
 
 LIVE = ("approvals", "runs_at_once", "automatic_resumes", "purge_after_days")

@@ -9,8 +9,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from unpooled.errors import InputError
 from unpooled.jobs.plan import Address
-from unpooled.serve.audit_log import note
-from unpooled.serve.database import Database, now
+from unpooled.serve.state.audit_log import note
+from unpooled.serve.state.database import Database, now
 from unpooled.transport.trust import check_party_name
 
 _ADDRESS = TypeAdapter(Address)

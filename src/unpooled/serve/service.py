@@ -7,7 +7,6 @@ from functools import partial
 
 from unpooled.serve.background import Background
 from unpooled.serve.context import Context
-from unpooled.serve.database import Database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.jobs import news
 from unpooled.serve.messages import JOB_MESSAGES
@@ -17,9 +16,10 @@ from unpooled.serve.peering.door import Door
 from unpooled.serve.peering.exchange import Exchanges
 from unpooled.serve.peering.post import Post
 from unpooled.serve.peering.record import ServiceLedger
-from unpooled.serve.review import Reviewer
+from unpooled.serve.reviewing.review import Reviewer
 from unpooled.serve.running.keeper import Keeper
 from unpooled.serve.settings import ServiceSettings
+from unpooled.serve.state.database import Database
 from unpooled.serve.table_check import Checker
 
 

@@ -20,9 +20,9 @@ from unpooled.data.sources import TableSettings
 from unpooled.errors import InputError
 from unpooled.jobs.files import as_toml
 from unpooled.jobs.private import Consent, Policy, Private, Workers
-from unpooled.serve.audit_log import note
-from unpooled.serve.database import Database, now
 from unpooled.serve.folder import StateFolder
+from unpooled.serve.state.audit_log import note
+from unpooled.serve.state.database import Database, now
 from unpooled.settings import Section, faults
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")

@@ -6,8 +6,8 @@ from browsing import CHEAP, PASSWORD
 
 from unpooled.errors import InputError, RefusedError
 from unpooled.serve.accounts import people, sessions, tokens
-from unpooled.serve.audit_log import acts, verify
-from unpooled.serve.database import Database
+from unpooled.serve.state.audit_log import acts, verify
+from unpooled.serve.state.database import Database
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from unpooled.errors import RefusedError
 from unpooled.serve.accounts import people, sessions
 from unpooled.serve.accounts.people import Person
 from unpooled.serve.accounts.sessions import IDLE, LONGEST, ago
-from unpooled.serve.audit_log import acts
-from unpooled.serve.database import Database
+from unpooled.serve.state.audit_log import acts
+from unpooled.serve.state.database import Database
 
 MINUTE = timedelta(minutes=1)
 

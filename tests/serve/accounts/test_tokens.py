@@ -5,8 +5,8 @@ import pytest
 from unpooled.errors import InputError, RefusedError
 from unpooled.serve.accounts import people, tokens
 from unpooled.serve.accounts.sessions import ago
-from unpooled.serve.audit_log import acts
-from unpooled.serve.database import Database
+from unpooled.serve.state.audit_log import acts
+from unpooled.serve.state.database import Database
 
 
 def test_a_token_acts_for_a_person_and_is_not_kept(database: Database, staff: dict[str, str]) -> None:

@@ -15,14 +15,14 @@ from browsing import CHEAP, PASSWORD, Browser
 from unpooled.budget.book import Book
 from unpooled.serve import live_settings
 from unpooled.serve.accounts import people
-from unpooled.serve.audit_log import acts
 from unpooled.serve.background import Background
 from unpooled.serve.console.app import make_app
 from unpooled.serve.console.console import Console
-from unpooled.serve.database import open_database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.peers import peers_in
 from unpooled.serve.settings import ServiceSettings, load_settings, save_settings
+from unpooled.serve.state.audit_log import acts
+from unpooled.serve.state.database import open_database
 from unpooled.serve.table_check import Checker
 from unpooled.serve.tables import tables_in
 from unpooled.transport.trust import load_identity

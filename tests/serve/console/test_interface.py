@@ -25,7 +25,7 @@ from unpooled.serve.background import Background
 from unpooled.serve.console.app import make_app
 from unpooled.serve.console.console import Console
 from unpooled.serve.jobs.life import state_of
-from unpooled.serve.review import Reviewer
+from unpooled.serve.reviewing.review import Reviewer
 
 Asking = Callable[..., Any]
 

@@ -18,16 +18,16 @@ from unpooled.jobs.kinds import outline_of
 from unpooled.ledger import Ledger
 from unpooled.serve.accounts import people
 from unpooled.serve.accounts.people import ROLES as PEOPLE
-from unpooled.serve.audit_log import acts as acts_in
 from unpooled.serve.console.app import make_app
 from unpooled.serve.console.console import Console
 from unpooled.serve.context import Context
 from unpooled.serve.jobs import acts
 from unpooled.serve.jobs.life import state_of
 from unpooled.serve.jobs.records import Job
-from unpooled.serve.review import Review
+from unpooled.serve.reviewing.review import Review
 from unpooled.serve.running.process import folder_of
 from unpooled.serve.running.watching import Tail
+from unpooled.serve.state.audit_log import acts as acts_in
 from unpooled.serve.tables import Choices
 from unpooled.wire import Disclosure
 

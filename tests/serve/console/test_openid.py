@@ -12,10 +12,10 @@ from openid_provider import CLIENT, SECRET, OpenIdProvider, other_key, shared_ke
 
 from unpooled.errors import InputError
 from unpooled.serve.accounts import people
-from unpooled.serve.audit_log import acts
 from unpooled.serve.console.app import make_app
 from unpooled.serve.console.console import Console
 from unpooled.serve.settings import ServiceSettings, SignIn
+from unpooled.serve.state.audit_log import acts
 
 TRUSTED = httpx2.create_ssl_context()
 """Made once, since that takes long."""

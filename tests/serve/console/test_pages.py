@@ -9,10 +9,10 @@ import pytest
 from browsing import CHEAP, PASSWORD, Browser
 
 from unpooled.serve.accounts import people, tokens
-from unpooled.serve.audit_log import acts
 from unpooled.serve.console.app import make_app
 from unpooled.serve.console.console import Console
 from unpooled.serve.console.rendering import NAVIGATION
+from unpooled.serve.state.audit_log import acts
 
 Browsing = Callable[..., Any]
 SCRIPT = "<script>alert(1)</script>"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from peering_services import PARTIES, Party
 
-from unpooled.serve import database
-from unpooled.serve.database import open_database
+from unpooled.serve.state import database
+from unpooled.serve.state.database import open_database
 from unpooled.transport.certificates import make_trial
 
 

@@ -6,8 +6,8 @@ import pytest
 from peering_services import Cut, Party, Say, between
 
 from unpooled.errors import ProtocolError
-from unpooled.serve import audit_log
 from unpooled.serve.peering.post import Post, begin_anew
+from unpooled.serve.state import audit_log
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from peering_services import LONG, Cut, Other, Party, Say, between, shaken
 
 from unpooled.errors import InputError, LedgerError, PeerFailed, PeerLost, PeerSilent, ProtocolError, WireError
 from unpooled.ledger import read_ledger, reconcile
-from unpooled.serve import audit_log
 from unpooled.serve.messages import ExchangeHello, LettersTaken
 from unpooled.serve.peering import post, talk
 from unpooled.serve.peering.exchange import VERSION, exchange
 from unpooled.serve.peering.post import MOST_LETTERS, Post, put
 from unpooled.serve.peering.talk import MOST_BYTES, Talk
+from unpooled.serve.state import audit_log
 from unpooled.wire import encode, read_header
 
 EPOCH = "0" * 32

@@ -17,11 +17,11 @@ from peering_services import LONG, Party, until
 
 from unpooled.errors import CertificateError, PeerFailed
 from unpooled.ledger import read_ledger
-from unpooled.serve import audit_log
 from unpooled.serve.peering import calling, door, talk
 from unpooled.serve.peering.calling import _plan_next, _Turn
 from unpooled.serve.peering.exchange import exchange
 from unpooled.serve.peering.talk import MOST_BYTES
+from unpooled.serve.state import audit_log
 from unpooled.transport import certificates
 from unpooled.transport.handover import PassedConnections, preface
 from unpooled.transport.trust import REVOKED_FILE, read_certificate

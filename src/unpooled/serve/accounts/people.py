@@ -16,8 +16,8 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from unpooled.errors import InputError, RefusedError
-from unpooled.serve.audit_log import note
-from unpooled.serve.database import Database, now
+from unpooled.serve.state.audit_log import note
+from unpooled.serve.state.database import Database, now
 
 Role = Literal["viewer", "analyst", "approver", "administrator"]
 ROLES: tuple[Role, ...] = get_args(Role)

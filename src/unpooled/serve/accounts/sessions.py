@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 from unpooled.errors import RefusedError
 from unpooled.serve.accounts.people import Person, Role, existing, may
-from unpooled.serve.audit_log import note
-from unpooled.serve.database import Database, now
+from unpooled.serve.state.audit_log import note
+from unpooled.serve.state.database import Database, now
 
 IDLE = timedelta(hours=1)
 LONGEST = timedelta(hours=12)

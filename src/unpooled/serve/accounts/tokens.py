@@ -10,8 +10,8 @@ from datetime import timedelta
 from unpooled.errors import InputError, RefusedError
 from unpooled.serve.accounts.people import ROLES, Role, may
 from unpooled.serve.accounts.sessions import SEEN_EVERY, ago, digest_of
-from unpooled.serve.audit_log import note
-from unpooled.serve.database import Database, now
+from unpooled.serve.state.audit_log import note
+from unpooled.serve.state.database import Database, now
 
 PREFIX = "unpooled_"
 """By this, tools that look for leaked secrets recognise a token."""

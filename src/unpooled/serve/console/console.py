@@ -15,12 +15,12 @@ from prometheus_client import CollectorRegistry
 from unpooled.serve.accounts import people
 from unpooled.serve.console.limits import Streams, Window
 from unpooled.serve.context import Context
-from unpooled.serve.database import Database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.jobs.records import Job, find_job
 from unpooled.serve.running.watching import Watching
 from unpooled.serve.service import Service
 from unpooled.serve.settings import ServiceSettings, SignIn
+from unpooled.serve.state.database import Database
 
 _LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _QUARTER = 15 * 60.0

@@ -19,11 +19,11 @@ from unpooled.errors import InputError
 from unpooled.serve import logs
 from unpooled.serve.console.app import make_app
 from unpooled.serve.console.console import Console
-from unpooled.serve.database import open_database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.peers import check_address
 from unpooled.serve.service import Service
 from unpooled.serve.settings import ServiceSettings, load_settings
+from unpooled.serve.state.database import open_database
 
 _GRACE_SECONDS = 5
 

@@ -13,15 +13,15 @@ from unpooled.control import spoken
 from unpooled.errors import InputError, RefusedError
 from unpooled.jobs.checks import checked
 from unpooled.serve.accounts.people import Role, may
-from unpooled.serve.audit_log import note
 from unpooled.serve.context import Context
-from unpooled.serve.database import now
 from unpooled.serve.jobs.changes import end_job, insert_job, set_decision, set_run, tell_others
 from unpooled.serve.jobs.life import is_paused, latest_attempt, state_of
 from unpooled.serve.jobs.offer import Offer, check_offer, read_plan, written
 from unpooled.serve.jobs.records import Job, job_named
 from unpooled.serve.messages import JobCancelled, JobDecision, JobOffer, JobPause
 from unpooled.serve.peers import peer_names
+from unpooled.serve.state.audit_log import note
+from unpooled.serve.state.database import now
 from unpooled.serve.tables import Choices, digest_of_settings, private_of
 
 USUAL_DAYS = 14

@@ -6,11 +6,11 @@ import sqlite3
 
 from unpooled.errors import UnpooledError
 from unpooled.jobs.private import Private
-from unpooled.serve.audit_log import note
 from unpooled.serve.context import Context
 from unpooled.serve.jobs.changes import set_decision, tell_others
 from unpooled.serve.jobs.records import Job, jobs_in
 from unpooled.serve.messages import JobDecision
+from unpooled.serve.state.audit_log import note
 from unpooled.serve.tables import Choices, digest_of_settings, private_of
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlite3
 
 from unpooled.jobs.plan import Plan
-from unpooled.serve.database import now
 from unpooled.serve.jobs.offer import Offer
 from unpooled.serve.jobs.records import Choice, Ended, Job, RunState
 from unpooled.serve.messages import JobRun
 from unpooled.serve.peering.post import put
+from unpooled.serve.state.database import now
 
 
 def tell_others(connection: sqlite3.Connection, party: str, plan: Plan, message: object, *, without: str = "") -> None:

@@ -15,7 +15,7 @@ from unpooled.jobs.model_files import MODEL
 from unpooled.jobs.row_weights import weigher
 from unpooled.serve.context import Context
 from unpooled.serve.jobs.records import Job
-from unpooled.serve.review import agreements
+from unpooled.serve.reviewing.review import agreements
 from unpooled.serve.tables import Choices, tables_in
 from unpooled.settings import faults
 

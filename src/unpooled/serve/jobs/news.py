@@ -11,15 +11,15 @@ from typing import Any, get_args
 
 from unpooled.control import spoken
 from unpooled.errors import RefusedError
-from unpooled.serve.audit_log import note
 from unpooled.serve.context import Context
-from unpooled.serve.database import now
 from unpooled.serve.jobs.changes import end_job, insert_job, keep_run, set_decision, tell_others
 from unpooled.serve.jobs.life import state_of
 from unpooled.serve.jobs.offer import Offer, check_offer
 from unpooled.serve.jobs.records import Choice, Job, RunState, find_job, jobs_in
 from unpooled.serve.messages import JOB_MESSAGES, JobCancelled, JobDecision, JobOffer, JobPause, JobRun
 from unpooled.serve.peers import peer_names
+from unpooled.serve.state.audit_log import note
+from unpooled.serve.state.database import now
 from unpooled.wire import encode, kind_of, read_body, read_header
 
 MOST_OPEN = 200

@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from unpooled.errors import UnpooledError
-from unpooled.serve.database import Database
 from unpooled.serve.peering.contact import missed
 from unpooled.serve.peering.credentials import Credentials
 from unpooled.serve.peering.exchange import Exchanges
+from unpooled.serve.state.database import Database
 from unpooled.transport.dialling import Dialler, NotYet
 from unpooled.transport.doorway import Allowance
 

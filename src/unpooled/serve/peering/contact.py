@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from cryptography import x509
 
 from unpooled.control import spoken
-from unpooled.serve.database import Database, now
+from unpooled.serve.state.database import Database, now
 
 _NOTED_EVERY = timedelta(minutes=1)
 

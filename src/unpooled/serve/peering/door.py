@@ -10,10 +10,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from unpooled.errors import CertificateError, RefusedError, UnpooledError
-from unpooled.serve.audit_log import note
-from unpooled.serve.database import Database, now
 from unpooled.serve.peering.credentials import Credentials
 from unpooled.serve.peering.exchange import Exchanges
+from unpooled.serve.state.audit_log import note
+from unpooled.serve.state.database import Database, now
 from unpooled.transport.doorway import Allowance, Doorway, listen_at
 from unpooled.transport.handover import passing_on
 from unpooled.transport.tls import Secured

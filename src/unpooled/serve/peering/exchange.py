@@ -13,12 +13,12 @@ import threading
 from contextlib import suppress
 
 from unpooled.errors import ProtocolError, UnpooledError
-from unpooled.serve.database import Database
 from unpooled.serve.messages import ExchangeHello, LettersTaken
 from unpooled.serve.peering.contact import met, missed
 from unpooled.serve.peering.post import MOST_LETTERS, Post
 from unpooled.serve.peering.record import ServiceLedger
 from unpooled.serve.peering.talk import Talk
+from unpooled.serve.state.database import Database
 from unpooled.transport.tls import Secured
 
 VERSION = 1

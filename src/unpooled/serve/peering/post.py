@@ -23,9 +23,9 @@ from typing import Any
 
 from unpooled.control import spoken
 from unpooled.errors import InputError, ProtocolError, RefusedError, UnpooledError
-from unpooled.serve.audit_log import note
-from unpooled.serve.database import Database
 from unpooled.serve.peering.talk import MOST_BYTES
+from unpooled.serve.state.audit_log import note
+from unpooled.serve.state.database import Database
 from unpooled.transport.doorway import Allowance
 from unpooled.wire import Buffer, Frame, Header, encode, kind_of, read_body
 

@@ -19,13 +19,13 @@ from unpooled.errors import UnpooledError
 from unpooled.jobs.private import Private
 from unpooled.report.page import write_report
 from unpooled.run import folder as run_folder
-from unpooled.serve.audit_log import note
 from unpooled.serve.context import Context
 from unpooled.serve.jobs.approvals import approved_settings, lapse
 from unpooled.serve.jobs.changes import end_job, set_run
 from unpooled.serve.jobs.life import NOTHING, Step, next_step
 from unpooled.serve.jobs.records import Ended, Job, RunState, job_named, jobs_in
 from unpooled.serve.running.process import Outcome, RunProcess, folder_of, outcome, start
+from unpooled.serve.state.audit_log import note
 
 log = logging.getLogger("unpooled.serve")
 

@@ -12,10 +12,10 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.run_files import RESULT, Figure
 from unpooled.ledger import Line, read_ledger, summarise
 from unpooled.run import folder as run_folder
-from unpooled.serve.audit_log import note
 from unpooled.serve.context import Context
 from unpooled.serve.jobs.records import Job
 from unpooled.serve.running.process import folder_of
+from unpooled.serve.state.audit_log import note
 
 FILES = {
     "reliable.csv": "the look-alike list, the most likely first",

@@ -7,11 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 
 from unpooled.serve.accounts.tokens import Bearer
-from unpooled.serve.audit_log import acts
 from unpooled.serve.console.console import Here
 from unpooled.serve.console.interface.models import ActShown, PeerShown, TableShown, act_shown, peer_shown
 from unpooled.serve.console.security import NeedsToken
 from unpooled.serve.peers import peers_in
+from unpooled.serve.state.audit_log import acts
 from unpooled.serve.tables import tables_in
 
 router = APIRouter(prefix="/api")

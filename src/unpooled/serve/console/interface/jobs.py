@@ -24,7 +24,7 @@ from unpooled.serve.context import Context
 from unpooled.serve.jobs import acts
 from unpooled.serve.jobs.life import State, state_of
 from unpooled.serve.jobs.records import job_named, jobs_in
-from unpooled.serve.review import What
+from unpooled.serve.reviewing.review import What
 from unpooled.serve.running.results import hand_out, result_files
 
 router = APIRouter(prefix="/api")

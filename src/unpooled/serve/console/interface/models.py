@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from unpooled.serve.audit_log import Act
 from unpooled.serve.jobs.acts import USUAL_DAYS
 from unpooled.serve.jobs.life import State, state_of
 from unpooled.serve.jobs.records import Job
 from unpooled.serve.peers import Peer
-from unpooled.serve.review import Review
+from unpooled.serve.reviewing.review import Review
+from unpooled.serve.state.audit_log import Act
 from unpooled.serve.tables import Choices
 
 

@@ -15,7 +15,7 @@ from unpooled.serve.console.console import Console, Here
 from unpooled.serve.console.pages.sign_in import came_in, too_often
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import Viewer, set_cookie
-from unpooled.serve.database import now
+from unpooled.serve.state.database import now
 
 router = APIRouter()
 

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 
 from unpooled.errors import LedgerError
-from unpooled.serve import audit_log
 from unpooled.serve.console.console import Here
 from unpooled.serve.console.rendering import page
 from unpooled.serve.console.security import Administrator, Approver
+from unpooled.serve.state import audit_log
 
 router = APIRouter()
 

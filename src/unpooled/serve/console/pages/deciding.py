@@ -14,8 +14,8 @@ from unpooled.serve.console.console import Console
 from unpooled.serve.jobs import choosing
 from unpooled.serve.jobs.choosing import ANSWERS, Consenting, Question
 from unpooled.serve.jobs.records import Job
-from unpooled.serve.review import Review
-from unpooled.serve.reviewed import Reviewed, reviewed
+from unpooled.serve.reviewing.review import Review
+from unpooled.serve.reviewing.reviewed import Reviewed, reviewed
 
 REVIEWED = "review"
 """The part of an address that says that choices were made."""

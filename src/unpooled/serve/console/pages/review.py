@@ -15,7 +15,7 @@ from unpooled.serve.console.pages.results import framed
 from unpooled.serve.console.security import Approver, Fields
 from unpooled.serve.jobs import acts, choosing, views
 from unpooled.serve.jobs.records import Job
-from unpooled.serve.review import What
+from unpooled.serve.reviewing.review import What
 
 router = APIRouter()
 

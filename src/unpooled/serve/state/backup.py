@@ -16,13 +16,13 @@ from tempfile import TemporaryDirectory
 
 from unpooled import atomic
 from unpooled.errors import InputError
-from unpooled.serve.audit_log import note
 from unpooled.serve.context import Context
-from unpooled.serve.database import back_up, open_database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.jobs.news import cancel_open
 from unpooled.serve.peering.post import begin_anew
 from unpooled.serve.settings import load_settings
+from unpooled.serve.state.audit_log import note
+from unpooled.serve.state.database import back_up, open_database
 
 _REASON = "this service was restored from a backup: offer the job again"
 

@@ -9,12 +9,12 @@ import pytest
 from parties_in_memory import CHOICES, four_parties, offered
 
 from unpooled.errors import InputError, LedgerError
-from unpooled.serve import audit_log
-from unpooled.serve import database as module
 from unpooled.serve.context import Context
-from unpooled.serve.database import Database, back_up, open_database
 from unpooled.serve.jobs import acts
 from unpooled.serve.jobs.life import state_of
+from unpooled.serve.state import audit_log
+from unpooled.serve.state import database as module
+from unpooled.serve.state.database import Database, back_up, open_database
 
 
 def test_an_earlier_schema_is_upgraded_and_a_later_one_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,17 +13,18 @@ from browsing import CHEAP, PASSWORD
 
 from unpooled.errors import InputError
 from unpooled.ledger import Ledger
-from unpooled.serve import audit_log, authority
+from unpooled.serve import authority
 from unpooled.serve.accounts import people, sessions, tokens
-from unpooled.serve.backup import make_backup, restore
 from unpooled.serve.context import Context
-from unpooled.serve.database import Database, open_database
 from unpooled.serve.example import example_choices, make_services, offer_example
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.jobs import acts
 from unpooled.serve.jobs.records import job_named
 from unpooled.serve.settings import ServiceSettings, load_settings, save_settings
-from unpooled.serve.verifying import verified
+from unpooled.serve.state import audit_log
+from unpooled.serve.state.backup import make_backup, restore
+from unpooled.serve.state.database import Database, open_database
+from unpooled.serve.state.verifying import verified
 from unpooled.transport.trust import load_identity
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from unpooled.chain import START, chained, checked
 from unpooled.errors import LedgerError
-from unpooled.serve.database import Database, now
+from unpooled.serve.state.database import Database, now
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from unpooled.budget.book import books_in
 from unpooled.drawing.words import many
 from unpooled.errors import LedgerError
 from unpooled.ledger import read_ledger
-from unpooled.serve import audit_log
-from unpooled.serve.database import open_database
 from unpooled.serve.folder import StateFolder
 from unpooled.serve.settings import load_settings
+from unpooled.serve.state import audit_log
+from unpooled.serve.state.database import open_database
 
 
 @dataclass(frozen=True)

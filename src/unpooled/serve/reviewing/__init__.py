@@ -1,0 +1,1 @@
+"""What an approver sees before deciding."""
