@@ -53,13 +53,14 @@ def begun_secret(settings: Any) -> Any:
     return {**learner.for_secret_labels, **small, **settings}
 
 
-def _kinds() -> dict[str, type[LearnerParameters]]:
+def parameter_kinds() -> dict[str, type[LearnerParameters]]:
+    """The parameters of every learner, by the name that settings call it."""
     return {kind.model_fields["learner"].default: kind for learner in LEARNERS for kind in learner.parameters}
 
 
 def _kind_of(settings: Any) -> type[LearnerParameters] | None:
     """The class of the parameters that a section of a plan is for: those of the learner it names, or of the first."""
-    kinds = _kinds()
+    kinds = parameter_kinds()
     name = settings.get("learner", next(iter(kinds))) if isinstance(settings, Mapping) else None
     return kinds.get(name) if isinstance(name, str) else None
 
@@ -70,7 +71,7 @@ def _parameters_from(settings: Any) -> Any:
         return settings
     kind = _kind_of(settings)
     if kind is None:
-        *others, last = map(repr, _kinds())
+        *others, last = map(repr, parameter_kinds())
         raise ValueError(f"must be a table, its learner {', '.join(others)} or {last}")
     return kind.model_validate(settings)
 

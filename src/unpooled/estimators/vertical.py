@@ -1,0 +1,107 @@
+"""Learning labels of one party from the columns of several; needs the extra `sklearn`.
+
+>>> rng = np.random.default_rng(1)
+>>> X = rng.normal(size=(300, 4))
+>>> y = np.where(X[:, 0] * X[:, 3] > 0, "yes", "no")
+>>> split = {"telco": [0, 1], "bank": [2, 3]}
+>>> found = VerticalClassifier(split=split, trees=10, random_state=1).fit(X, y)
+>>> pooled = VerticalClassifier(split=split, engine="pooled", trees=10, random_state=1).fit(X, y)
+>>> bool((found.predict_proba(X) == pooled.predict_proba(X)).all()), bool(found.score(X, y) > 0.9)
+(True, True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Floats
+from unpooled.data.columns import Kind
+from unpooled.data.prepare import PrepareSettings
+from unpooled.errors import InputError
+from unpooled.estimators.apart import Apart, Split
+from unpooled.estimators.base import VerticalEstimator, labels_of, with_value_errors
+from unpooled.estimators.settings import LEARNER_SETTINGS, LEARNERS, chosen, takes
+from unpooled.estimators.together import How, fit
+from unpooled.vertical.learners import default_parameters, learner_of
+from unpooled.vertical.targets import Target
+
+
+@takes(LEARNER_SETTINGS)
+class _Vertical(VerticalEstimator):
+    """What both have in common; all `settings` of the learner are keywords, None for its default."""
+
+    def __init__(
+        self,
+        *,
+        learner: str = default_parameters().learner,
+        split: Split | None = None,
+        active: str | None = None,
+        engine: How = "plain",
+        prepare: PrepareSettings | Mapping[str, Any] | None = None,
+        types: Mapping[str, Kind] | None = None,
+        key_bits: int = 2048,
+        random_state: Any = None,
+        **settings: Any,
+    ) -> None:
+        self.learner = learner
+        self.split = split
+        self.active = active
+        self.engine = engine
+        self.prepare = prepare
+        self.types = types
+        self.key_bits = key_bits
+        self.random_state = random_state
+        self._keep_settings(LEARNER_SETTINGS, settings)
+
+    def _learn(self, rows: Apart, values: Floats, sample_weight: Any, classes: Sequence[str]) -> Self:
+        given = self._given(LEARNER_SETTINGS)
+        base = chosen("learner", LEARNERS, self.learner, {**given, "classes": len(classes)})
+        weights = None if sample_weight is None else np.asarray(sample_weight, float)
+        parties, columns = self._begin(rows, learner_of(base))
+        self._end(fit(parties, base, columns, Target(values, weights, parties.seed), classes))
+        return self
+
+
+class VerticalClassifier(ClassifierMixin, _Vertical):  # type: ignore[misc]
+    """Parties learn classes together; scores are the probabilities that the active party would see."""
+
+    @with_value_errors
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
+        """Learn the active party's labels `y` from everybody's columns."""
+        rows = self._rows(X, reset=True)
+        labels = labels_of(y, len(rows), classes=True)
+        self.classes_, numbers = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InputError(f"y has one class only, {self.classes_[0]!r}; there must be two at least")
+        return self._learn(rows, numbers.astype(float), sample_weight, tuple(map(str, self.classes_)))
+
+    @with_value_errors
+    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
+        """The probability of each class, in the order of `classes_`."""
+        found = self._scores(X)
+        return found if found.shape[1] > 1 else np.concatenate([1.0 - found, found], axis=1)
+
+    def predict(self, X: Any) -> Any:  # noqa: N803
+        """The most probable class of each row."""
+        check_is_fitted(self)
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+class VerticalRegressor(RegressorMixin, _Vertical):  # type: ignore[misc]
+    """Parties learn a number together."""
+
+    @with_value_errors
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
+        """Learn the active party's numbers `y` from everybody's columns."""
+        rows = self._rows(X, reset=True)
+        return self._learn(rows, labels_of(y, len(rows), classes=False).astype(float), sample_weight, ())
+
+    @with_value_errors
+    def predict(self, X: Any) -> Floats:  # noqa: N803
+        """The number of each row."""
+        return self._scores(X)[:, 0]
