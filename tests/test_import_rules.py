@@ -40,6 +40,7 @@ ORDER = [
     "drawing",
     "jobs",
     "run",
+    "estimators",
     "attacks",
     "report",
     "serve",

@@ -21,6 +21,9 @@ from .errors import (
     WireError,
     WorkerLost,
 )
+from .estimators.apart import Apart
+from .estimators.lookalike import LookalikeFinder
+from .estimators.vertical import VerticalClassifier, VerticalRegressor
 from .jobs.files import Job, load_job, load_plan, load_private
 from .jobs.plan import Party, Plan
 from .jobs.private import Consent, Policy, Private
@@ -31,6 +34,7 @@ from .version import __version__
 from .wire import message
 
 __all__ = [
+    "Apart",
     "CertificateError",
     "Consent",
     "Deadlock",
@@ -38,6 +42,7 @@ __all__ = [
     "Job",
     "JobFailed",
     "LedgerError",
+    "LookalikeFinder",
     "Member",
     "Outcome",
     "Party",
@@ -58,6 +63,8 @@ __all__ = [
     "TableGenerator",
     "TableSettings",
     "UnpooledError",
+    "VerticalClassifier",
+    "VerticalRegressor",
     "WireError",
     "WorkerLost",
     "__version__",

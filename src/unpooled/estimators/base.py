@@ -41,7 +41,7 @@ def with_value_errors(method: Callable[P, R]) -> Callable[P, R]:
         try:
             return method(*args, **kwargs)
         except (InputError, PlanError, RefusedError) as error:
-            raise ValueError(str(error)) from error
+            raise ValueError(str(error)) from None
 
     return called
 

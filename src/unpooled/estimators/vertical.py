@@ -4,8 +4,8 @@
 >>> X = rng.normal(size=(300, 4))
 >>> y = np.where(X[:, 0] * X[:, 3] > 0, "yes", "no")
 >>> split = {"telco": [0, 1], "bank": [2, 3]}
->>> found = VerticalClassifier(split=split, trees=10, random_state=1).fit(X, y)
->>> pooled = VerticalClassifier(split=split, engine="pooled", trees=10, random_state=1).fit(X, y)
+>>> found = VerticalClassifier(split=split, random_state=1).fit(X, y)
+>>> pooled = VerticalClassifier(split=split, engine="pooled", random_state=1).fit(X, y)
 >>> bool((found.predict_proba(X) == pooled.predict_proba(X)).all()), bool(found.score(X, y) > 0.9)
 (True, True)
 """
@@ -77,7 +77,7 @@ class VerticalClassifier(ClassifierMixin, _Vertical):  # type: ignore[misc]
         labels = labels_of(y, len(rows), classes=True)
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
-            raise InputError(f"y has one class only, {self.classes_[0]!r}; there must be two at least")
+            raise InputError(f"y has one class only, {self.classes_.tolist()[0]!r}; there must be two at least")
         return self._learn(rows, numbers.astype(float), sample_weight, tuple(map(str, self.classes_)))
 
     @with_value_errors
