@@ -193,6 +193,8 @@ def test_how_columns_are_made_ready_can_be_said() -> None:
         ({"prepare": {"missing": "drop"}}, "prepare.missing: 'drop' would leave out rows at one party alone"),
         ({"prepare": {"mising": "keep"}}, "prepare.mising: unknown key"),
         ({"types": {"height": "number"}}, "types: no party holds a column 'height'"),
+        ({"prepare": {"limits": {"height": (0, 3)}}}, r"prepare\.limits: no party holds a column 'height'"),
+        ({"prepare": {"limits": {"x1": (-1, 1)}}}, "bank: data frame: impossible values .* column 'x1': rows"),
         ({"split": {"telco": [], "bank": [0, 1]}}, "telco has no column to lend"),
         ({"learner": "linear", "engine": "paillier"}, "paillier has none"),
     ],
@@ -238,3 +240,16 @@ def test_without_scikit_learn_it_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'unpooled\[sklearn\]'"):
         importlib.import_module("unpooled.estimators.vertical")
+
+
+def test_whoever_watches_is_told_how_far_it_is() -> None:
+    told: list[tuple[str, int, int]] = []
+    made = VerticalClassifier(split=SPLIT, watch=lambda *how_far: told.append(how_far), **FEW)
+    made.fit(matrix(), truth() > 0)
+    assert [(done, total) for _, done, total in told] == [(0, 3), (1, 3), (2, 3)]
+
+
+def test_all_settings_are_parameters_by_their_names() -> None:
+    parameters = LookalikeFinder("naive", learner="lgb", folds=3, leaves=4).get_params()
+    assert {"method": "naive", "learner": "lgb", "folds": 3, "leaves": 4, "trees": None}.items() <= parameters.items()
+    assert repr(VerticalRegressor(depth=2, split=3)) == "VerticalRegressor(depth=2, split=3)"

@@ -37,7 +37,7 @@ class Apart:
         self.frames = dict(frames)
         check_names(tuple(self.frames))
         for party, frame in self.frames.items():
-            if not (hasattr(frame, "columns") and hasattr(frame, "__len__")):
+            if not is_frame(frame):
                 raise InputError(f"{party}: its table is a {type(frame).__name__}, not a polars or pandas data frame")
             _check_unique(party, frame)
         rows = {party: len(frame) for party, frame in self.frames.items() if len(frame.columns)}
@@ -78,7 +78,7 @@ class Apart:
         return f"Apart({self._rows} rows; {held})"
 
 
-def dealt(frame: Any, split: Split) -> Apart:
+def dealt(frame: Any, split: Split | None) -> Apart:
     """One polars or pandas data frame, its columns dealt to parties; those that no party gets are left out."""
     _check_unique("X", frame)
     columns = list(frame.columns)
@@ -102,6 +102,11 @@ def dealt(frame: Any, split: Split) -> Apart:
 def select(frame: Any, names: Sequence[Any]) -> Any:
     """Some columns of a polars or pandas data frame; polars would take no names for no rows."""
     return frame.select(names) if isinstance(frame, pl.DataFrame) else frame[list(names)]
+
+
+def is_frame(table: Any) -> bool:
+    """Whether this is a polars or pandas data frame."""
+    return isinstance(table, pl.DataFrame) or (hasattr(table, "iloc") and hasattr(table, "columns"))
 
 
 def check_names(parties: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar, get_args
+from typing import Any, ClassVar, ParamSpec, TypeVar, get_args
 
 import numpy as np
 import polars as pl
@@ -16,16 +16,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from unpooled.arrays import Floats
-from unpooled.data.columns import rows_named
+from unpooled.data.columns import Kind, rows_named
 from unpooled.data.prepare import Preparation, PrepareSettings
 from unpooled.errors import InputError, PlanError, RefusedError
 from unpooled.estimators import tables
-from unpooled.estimators.apart import Apart, dealt
-from unpooled.estimators.together import How, Learned, Parties, score
+from unpooled.estimators.apart import Apart, Split, dealt, is_frame
+from unpooled.estimators.settings import LEARNER_SETTINGS, with_settings
+from unpooled.estimators.together import How, Learned, Parties, Watch, score
+from unpooled.jobs.plan import SAFE_KEY_BITS
 from unpooled.settings import faults
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import Learner
-from unpooled.vertical.learners import learner_of
+from unpooled.vertical.learners import default_parameters, learner_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,20 +48,45 @@ def with_value_errors(method: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
+@with_settings
 class VerticalEstimator(BaseEstimator):  # type: ignore[misc]
     """Parties that hold columns of the same rows, and learn together.
 
     X is an `Apart` or a dict of data frames by party; or one polars or pandas data frame or a matrix of numbers, which
     `split` deals to parties. `active` is the party that has the labels, by default the last one.
+    `watch` is called with the place in the fit, what is done and out of how much, as the active party gets on.
+    All `settings` are keywords, None for the default of the learner.
     """
 
-    split: Any
-    active: str | None
-    engine: How
-    prepare: Any
-    types: Mapping[str, Any] | None
-    key_bits: int
-    random_state: Any
+    setting_names: ClassVar[Sequence[str]] = LEARNER_SETTINGS
+
+    def __init__(
+        self,
+        *,
+        learner: str = default_parameters().learner,
+        split: Split | None = None,
+        active: str | None = None,
+        engine: How = "plain",
+        prepare: PrepareSettings | Mapping[str, Any] | None = None,
+        types: Mapping[str, Kind] | None = None,
+        key_bits: int = SAFE_KEY_BITS,
+        watch: Watch | None = None,
+        random_state: Any = None,
+        **settings: Any,
+    ) -> None:
+        self.learner = learner
+        self.split = split
+        self.active = active
+        self.engine = engine
+        self.prepare = prepare
+        self.types = types
+        self.key_bits = key_bits
+        self.watch = watch
+        self.random_state = random_state
+        for name in self.setting_names:
+            setattr(self, name, settings.pop(name, None))
+        if settings:
+            raise TypeError(f"{type(self).__name__}() has no parameter '{next(iter(settings))}'")
 
     ledgers_: dict[str, Any]
     """By party what it sent and received while it learned."""
@@ -78,7 +105,7 @@ class VerticalEstimator(BaseEstimator):  # type: ignore[misc]
         if self.engine not in get_args(How):
             raise InputError(f"engine: {self.engine!r} is none; there are: {', '.join(get_args(How))}")
         seed = int(check_random_state(self.random_state).randint(_SEEDS))
-        parties = Parties(rows.parties, active, self.engine, self.key_bits, seed)
+        parties = Parties(rows.parties, active, self.engine, self.key_bits, seed, self.watch)
         self.preparations_: dict[str, Preparation]
         self.preparations_, columns = tables.learn(rows, self._prepare_settings(), self.types or {}, learner)
         return parties, columns
@@ -108,7 +135,7 @@ class VerticalEstimator(BaseEstimator):  # type: ignore[misc]
             if reset:
                 self.n_features_in_, self.feature_names_in_ = X.shape[1], np.array(X.names, object)
             return X
-        if isinstance(X, pl.DataFrame) or hasattr(X, "iloc"):
+        if is_frame(X):
             validate_data(self, X, skip_check_array=True, reset=reset)
             if not len(X):
                 raise InputError("X has 0 rows, and at least one is needed")
@@ -127,13 +154,6 @@ class VerticalEstimator(BaseEstimator):  # type: ignore[misc]
         """The settings of these names that are not left to their defaults."""
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
-    def _keep_settings(self, names: Sequence[str], settings: dict[str, Any]) -> None:
-        """Settings as attributes, which scikit-learn calls parameters."""
-        for name in names:
-            setattr(self, name, settings.pop(name, None))
-        if settings:
-            raise TypeError(f"{type(self).__name__}() has no parameter '{next(iter(settings))}'")
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -150,10 +170,15 @@ def labels_of(y: Any, rows: int, *, classes: bool) -> NDArray[Any]:
     if labels.dtype.kind == "f":
         missing = ~np.isfinite(labels)
     else:
-        missing = np.array([label is None or label != label for label in labels.tolist()], bool)
+        missing = np.array([_is_missing(label) for label in labels.tolist()], bool)
     if missing.any():
         places = (np.flatnonzero(missing) + 1).tolist()
         raise InputError(f"y: {rows_named(places)}: the label is NaN, infinity or missing")
     if classes:
         check_classification_targets(labels)
     return labels
+
+
+def _is_missing(label: Any) -> bool:
+    """None, not-a-number, or what pandas has instead."""
+    return label is None or type(label).__name__ == "NAType" or bool(label != label)

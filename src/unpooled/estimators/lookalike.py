@@ -17,7 +17,6 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -25,52 +24,30 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Floats, Ints
-from unpooled.data.columns import Kind
-from unpooled.data.prepare import PrepareSettings
 from unpooled.errors import InputError
-from unpooled.estimators.apart import Split
 from unpooled.estimators.base import VerticalEstimator, labels_of, with_value_errors
-from unpooled.estimators.settings import LEARNER_SETTINGS, LEARNERS, METHOD_SETTINGS, METHODS, chosen, takes
-from unpooled.estimators.together import How, search
+from unpooled.estimators.settings import LEARNER_SETTINGS, LEARNERS, METHOD_SETTINGS, METHODS, chosen, with_settings
+from unpooled.estimators.together import search
 from unpooled.pu.settings import VfpuSettings
-from unpooled.vertical.learners import begun_secret, default_parameters, learner_of
-
-SETTINGS = tuple(dict.fromkeys((*METHOD_SETTINGS, *LEARNER_SETTINGS)))
-"""Of both; what has the same name in both is the method's, which balances all bags that the learner could."""
+from unpooled.vertical.learners import begun_secret, learner_of
 
 
-@takes(SETTINGS)
+@with_settings
 class LookalikeFinder(ClassifierMixin, VerticalEstimator):  # type: ignore[misc]
-    """Parties rank unlabelled rows by how likely they are positive; all `settings` of method and learner are keywords.
+    """Parties rank unlabelled rows by how likely they are positive.
+
+    All settings of method and learner are keywords; what has the same name in both is the method's, which balances all
+    bags that the learner could.
 
     `predict_proba` scores new rows by the models that were made last. Of rows that these models were made from, it says
     more than it knows: for the unlabelled rows that were fitted there are `scores_` and `ranking_`.
     """
 
-    def __init__(
-        self,
-        method: str = VfpuSettings().name,
-        *,
-        learner: str = default_parameters().learner,
-        split: Split | None = None,
-        active: str | None = None,
-        engine: How = "plain",
-        prepare: PrepareSettings | Mapping[str, Any] | None = None,
-        types: Mapping[str, Kind] | None = None,
-        key_bits: int = 2048,
-        random_state: Any = None,
-        **settings: Any,
-    ) -> None:
+    setting_names = tuple(dict.fromkeys((*METHOD_SETTINGS, *LEARNER_SETTINGS)))
+
+    def __init__(self, method: str = VfpuSettings().name, **settings: Any) -> None:
+        super().__init__(**settings)
         self.method = method
-        self.learner = learner
-        self.split = split
-        self.active = active
-        self.engine = engine
-        self.prepare = prepare
-        self.types = types
-        self.key_bits = key_bits
-        self.random_state = random_state
-        self._keep_settings(SETTINGS, settings)
 
     @with_value_errors
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803

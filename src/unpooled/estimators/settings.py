@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, get_args
 
 import numpy as np
@@ -31,18 +31,22 @@ LEARNER_SETTINGS = names_of(LEARNERS.values(), ("learner", "classes"))
 METHOD_SETTINGS = names_of(METHODS.values(), ("name",))
 
 
-def takes(names: Iterable[str]) -> Callable[[type[T]], type[T]]:
-    """Let the signature of a class name these keywords too, which its `__init__` takes as `**settings`."""
+def with_settings(made: type[T]) -> type[T]:
+    """Name in a class's signature all keywords that its `__init__` hands on or keeps as `**settings`.
 
-    def told(made: type[T]) -> type[T]:
-        init: Any = made.__init__
-        written = inspect.signature(init)
-        own = [each for each in written.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
-        more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
-        init.__signature__ = written.replace(parameters=[*own, *more])
-        return made
-
-    return told
+    scikit-learn takes an estimator's parameters from there.
+    """
+    keyword, rest = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD
+    named: dict[str, inspect.Parameter] = {}
+    for init in (vars(each)["__init__"] for each in made.__mro__[:-1] if "__init__" in vars(each)):
+        for name, parameter in inspect.signature(init).parameters.items():
+            if parameter.kind is not rest:
+                named.setdefault(name, parameter)
+    for name in made.setting_names:  # type: ignore[attr-defined]
+        named.setdefault(name, inspect.Parameter(name, keyword, default=None))
+    own: Any = vars(made)["__init__"]
+    own.__signature__ = inspect.Signature([*named.values()])
+    return made
 
 
 def chosen(what: str, kinds: Mapping[str, type[M]], name: str, given: Mapping[str, Any]) -> M:
@@ -52,12 +56,8 @@ def chosen(what: str, kinds: Mapping[str, type[M]], name: str, given: Mapping[st
     kind = kinds[name]
     if foreign := [key for key in given if key not in kind.model_fields]:
         raise InputError(f"{foreign[0]}: the {what} '{name}' has no such setting")
+    ordinary = {key: value.item() if isinstance(value, np.generic) else value for key, value in given.items()}
     try:
-        return kind.model_validate({key: plain(value) for key, value in given.items()})
+        return kind.model_validate(ordinary)
     except ValidationError as error:
         raise InputError("; ".join(faults(error))) from None
-
-
-def plain(value: Any) -> Any:
-    """A number as Python has it: grids of numpy have others."""
-    return value.item() if isinstance(value, np.generic) else value

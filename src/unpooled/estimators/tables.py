@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -17,6 +17,8 @@ from unpooled.jobs.scores import free_name
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import Learner
 
+T = TypeVar("T")
+
 _ROW = "row"
 
 
@@ -26,43 +28,47 @@ def learn(
     """What each party learns from the training rows, and its columns of these as a learner takes them."""
     if settings.missing == "drop":
         raise InputError("prepare.missing: 'drop' would leave out rows at one party alone; take 'impute' or 'keep'")
-    for name in types:
-        if not any(name in map(str, frame.columns) for frame in rows.frames.values()):
-            raise InputError(f"types: no party holds a column '{name}'")
-    tables = {party: _cleaned(party, rows, settings, types) for party in rows.parties}
-    preparations = {party: fit(table, settings) for party, table in tables.items()}
-    return preparations, {
-        party: columns_of(transform(preparations[party], table), table, learner) for party, table in tables.items()
-    }
+    held = {str(name) for frame in rows.frames.values() for name in frame.columns}
+    for what, names in (("types", types), ("prepare.limits", settings.limits)):
+        if strange := [name for name in names if name not in held]:
+            raise InputError(f"{what}: no party holds a column '{strange[0]}'")
+    preparations, columns = {}, {}
+    for party, frame in rows.frames.items():
+        own = settings.model_copy(update={"limits": _held(settings.limits, frame)})
+        table = _table(party, frame, len(rows), own, types)
+        preparations[party] = fit(table, own)
+        columns[party] = columns_of(transform(preparations[party], table), table, learner)
+    return preparations, columns
 
 
 def use(preparations: Mapping[str, Preparation], rows: Apart, learner: Learner) -> dict[str, Columns]:
     """The parties' columns of new rows, in the types that they had in training."""
     if absent := [party for party in preparations if party not in rows.frames]:
         raise InputError(f"{absent[0]} held columns in training, and has no table now")
-    found = {}
+    columns = {}
     for party, preparation in preparations.items():
-        table = _cleaned(party, rows, preparation.settings, preparation.kinds, known_only=True)
-        found[party] = columns_of(transform(preparation, table), table, learner)
-    return found
+        frame, kinds = rows.frames[party], preparation.kinds
+        needed = select(frame, [name for name in frame.columns if str(name) in kinds])
+        known = preparation.settings.model_copy(update={"limits": _held(preparation.settings.limits, needed)})
+        table = _table(party, needed, len(rows), known, kinds)
+        columns[party] = columns_of(transform(preparation, table), table, learner)
+    return columns
 
 
-def _cleaned(
-    party: str, rows: Apart, settings: PrepareSettings, types: Mapping[str, Kind], *, known_only: bool = False
-) -> Table:
-    """A party's table with the number of each row as its id; of `known_only` the columns whose type is given."""
-    frame = rows.frames[party]
-    by_name = {str(name): name for name in frame.columns}
-    here = {name: kind for name, kind in types.items() if name in by_name}
-    if known_only:
-        frame = select(frame, [by_name[name] for name in here])
-    row = free_name(_ROW, by_name)
-    return clean(table_from_frame(_with_ids(frame, row, len(rows)), row, party, here), settings)[0]
+def _held(settings: Mapping[str, T], frame: Any) -> dict[str, T]:
+    """Those of the columns that a party holds."""
+    held = set(map(str, frame.columns))
+    return {name: value for name, value in settings.items() if name in held}
 
 
-def _with_ids(frame: Any, name: str, rows: int) -> Any:
+def _table(party: str, frame: Any, rows: int, settings: PrepareSettings, types: Mapping[str, Kind]) -> Table:
+    """A party's cleaned table; the id of each row is its number."""
+    row = free_name(_ROW, list(map(str, frame.columns)))
+    numbers = range(rows)
     if not len(frame.columns):
-        return pl.DataFrame({name: range(rows)})
-    if isinstance(frame, pl.DataFrame):
-        return frame.with_columns(pl.Series(name, range(rows)))
-    return frame.assign(**{name: range(rows)})
+        frame = pl.DataFrame({row: numbers})
+    elif isinstance(frame, pl.DataFrame):
+        frame = frame.with_columns(pl.Series(row, numbers))
+    else:
+        frame = frame.assign(**{row: numbers})
+    return clean(table_from_frame(frame, row, party, _held(types, frame)), settings)[0]

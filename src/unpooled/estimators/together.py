@@ -31,6 +31,9 @@ from unpooled.vertical.resume import Fits, Loans
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team, alone
 
+Watch = Callable[[str, int, int], None]
+"""Told how far the active party is: the place, how much is done, and of how much."""
+
 How = Literal["plain", "shares", "paillier", "pooled"]
 """An engine, or all columns in one place."""
 
@@ -48,6 +51,7 @@ class Parties:
     engine: How
     key_bits: int
     seed: int
+    watch: Watch | None = None
 
     @property
     def passive(self) -> tuple[str, ...]:
@@ -194,6 +198,7 @@ def _learn(
     roles: dict[str, Callable[[Session], Any]] = dict.fromkeys(parties.owners, owner_role)
     if coordinator:
         roles[coordinator] = lambda session: serve(opened(session), Serving(megabytes=float("inf")))
-    outcome = simulate_roles(roles, seeds=dict.fromkeys(roles, parties.seed), timeout=_TIMEOUT)
+    watchers = {parties.active: parties.watch} if parties.watch else {}
+    outcome = simulate_roles(roles, seeds=dict.fromkeys(roles, parties.seed), watchers=watchers, timeout=_TIMEOUT)
     parts = {owner: outcome.results[owner] for owner in parties.passive}
     return outcome.results[parties.active], parts, outcome.ledgers

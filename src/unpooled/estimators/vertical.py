@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -20,43 +20,17 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Floats
-from unpooled.data.columns import Kind
-from unpooled.data.prepare import PrepareSettings
 from unpooled.errors import InputError
-from unpooled.estimators.apart import Apart, Split
+from unpooled.estimators.apart import Apart
 from unpooled.estimators.base import VerticalEstimator, labels_of, with_value_errors
-from unpooled.estimators.settings import LEARNER_SETTINGS, LEARNERS, chosen, takes
-from unpooled.estimators.together import How, fit
-from unpooled.vertical.learners import default_parameters, learner_of
+from unpooled.estimators.settings import LEARNER_SETTINGS, LEARNERS, chosen
+from unpooled.estimators.together import fit
+from unpooled.vertical.learners import learner_of
 from unpooled.vertical.targets import Target
 
 
-@takes(LEARNER_SETTINGS)
 class _Vertical(VerticalEstimator):
-    """What both have in common; all `settings` of the learner are keywords, None for its default."""
-
-    def __init__(
-        self,
-        *,
-        learner: str = default_parameters().learner,
-        split: Split | None = None,
-        active: str | None = None,
-        engine: How = "plain",
-        prepare: PrepareSettings | Mapping[str, Any] | None = None,
-        types: Mapping[str, Kind] | None = None,
-        key_bits: int = 2048,
-        random_state: Any = None,
-        **settings: Any,
-    ) -> None:
-        self.learner = learner
-        self.split = split
-        self.active = active
-        self.engine = engine
-        self.prepare = prepare
-        self.types = types
-        self.key_bits = key_bits
-        self.random_state = random_state
-        self._keep_settings(LEARNER_SETTINGS, settings)
+    """What both have in common."""
 
     def _learn(self, rows: Apart, values: Floats, sample_weight: Any, classes: Sequence[str]) -> Self:
         given = self._given(LEARNER_SETTINGS)
