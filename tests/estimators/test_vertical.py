@@ -21,6 +21,9 @@ from unpooled.estimators.apart import Apart
 from unpooled.estimators.lookalike import LookalikeFinder
 from unpooled.estimators.settings import LEARNERS
 from unpooled.estimators.vertical import VerticalClassifier, VerticalRegressor
+from unpooled.jobs.private import Private
+from unpooled.ledger import Record
+from unpooled.run.simulate import Member, simulate
 
 ROWS = 120
 FEW: dict[str, Any] = {"trees": 3, "depth": 2, "random_state": 1}
@@ -151,12 +154,37 @@ def test_in_a_pipeline() -> None:
     assert made[-1].active_ == "party-1"
 
 
-def test_what_was_sent_is_there_to_see() -> None:
-    made = VerticalClassifier(split=SPLIT, engine="shares", **FEW).fit(matrix(), truth() > 0)
-    sent = [entry for entry in made.ledgers_["telco"].entries if entry.way == "sent"]
-    assert made.bytes_sent_["telco"] == sum(entry.bytes for entry in sent) > 1000
-    assert {"bank", "coordinator"} == {entry.peer for entry in sent}
-    assert [column for column in made.importances_["telco"]["name"] if column not in ("x0", "x2")] == []
+def test_what_was_sent_is_what_a_job_sends_to_learn() -> None:
+    telco, bank = (pl.DataFrame(matrix()[:, places], [f"c{place}" for place in places]) for places in SPLIT.values())
+    made = VerticalClassifier(engine="shares", **FEW).fit({"telco": telco, "bank": bank}, truth() > 0)
+    ids, bank = pl.Series("id", range(ROWS)), bank.with_columns(target=pl.Series(truth() > 0))
+    members = {
+        "telco": Member("passive", telco.with_columns(ids)),
+        "bank": Member("active", bank.with_columns(ids), private=Private(target="target")),
+        "coordinator": Member("coordinator"),
+    }
+    learner = {name: value for name, value in FEW.items() if name != "random_state"}
+    job = simulate("train", members, model=learner, test_fraction=0.0)
+    for party, ledger in made.ledgers_.items():
+        sent, by_job = (_sent(one) for one in (ledger, job.ledgers[party]))
+        assert sent.items() <= by_job.items()
+        assert {kind for kind, _ in by_job.keys() - sent.keys()} <= {
+            "HowFar",
+            "Commitment",
+            "CheckpointAt",
+            "ResumeFrom",
+        }
+        assert made.bytes_sent_[party] > sum(sent.values())
+
+
+def _sent(ledger: Record) -> dict[tuple[str, str], int]:
+    """By message type and scope the bytes that a party sent to learn."""
+    found: dict[tuple[str, str], int] = {}
+    for entry in ledger.entries:
+        if entry.way == "sent" and entry.scope.startswith("fit"):
+            key = entry.kind, entry.scope
+            found[key] = found.get(key, 0) + entry.bytes
+    return found
 
 
 def test_the_party_with_labels_may_have_no_columns() -> None:

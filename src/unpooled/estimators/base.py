@@ -24,6 +24,7 @@ from unpooled.estimators.apart import Apart, Split, dealt, is_frame
 from unpooled.estimators.settings import LEARNER_SETTINGS, with_settings
 from unpooled.estimators.together import How, Learned, Parties, Watch, score
 from unpooled.jobs.plan import SAFE_KEY_BITS
+from unpooled.jobs.scores import probabilities_of
 from unpooled.settings import faults
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import Learner
@@ -126,6 +127,11 @@ class VerticalEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         rows, learner = self._rows(X, reset=False), learner_of(self._learned.model.parameters)
         return score(self._learned, tables.use(self.preparations_, rows, learner))
+
+    def _probabilities(self, X: Any) -> Floats:  # noqa: N803
+        """The same as a probability of each class."""
+        found = probabilities_of(self._scores(X))
+        return found if found.ndim == 2 else np.stack([1.0 - found, found], axis=1)
 
     def _rows(self, X: Any, *, reset: bool) -> Apart:  # noqa: N803
         """Rows with their columns where they belong; scikit-learn checks that they are those of the fit."""

@@ -34,7 +34,7 @@ from unpooled.vertical.learners import begun_secret, learner_of
 
 @with_settings
 class LookalikeFinder(ClassifierMixin, VerticalEstimator):  # type: ignore[misc]
-    """Parties rank unlabelled rows by how likely they are positive.
+    """Parties rank unlabelled rows by how likely they are positive; docs/estimators.md says how to use it.
 
     All settings of method and learner are keywords; what has the same name in both is the method's, which balances all
     bags that the learner could.
@@ -77,8 +77,7 @@ class LookalikeFinder(ClassifierMixin, VerticalEstimator):  # type: ignore[misc]
     @with_value_errors
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """For new rows the scores of either class; they are probabilities only as far as the method makes them so."""
-        found = self._scores(X)
-        return np.concatenate([1.0 - found, found], axis=1)
+        return self._probabilities(X)
 
     def decision_function(self, X: Any) -> Floats:  # noqa: N803
         """By how much the score is above one half, from where on a row is predicted as positive."""

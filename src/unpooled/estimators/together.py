@@ -125,7 +125,7 @@ def fit(
         return loans.lend(1, loans.begin(1))
 
     weighted = target.weights is not None
-    model, parts, ledgers = _learn(parties, base, [1], columns, active, passive, weighted=weighted)
+    model, parts, ledgers = _learn(parties, "fit", base, [1], columns, active, passive, weighted=weighted)
     return Learned(parties, model, parts, ledgers)
 
 
@@ -135,6 +135,7 @@ def search(
     """The ranking of the rows that are not known, and the models of the last bags."""
     found, parts, ledgers = _learn(
         parties,
+        "find",
         base,
         groups_of(method),
         columns,
@@ -166,6 +167,7 @@ def score(learned: Learned, columns: Mapping[str, Columns]) -> Floats:
 
 def _learn(
     parties: Parties,
+    scope: str,
     base: LearnerParameters,
     groups: Sequence[int],
     columns: Mapping[str, Columns],
@@ -175,7 +177,7 @@ def _learn(
     bags: bool = False,
     weighted: bool = False,
 ) -> tuple[Any, dict[str, Part], dict[str, Record]]:
-    """What the active party found, the others' parts, and the ledgers."""
+    """What the active party found, the others' parts, and the ledgers, with scopes as in a job."""
     learner, coordinator = learner_of(base), parties.coordinator
     rules = parties.rules(learner.questions(base, sum(groups)))
     learner.check(Setup(parties.owners, parties.active, coordinator, rules), base, bags, weighted)
@@ -189,15 +191,20 @@ def _learn(
         return open_engine(session, rules, parties.owners, parties.active, coordinator)
 
     def owner_role(session: Session) -> Any:
-        team = Team(parties.active, parties.owners, opened(session), _ROWS)
         part = active if session.party == parties.active else passive
-        found = part(team, columns[session.party])
-        finish(team.products)
+        with session.scope(scope):
+            team = Team(parties.active, parties.owners, opened(session), _ROWS)
+            found = part(team, columns[session.party])
+            finish(team.products)
         return found
+
+    def coordinator_role(session: Session) -> int:
+        with session.scope(scope):
+            return serve(opened(session), Serving(megabytes=float("inf")))
 
     roles: dict[str, Callable[[Session], Any]] = dict.fromkeys(parties.owners, owner_role)
     if coordinator:
-        roles[coordinator] = lambda session: serve(opened(session), Serving(megabytes=float("inf")))
+        roles[coordinator] = coordinator_role
     watchers = {parties.active: parties.watch} if parties.watch else {}
     outcome = simulate_roles(roles, seeds=dict.fromkeys(roles, parties.seed), watchers=watchers, timeout=_TIMEOUT)
     parts = {owner: outcome.results[owner] for owner in parties.passive}

@@ -42,7 +42,10 @@ class _Vertical(VerticalEstimator):
 
 
 class VerticalClassifier(ClassifierMixin, _Vertical):  # type: ignore[misc]
-    """Parties learn classes together; scores are the probabilities that the active party would see."""
+    """Parties learn classes together, which may be any labels; docs/estimators.md says how to use it.
+
+    The settings of `learner` are keywords. X is one table, which `split` deals to parties, or a table for each party.
+    """
 
     @with_value_errors
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
@@ -57,8 +60,7 @@ class VerticalClassifier(ClassifierMixin, _Vertical):  # type: ignore[misc]
     @with_value_errors
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """The probability of each class, in the order of `classes_`."""
-        found = self._scores(X)
-        return found if found.shape[1] > 1 else np.concatenate([1.0 - found, found], axis=1)
+        return self._probabilities(X)
 
     def predict(self, X: Any) -> Any:  # noqa: N803
         """The most probable class of each row."""
@@ -67,7 +69,7 @@ class VerticalClassifier(ClassifierMixin, _Vertical):  # type: ignore[misc]
 
 
 class VerticalRegressor(RegressorMixin, _Vertical):  # type: ignore[misc]
-    """Parties learn a number together."""
+    """Parties learn a number together; everything else is as for `VerticalClassifier`."""
 
     @with_value_errors
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803

@@ -98,7 +98,7 @@ def metrics_of(labels: Labels, scores: Floats, rows: Bools) -> dict[str, float]:
     truth, weights = labels.values[rows], labels.weights[rows]
     if not labels.names:
         return metrics.summary_of_numbers(truth, scores[rows, 0], weights)
-    return metrics.summary_of_classes(truth, _probabilities(scores[rows]), weights)
+    return metrics.summary_of_classes(truth, probabilities_of(scores[rows]), weights)
 
 
 def curves_of(labels: Labels, scores: Floats, rows: Bools) -> dict[str, list[list[float]]]:
@@ -140,8 +140,8 @@ def histogram_of(scores: Floats, names: Sequence[str]) -> dict[str, list[float]]
     return {"edges": edges.tolist(), "counts": counts.tolist()}
 
 
-def _probabilities(scores: Floats) -> Floats:
-    """Scores as metrics take them: a forest's may be off by a rounding of its weights."""
+def probabilities_of(scores: Floats) -> Floats:
+    """Scores as metrics take them, of two classes one each: a forest's may be off by a rounding of its weights."""
     clipped = scores.clip(0.0, 1.0)
     if scores.shape[1] == 1:
         return clipped[:, 0]
