@@ -187,11 +187,18 @@ def _sent(ledger: Record) -> dict[tuple[str, str], int]:
     return found
 
 
-def test_the_party_with_labels_may_have_no_columns() -> None:
-    y, settings = truth() > 0, {**FEW, "split": {"telco": [0, 1], "gym": [2, 3], "bank": []}}
-    together, pooled = (VerticalClassifier(engine=how, **settings).fit(matrix(), y) for how in ("plain", "pooled"))
-    np.testing.assert_array_equal(together.predict_proba(matrix()), pooled.predict_proba(matrix()))
-    assert together.importances_["bank"].is_empty()
+@pytest.mark.parametrize(
+    "split",
+    [{"telco": [0, 1], "gym": [2, 3], "bank": []}, {"telco": [4], "bank": [0, 1]}],
+    ids=["labels alone", "empty"],
+)
+def test_a_party_may_have_labels_alone_or_a_column_without_values(split: dict[str, list[int]]) -> None:
+    y, columns = truth() > 0, np.column_stack([matrix(), np.full(ROWS, np.nan)])
+    together, pooled = (
+        VerticalClassifier(engine=engine, split=split, **FEW).fit(columns, y) for engine in ("plain", "pooled")
+    )
+    np.testing.assert_array_equal(together.predict_proba(columns), pooled.predict_proba(columns))
+    assert [party for party, told in together.importances_.items() if told.is_empty()] in (["bank"], ["telco"])
 
 
 def test_rows_without_weight_take_no_part() -> None:

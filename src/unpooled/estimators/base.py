@@ -103,6 +103,8 @@ class VerticalEstimator(BaseEstimator):  # type: ignore[misc]
                 f"active: '{active}' is none of the parties {', '.join(rows.parties)}; a party that has the labels "
                 "alone has an empty list in split, or an empty data frame"
             )
+        if idle := [name for name, frame in rows.frames.items() if name != active and not len(frame.columns)]:
+            raise InputError(f"{idle[0]} has no column to lend: leave it out")
         if self.engine not in get_args(How):
             raise InputError(f"engine: {self.engine!r} is none; there are: {', '.join(get_args(How))}")
         seed = int(check_random_state(self.random_state).randint(_SEEDS))

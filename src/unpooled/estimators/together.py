@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 
 from unpooled.arrays import Bools, Floats
-from unpooled.errors import InputError
 from unpooled.estimators.apart import COORDINATOR
 from unpooled.ledger import Record
 from unpooled.pu.federated.search import find, groups_of, help_find
@@ -39,7 +38,7 @@ How = Literal["plain", "shares", "paillier", "pooled"]
 
 _ROWS = "the rows"
 _TIMEOUT = 24 * 3600.0
-_BEHIND = "/"  # no party's name has it
+_OWNERS = "/"  # between a party's name, which has none, and its column's
 
 
 @dataclass(frozen=True)
@@ -68,19 +67,14 @@ class Parties:
 
     def pooled(self, columns: Mapping[str, Columns]) -> Columns:
         """All columns, those of passive parties in the order that is the first thing they draw."""
-        ordered = {}
+        matrices, names = list[Floats](), list[str]()
         for owner in self.owners:
-            width = len(columns[owner].names)
-            places = np.arange(width) if owner == self.active else draws_of(owner, self.seed).permutation(width)
-            ordered[owner] = [(f"{owner}{_BEHIND}{columns[owner].names[place]}", place) for place in places.tolist()]
-        return Columns(
-            np.concatenate(
-                [columns[owner].matrix[:, [place for _, place in ordered[owner]]] for owner in self.owners], 1
-            ),
-            tuple(name for owner in self.owners for name, _ in ordered[owner]),
-            blocks=tuple(len(ordered[owner]) for owner in self.owners),
-            active=self.owners.index(self.active),
-        )
+            own, width = columns[owner], len(columns[owner].names)
+            order = np.arange(width) if owner == self.active else draws_of(owner, self.seed).permutation(width)
+            matrices.append(own.matrix[:, order])
+            names += [f"{owner}{_OWNERS}{own.names[place]}" for place in order]
+        blocks = tuple(matrix.shape[1] for matrix in matrices)
+        return Columns(np.concatenate(matrices, axis=1), tuple(names), blocks, self.owners.index(self.active))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +97,7 @@ class Learned:
             return {owner: tell(parts[owner])["importance"] for owner in self.parties.owners}
         found: dict[str, list[dict[str, Any]]] = {owner: [] for owner in self.parties.owners}
         for column in tell(self.model.part)["importance"]:
-            owner, _, name = column["name"].partition(_BEHIND)
+            owner, _, name = column["name"].partition(_OWNERS)
             found[owner].append({**column, "name": name})
         return found
 
@@ -147,8 +141,10 @@ def search(
 
 
 def score(learned: Learned, columns: Mapping[str, Columns]) -> Floats:
-    """The mean of what the models say of rows: of two classes the probability of the second, of several each, or a
-    number; rows × outputs."""
+    """The mean of what the models say of rows, rows × outputs.
+
+    Of two classes it is the probability of the second, of several that of each, else the number.
+    """
     parties, model, learner = learned.parties, learned.model, learner_of(learned.model.parameters)
     if parties.engine == "pooled":
         return mean_of_models(learner.score(alone(parties.active), model, parties.pooled(columns)))
@@ -181,9 +177,6 @@ def _learn(
     learner, coordinator = learner_of(base), parties.coordinator
     rules = parties.rules(learner.questions(base, sum(groups)))
     learner.check(Setup(parties.owners, parties.active, coordinator, rules), base, bags, weighted)
-    for owner in parties.passive:
-        if not columns[owner].names:
-            raise InputError(f"{owner} has no column to lend: leave it out")
     if parties.engine == "pooled":
         return active(alone(parties.active), parties.pooled(columns)), {}, {}
 

@@ -4,8 +4,9 @@
 >>> X = rng.normal(size=(300, 4))
 >>> y = np.where(X[:, 0] * X[:, 3] > 0, "yes", "no")
 >>> split = {"telco": [0, 1], "bank": [2, 3]}
->>> found = VerticalClassifier(split=split, random_state=1).fit(X, y)
->>> pooled = VerticalClassifier(split=split, engine="pooled", random_state=1).fit(X, y)
+>>> few = {"trees": 10, "learning_rate": 0.5, "random_state": 1}
+>>> found = VerticalClassifier(split=split, **few).fit(X, y)
+>>> pooled = VerticalClassifier(split=split, engine="pooled", **few).fit(X, y)
 >>> bool((found.predict_proba(X) == pooled.predict_proba(X)).all()), bool(found.score(X, y) > 0.9)
 (True, True)
 """
