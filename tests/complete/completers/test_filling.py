@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -31,6 +32,8 @@ SHORTER |= {one.name: {"steps": 50, "held_out": 0.0} for one in IMPUTERS}
 ALL = [completer.settings.model_validate(SHORTER.get(completer.name, {})) for completer in COMPLETERS]
 ALL += [HotDeckSettings(donor="random"), IterativeSettings(sample=True, iterations=2)]
 FILLING = [settings for settings in ALL if not isinstance(settings, MissingSettings)]
+# CTAB-GAN's networks for these columns alone take as long to compile as those of four other completers.
+WITH_UNUSUAL = [one for one in ALL if one.completer != "ctab-gan" or os.environ.get("ALL_CHECKS")]
 Mixed = Callable[[int], Table]
 Scattered = Callable[[Table], Bools]
 
@@ -111,7 +114,7 @@ def test_tiny_tables(settings: CompleterSettings, rows: int, mixed: Mixed) -> No
     assert done.table.frame.null_count().sum_horizontal()[0] == 0
 
 
-@pytest.mark.parametrize("settings", ALL, ids=name)
+@pytest.mark.parametrize("settings", WITH_UNUSUAL, ids=name)
 def test_unusual_columns(settings: CompleterSettings) -> None:
     """One value, nothing but missing cells, a level for each row, and rows of which nothing is known."""
     rows = 150
