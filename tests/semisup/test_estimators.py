@@ -1,6 +1,7 @@
 """The scikit-learn estimators: that they are such, and what they make of labels, tables and files.
 
-scikit-learn's checks take tens of seconds for all: one is checked, which shares their base, and all of them with ALL_CHECKS=1.
+scikit-learn's checks take tens of seconds for all of them: one is checked, which shares their base, and all with
+ALL_CHECKS=1.
 """
 
 from __future__ import annotations
