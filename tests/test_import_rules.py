@@ -42,6 +42,7 @@ ORDER = [
     "run",
     "attacks",
     "report",
+    "frames",
     "serve",
     "experiments",
     "cli",
@@ -71,6 +72,7 @@ NEVER = {
         "budget",
     },
     "report": {"transport", "session"},
+    "frames": {"transport", "session"},
 }
 """What a part must not use although it comes earlier."""
 

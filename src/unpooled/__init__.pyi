@@ -21,11 +21,16 @@ from .errors import (
     WireError,
     WorkerLost,
 )
+from .frames.join import join
+from .frames.models import ModelPart, load_model
+from .frames.outcome import Outcome, PartyOutcome
+from .frames.report import Report
+from .frames.simulate import Member, simulate, simulate_job
 from .jobs.files import Job, load_job, load_plan, load_private
 from .jobs.plan import Party, Plan
 from .jobs.private import Consent, Policy, Private
 from .ledger import Record, read_ledger, reconcile
-from .run.simulate import Member, Outcome, simulate, simulate_job, simulate_roles
+from .run.simulate import simulate_roles
 from .session import Session
 from .version import __version__
 from .wire import message
@@ -39,8 +44,10 @@ __all__ = [
     "JobFailed",
     "LedgerError",
     "Member",
+    "ModelPart",
     "Outcome",
     "Party",
+    "PartyOutcome",
     "PeerError",
     "PeerFailed",
     "PeerLost",
@@ -54,6 +61,7 @@ __all__ = [
     "ProtocolError",
     "Record",
     "RefusedError",
+    "Report",
     "Session",
     "TableGenerator",
     "TableSettings",
@@ -62,7 +70,9 @@ __all__ = [
     "WorkerLost",
     "__version__",
     "generate_table",
+    "join",
     "load_job",
+    "load_model",
     "load_plan",
     "load_private",
     "message",
