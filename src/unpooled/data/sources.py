@@ -183,7 +183,7 @@ class TableSettings(BaseModel):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if (self.path is None) == (self.postgres is None):
+        if (self.path is None) == (self.postgres is None) and not self.is_frame:
             raise ValueError("give either path or postgres")
         if (self.table is not None) + (self.query is not None) != (self.postgres is not None):
             raise ValueError("with postgres give either table or query, with path neither")

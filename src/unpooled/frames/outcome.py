@@ -41,10 +41,9 @@ class PartyOutcome:
     kept: Kept
 
     def __repr__(self) -> str:
-        figures = ", ".join(f"{name} {value:g}" for name, value in self.metrics.items())
-        return (
-            f"<{self.plan.kind}: {self.party} has {', '.join(self.tables) or 'no tables'}; {figures or 'no figures'}>"
-        )
+        said = [figure.words for figure in kind_named(self.plan.kind).headline(self.result)]
+        tables = [f"tables: {', '.join(self.tables)}"] if self.tables else []
+        return f"<{self.party}, {self.plan.kind}: {'; '.join([*said, *tables]) or 'nothing of its own'}>"
 
     @cached_property
     def model(self) -> ModelPart | None:
