@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from unpooled.data.columns import Kind
-from unpooled.errors import UnpooledError
+from unpooled.errors import resumable
 from unpooled.frames.inputs import framed, given
 from unpooled.frames.kept import kept_in
 from unpooled.frames.models import ModelPart
@@ -59,10 +59,13 @@ def join(
         home = Path(folder) if folder is not None else run_folder.new_folder(f"{agreed.kind}-{party}")
         if not resume:
             run_folder.create(home)
+            if not isinstance(private, Private):
+                run_folder.keep_private(home, Path(private))
         try:
             result = network.join(job, home, watcher, resume=resume)
-        except UnpooledError as error:
-            error.add_note(f"the files of this run are in {home}")
+        except BaseException as error:
+            again = "; once the cause is gone, go on with this folder and resume=True" if resumable(error) else ""
+            error.add_note(f"the files of this run are in {home}{again}")
             raise
         write_report(home)
         return PartyOutcome(
