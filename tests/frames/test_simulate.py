@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pandas
@@ -98,13 +99,25 @@ def test_a_longer_list_comes_from_an_earlier_outcome(outcomes: Callable[[str], O
     assert first["buyer"].to_list() == longer["buyer"].head(20).to_list()
 
 
+def test_people_in_a_frame_are_left_out(outcomes: Callable[[str], Outcome]) -> None:
+    everybody = outcomes("train").tables["telco"]["aligned"]["customer"].to_list()
+    gone = pl.DataFrame({"account": everybody[:40]})
+    members = OWNERS | {"bank": replace(OWNERS["bank"], exclude=gone)}
+    outcome = simulate("align", members, engine="plain")
+    assert set(outcome.tables["telco"]["aligned"]["customer"]) == set(everybody[40:])
+    assert outcome.results["bank"]["excluded_rows"] == 40
+    twice = Private(exclude=Path("out.csv"))
+    with pytest.raises(InputError, match="bank: exclude: it is given twice"):
+        simulate("align", members | {"bank": replace(members["bank"], private=twice)})
+
+
 @pytest.mark.parametrize(
     ("member", "said"),
     [
         (Member("passive", TELCO), r"telco: data frame: column 'id': there is no such column; there are: customer"),
         (Member("passive", TELCO.to_dict(), id="customer"), r"telco: data frame: this is a dict, not a polars"),
         (Member("passive", TELCO, id="customer", types={"calls": "count"}), r"telco: data frame: types\.calls"),  # type: ignore[dict-item]
-        (Member("passive"), "telco needs a table"),
+        (Member("passive"), "telco needs a table: a frame, or one in its private settings"),
     ],
 )
 def test_a_frame_that_cannot_serve_is_named_before_anything_starts(member: Member, said: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from unpooled.budget.places import name_of
 from unpooled.data.sources import TableSettings
+from unpooled.data.table import as_polars
 from unpooled.errors import InputError
 from unpooled.frames.models import ModelPart
 from unpooled.frames.outcome import PartyOutcome
@@ -20,22 +21,25 @@ _SOURCE = {"path", "postgres", "table", "query", "separator", "encoding", "id", 
 
 
 @contextmanager
-def given(
-    party: str, private: Private, model: ModelPart | None, earlier: PartyOutcome | None
-) -> Iterator[dict[str, Path]]:
-    """Folders with a party's part of a model and its earlier outcome, as keys of its private settings."""
-    folders: dict[str, Path] = {}
-    for key, one in (("model", model), ("earlier", earlier)):
-        if one is not None and one.party != party:
-            raise InputError(f"{party}: {key}: this is {one.party}'s")
+def as_files(
+    party: str, private: Private, *, model: ModelPart | None, earlier: PartyOutcome | None, exclude: Any
+) -> Iterator[Private]:
+    """A party's private settings with files of its part of a model, its earlier outcome, and ids to leave out."""
+    for key, one in (("model", model), ("earlier", earlier), ("exclude", exclude)):
         if one is not None and getattr(private, key) is not None:
             raise InputError(f"{party}: {key}: it is given twice, here and in the private settings")
-    with ExitStack() as held:
+        if isinstance(one, ModelPart | PartyOutcome) and one.party != party:
+            raise InputError(f"{party}: {key}: this is {one.party}'s")
+    paths: dict[str, Path] = {}
+    with tempfile.TemporaryDirectory() as made, ExitStack() as held:
         if model is not None:
-            folders["model"] = model.save(Path(held.enter_context(tempfile.TemporaryDirectory())) / party)
+            paths["model"] = model.save(Path(made) / party)
         if earlier is not None:
-            folders["earlier"] = held.enter_context(earlier.kept.on_disk())
-        yield folders
+            paths["earlier"] = held.enter_context(earlier.kept.on_disk())
+        if exclude is not None:
+            paths["exclude"] = Path(made) / "exclude.parquet"
+            as_polars(exclude, party).write_parquet(paths["exclude"])
+        yield private.model_copy(update=paths)
 
 
 def framed(party: str, table: TableSettings | None, frame: Any, **settings: Any) -> TableSettings:

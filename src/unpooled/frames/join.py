@@ -8,7 +8,7 @@ from typing import Any
 
 from unpooled.data.columns import Kind
 from unpooled.errors import resumable
-from unpooled.frames.inputs import framed, given
+from unpooled.frames.inputs import as_files, framed
 from unpooled.frames.kept import kept_in
 from unpooled.frames.models import ModelPart
 from unpooled.frames.outcome import PartyOutcome
@@ -37,6 +37,7 @@ def join(
     book: str | None = None,
     model: ModelPart | None = None,
     earlier: PartyOutcome | None = None,
+    exclude: Any = None,
     folder: str | Path | None = None,
     resume: bool = False,
     watcher: Watcher | None = None,
@@ -44,18 +45,17 @@ def join(
     """Take part in a job as one party, over the network, and hand back what this party has at the end.
 
     A `frame` (polars or pandas) takes the place of the source in `[table]`; `id`, `types`, `hashed`, `handles` and
-    `book` are as there, and what the private settings say of them holds if they are not given. The run is kept in
-    `folder` (runs/KIND-PARTY-DATE-TIME), as by the command. An interrupted one goes on with `resume`, its `folder` and
-    the same frame. `watcher` is told of progress.
+    `book` are as there, and what the private settings say of them holds if they are not given. `model`, `earlier` and
+    `exclude` are as for a `Member`. The run is kept in `folder` (runs/KIND-PARTY-DATE-TIME), as by the command. An
+    interrupted one goes on with `resume`, its `folder` and the same frame. `watcher` is told of progress.
     """
     agreed = plan if isinstance(plan, Plan) else load_plan(Path(plan))
     own = private if isinstance(private, Private) else load_private(Path(private))
     table = {"id": id, "types": types, "hashed": hashed, "handles": handles, "book": book}
-    with given(party, own, model, earlier) as folders:
-        update: dict[str, Any] = dict(folders)
-        if frame is not None:
-            update["table"] = framed(party, own.table, frame, **table)
-        job = checked(agreed, party, own.model_copy(update=update))
+    if frame is not None:
+        own = own.model_copy(update={"table": framed(party, own.table, frame, **table)})
+    with as_files(party, own, model=model, earlier=earlier, exclude=exclude) as settings:
+        job = checked(agreed, party, settings)
         home = Path(folder) if folder is not None else run_folder.new_folder(f"{agreed.kind}-{party}")
         if not resume:
             run_folder.create(home)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 
@@ -32,7 +32,7 @@ class ModelPart:
     @property
     def is_active(self) -> bool:
         """Whether this is the active party's part, which knows what was learned, and from whom."""
-        return hasattr(self.kept, "part")
+        return self._whole is not None
 
     @property
     def party(self) -> str:
@@ -66,17 +66,17 @@ class ModelPart:
     @property
     def owners(self) -> tuple[str, ...]:
         """Whose columns the model needs; only the active party's part says that."""
-        return self.kept.owners if self.is_active else ()  # type: ignore[union-attr]
+        return self._whole.owners if self._whole else ()
 
     @property
     def classes(self) -> tuple[str, ...]:
         """The classes that it tells apart, at the active party; none for a number."""
-        return self.kept.classes if self.is_active else ()  # type: ignore[union-attr]
+        return self._whole.classes if self._whole else ()
 
     @property
     def parameters(self) -> dict[str, Any]:
         """All settings that it was learned with, at the active party."""
-        return self.kept.parameters.model_dump(mode="json") if self.is_active else {}  # type: ignore[union-attr]
+        return self._whole.parameters.model_dump(mode="json") if self._whole else {}
 
     def save(self, folder: str | Path) -> Path:
         """Write it as the files that a `predict` job reads (`model` in a private file), for their owner alone."""
@@ -86,8 +86,12 @@ class ModelPart:
         return folder
 
     @property
+    def _whole(self) -> Model | None:
+        return cast("Model", self.kept) if hasattr(self.kept, "part") else None
+
+    @property
     def _own(self) -> Part:
-        return self.kept.part if self.is_active else self.kept  # type: ignore[union-attr, return-value]
+        return self._whole.part if self._whole else cast("Part", self.kept)
 
 
 def load_model(folder: str | Path) -> ModelPart:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -137,6 +137,6 @@ def metrics_of(plan: Plan, result: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-def _page(on_disk: Any) -> str:
+def _page(on_disk: Callable[[], AbstractContextManager[Path]]) -> str:
     with on_disk() as folder:
         return draw(gather(folder))

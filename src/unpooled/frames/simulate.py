@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from unpooled.data.columns import Kind
 from unpooled.errors import PlanError
-from unpooled.frames.inputs import framed, given
+from unpooled.frames.inputs import as_files, framed
 from unpooled.frames.kept import kept_in
 from unpooled.frames.models import ModelPart
 from unpooled.frames.outcome import Outcome, PartyOutcome
@@ -31,8 +31,9 @@ class Member:
     """A party of a simulation: its role, and its table as a polars or pandas data frame with the id column's name.
 
     `types` and `hashed` are as in the `[table]` of a private file. `handles` is a data frame with the same id
-    columns and a column `handle`, such as completing a table hands back. `model` is the party's part of a model, and
-    `earlier` what it had at the end of an earlier job, for kinds of job that go on from these.
+    columns and a column `handle`, such as completing a table hands back. `exclude` is one with the ids of people to
+    leave out. `model` is the party's part of a model, and `earlier` what it had at the end of an earlier job, for kinds
+    of job that go on from these.
     """
 
     role: Role
@@ -44,6 +45,7 @@ class Member:
     private: Private = field(default_factory=Private)
     model: ModelPart | None = None
     earlier: PartyOutcome | None = None
+    exclude: Any = None
 
 
 def simulate(
@@ -94,13 +96,11 @@ def simulate(
     with ExitStack() as held:
         privates = {}
         for place, (name, member) in enumerate(members.items()):
-            update: dict[str, Any] = dict(held.enter_context(given(name, member.private, member.model, member.earlier)))
-            if member.frame is not None:
-                own = {"id": member.id, "types": member.types, "hashed": member.hashed, "handles": member.handles}
-                update["table"] = framed(name, None, member.frame, **own)
-            if seed is not None and member.private.seed is None:
-                update["seed"] = _own_seed(seed, place)
-            privates[name] = member.private.model_copy(update=update)
+            further = {"model": member.model, "earlier": member.earlier, "exclude": member.exclude}
+            private = held.enter_context(as_files(name, _private_of(name, member), **further))
+            if seed is not None and private.seed is None:
+                private = private.model_copy(update={"seed": _own_seed(seed, place)})
+            privates[name] = private
         return simulate_job(plan, privates, folder)
 
 
@@ -126,6 +126,16 @@ def simulate_job(plan: Plan, privates: Mapping[str, Private], folder: str | Path
             for party in plan.parties
         }
     return Outcome(parties, None if folder is None else root)
+
+
+def _private_of(party: str, member: Member) -> Private:
+    """A party's private settings, with its frame as the table."""
+    if member.frame is None:
+        if member.private.table is None and member.role != "coordinator":
+            raise PlanError(f"{party} needs a table: a frame, or one in its private settings")
+        return member.private
+    own = {"id": member.id, "types": member.types, "hashed": member.hashed, "handles": member.handles}
+    return member.private.model_copy(update={"table": framed(party, None, member.frame, **own)})
 
 
 def _own_seed(seed: int, place: int) -> int:
