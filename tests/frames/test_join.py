@@ -104,7 +104,7 @@ def test_each_party_has_what_a_simulation_hands_back(joined: dict[str, Any], sim
         assert (found.model is None) == (expected.model is None)
         assert found.metrics == expected.metrics
         assert party in found.report.html
-        assert (found.kept.folder / "report.html").exists()
+        assert (found.folder / "report.html").exists()
     assert by_person(joined["bank"]).equals(by_person(simulated["bank"]))
     assert reconcile(joined["bank"].ledger, joined["telco"].ledger) == []
 
@@ -177,3 +177,7 @@ def test_what_is_missing_is_said_before_anybody_is_called(network: Network, tmp_
         join(plan, "bank", network.private("bank"), BANK, id="account", folder=tmp_path / "run")
     with pytest.raises(PlanError, match=r"plan\.toml: there is no such file"):
         join(tmp_path / "plan.toml", "bank", network.private("bank"), BANK)
+    with pytest.raises(InputError, match="bank: resume: name the folder"):
+        join(plan, "bank", network.private("bank"), BANK, resume=True)
+    with pytest.raises(InputError, match=r"nowhere is not a run's folder"):
+        join(plan, "bank", network.private("bank"), BANK, id="account", folder=tmp_path / "nowhere", resume=True)

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from every_kind import OWNERS
 
-from unpooled import InputError, Outcome, load_model, read_ledger
+from unpooled import InputError, Outcome, load_model, read_ledger, simulate
 from unpooled.jobs.kind import Kind
 from unpooled.jobs.kinds import KINDS
 from unpooled.jobs.work import WORKING
@@ -104,8 +105,15 @@ def test_a_part_of_a_model_says_what_it_is(outcomes: Callable[[str], Outcome]) -
     assert repr(telco) == "<ModelPart of telco: trees, 3 columns>"
 
 
-def test_a_part_of_a_model_is_saved_and_read_again(outcomes: Callable[[str], Outcome], tmp_path: Path) -> None:
-    for party, part in outcomes("train").models.items():
+@pytest.mark.parametrize("learner", ["trees", "linear"])
+def test_a_part_of_a_model_is_saved_and_read_again(
+    learner: str, outcomes: Callable[[str], Outcome], tmp_path: Path
+) -> None:
+    linear = {"learner": "linear", "epochs": 1}
+    outcome = simulate("train", OWNERS, engine="plain", model=linear) if learner == "linear" else outcomes("train")
+    assert {part.learner for part in outcome.models.values()} == {learner}
+    for party, part in outcome.models.items():
+        assert part.importance.height == len(part.columns)
         again = load_model(part.save(tmp_path / party))
         assert (again.kept, again.preparation) == (part.kept, part.preparation)
         assert again.is_active == part.is_active

@@ -35,7 +35,7 @@ def as_files(
         if model is not None:
             paths["model"] = model.save(Path(made) / party)
         if earlier is not None:
-            paths["earlier"] = held.enter_context(earlier.kept.on_disk())
+            paths["earlier"] = held.enter_context(earlier.files.on_disk())
         if exclude is not None:
             paths["exclude"] = Path(made) / "exclude.parquet"
             as_polars(exclude, party).write_parquet(paths["exclude"])

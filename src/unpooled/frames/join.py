@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from unpooled.data.columns import Kind
-from unpooled.errors import resumable
+from unpooled.errors import InputError, resumable
 from unpooled.frames.inputs import as_files, framed
 from unpooled.frames.kept import kept_in
 from unpooled.frames.models import ModelPart
@@ -49,6 +49,8 @@ def join(
     `exclude` are as for a `Member`. The run is kept in `folder` (runs/KIND-PARTY-DATE-TIME), as by the command. An
     interrupted one goes on with `resume`, its `folder` and the same frame. `watcher` is told of progress.
     """
+    if resume and folder is None:
+        raise InputError(f"{party}: resume: name the folder of the run that goes on")
     agreed = plan if isinstance(plan, Plan) else load_plan(Path(plan))
     own = private if isinstance(private, Private) else load_private(Path(private))
     table = {"id": id, "types": types, "hashed": hashed, "handles": handles, "book": book}
@@ -57,7 +59,9 @@ def join(
     with as_files(party, own, model=model, earlier=earlier, exclude=exclude) as settings:
         job = checked(agreed, party, settings)
         home = Path(folder) if folder is not None else run_folder.new_folder(f"{agreed.kind}-{party}")
-        if not resume:
+        if resume:
+            run_folder.plan_in(home)  # refuses a folder that is not of a run
+        else:
             run_folder.create(home)
             if not isinstance(private, Private):
                 run_folder.keep_private(home, Path(private))

@@ -38,17 +38,22 @@ class PartyOutcome:
     result: Result
     ledger: Record
     tables: dict[str, pl.DataFrame]
-    kept: Kept
+    files: Kept
 
     def __repr__(self) -> str:
         said = [figure.words for figure in kind_named(self.plan.kind).headline(self.result)]
         tables = [f"tables: {', '.join(self.tables)}"] if self.tables else []
         return f"<{self.party}, {self.plan.kind}: {'; '.join([*said, *tables]) or 'nothing of its own'}>"
 
+    @property
+    def folder(self) -> Path | None:
+        """The party's run folder; None if its files are in memory."""
+        return self.files.folder
+
     @cached_property
     def model(self) -> ModelPart | None:
         """The party's part of the model, if the job learned one and the party is an owner of columns."""
-        with self.kept.on_disk() as folder:
+        with self.files.on_disk() as folder:
             return load_model(folder) if (folder / MODEL).exists() else None
 
     @cached_property
@@ -59,7 +64,7 @@ class PartyOutcome:
     @cached_property
     def report(self) -> Report:
         """The party's own page."""
-        return Report(f"{self.party}, {self.plan.kind}", partial(_page, self.kept.on_disk))
+        return Report(f"{self.party}, {self.plan.kind}", partial(_page, self.files.on_disk))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,7 +127,7 @@ class Outcome:
             plan = next(iter(self.parties.values())).plan
             root = Path(made) / plan.kind
             for name, one in self.parties.items():
-                one.kept.put(root / name)
+                one.files.put(root / name)
             write_toml(root / PLAN, plan)
             yield root
 
