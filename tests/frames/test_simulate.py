@@ -39,6 +39,20 @@ def test_keywords_reach_the_plan_and_unknown_ones_are_refused() -> None:
         simulate("check", OWNERS, engine="none")  # type: ignore[arg-type]
 
 
+def test_a_watcher_is_told_of_every_partys_progress() -> None:
+    told: list[tuple[str, str, float]] = []
+    simulate(
+        "train",
+        OWNERS,
+        engine="plain",
+        model=SMALL,
+        watcher=lambda party, progress: told.append((party, progress.step, progress.fraction)),
+    )
+    for party in OWNERS:
+        fractions = [fraction for who, step, fraction in told if (who, step) == (party, "fit")]
+        assert fractions == sorted(fractions) != []
+
+
 def test_a_seed_makes_draws_repeatable_and_each_partys_own_come_first() -> None:
     def scores(seed: int, own: int | None = None) -> pl.DataFrame:
         members = {**OWNERS, "bank": replace(OWNERS["bank"], private=Private(target="buys", seed=own))}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from unpooled.jobs.plan import Plan, Role
 from unpooled.jobs.preflight import loaded
 from unpooled.jobs.private import Private
 from unpooled.run import simulate as threads
+from unpooled.run.progress import Progress
 from unpooled.settings import faults
 
 
@@ -60,12 +62,14 @@ def simulate(
     insecure: bool | None = None,
     count_rows: bool | None = None,
     audit: bool | None = None,
+    watcher: Callable[[str, Progress], None] | None = None,
     **parameters: Any,
 ) -> Outcome:
     """Run a kind of job on data frames, with all parties in this process: the quick way to try a method.
 
     `seed` gives parties without a seed of their own one each, so that draws are repeatable; `folder` keeps all files.
-    The other keywords before `parameters`, which are those of the kind of job, are as in a plan.
+    `watcher` is told of progress, with the party's name. The other keywords before `parameters`, which are those of the
+    kind of job, are as in a plan.
 
     >>> import polars as pl
     >>> people = pl.DataFrame({"id": range(100), "age": range(100)})
@@ -101,19 +105,25 @@ def simulate(
             if seed is not None and private.seed is None:
                 private = private.model_copy(update={"seed": _own_seed(seed, place)})
             privates[name] = private
-        return simulate_job(plan, privates, folder)
+        return simulate_job(plan, privates, folder, watcher)
 
 
-def simulate_job(plan: Plan, privates: Mapping[str, Private], folder: str | Path | None = None) -> Outcome:
+def simulate_job(
+    plan: Plan,
+    privates: Mapping[str, Private],
+    folder: str | Path | None = None,
+    watcher: Callable[[str, Progress], None] | None = None,
+) -> Outcome:
     """Run a plan with all its parties in this process; tables may be files, or frames by `TableSettings.of_frame`.
 
     A party without private settings has the defaults. With a folder all files are kept there.
     """
     jobs = {party: loaded(checked(plan, party, privates.get(party, Private()))) for party in plan.parties}
     tables = {party: job.table for party, job in jobs.items() if job.table is not None}
+    watchers = {party: partial(watcher, party) for party in plan.parties} if watcher else None
     with ExitStack() as held:
         root = Path(held.enter_context(tempfile.TemporaryDirectory())) if folder is None else Path(folder)
-        found = threads.simulate_job(plan, privates, tables, root)
+        found = threads.simulate_job(plan, privates, tables, root, watchers=watchers)
         parties = {
             party: PartyOutcome(
                 party,
