@@ -46,6 +46,6 @@ class Kept:
 def kept_in(folder: Path, party: str, *, copied: bool) -> Kept:
     """A party's files in its run folder, which will be gone if they are `copied`; working files are left out."""
     if not copied:
-        return Kept(party, folder, {})
+        return Kept(party, folder.resolve(), {})
     files = (path for path in sorted(folder.iterdir()) if path.is_file() and path.name not in _NOT_IN_MEMORY)
     return Kept(party, None, {path.name: path.read_bytes() for path in files})

@@ -135,7 +135,7 @@ def simulate_job(
             )
             for party in plan.parties
         }
-    return Outcome(parties, None if folder is None else root)
+    return Outcome(parties, None if folder is None else root.resolve())
 
 
 def _private_of(party: str, member: Member) -> Private:
