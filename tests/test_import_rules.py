@@ -43,6 +43,7 @@ ORDER = [
     "estimators",
     "attacks",
     "report",
+    "frames",
     "serve",
     "experiments",
     "cli",
@@ -72,6 +73,7 @@ NEVER = {
         "budget",
     },
     "report": {"transport", "session"},
+    "frames": {"transport", "session"},
 }
 """What a part must not use although it comes earlier."""
 

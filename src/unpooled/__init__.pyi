@@ -24,11 +24,16 @@ from .errors import (
 from .estimators.apart import Apart
 from .estimators.lookalike import LookalikeFinder
 from .estimators.vertical import VerticalClassifier, VerticalRegressor
+from .frames.join import join
+from .frames.models import ModelPart, load_model
+from .frames.outcome import Outcome, PartyOutcome
+from .frames.report import Report
+from .frames.simulate import Member, simulate, simulate_job
 from .jobs.files import Job, load_job, load_plan, load_private
 from .jobs.plan import Party, Plan
 from .jobs.private import Consent, Policy, Private
 from .ledger import Record, read_ledger, reconcile
-from .run.simulate import Member, Outcome, simulate, simulate_job, simulate_roles
+from .run.simulate import simulate_roles
 from .session import Session
 from .version import __version__
 from .wire import message
@@ -44,8 +49,10 @@ __all__ = [
     "LedgerError",
     "LookalikeFinder",
     "Member",
+    "ModelPart",
     "Outcome",
     "Party",
+    "PartyOutcome",
     "PeerError",
     "PeerFailed",
     "PeerLost",
@@ -59,6 +66,7 @@ __all__ = [
     "ProtocolError",
     "Record",
     "RefusedError",
+    "Report",
     "Session",
     "TableGenerator",
     "TableSettings",
@@ -69,7 +77,9 @@ __all__ = [
     "WorkerLost",
     "__version__",
     "generate_table",
+    "join",
     "load_job",
+    "load_model",
     "load_plan",
     "load_private",
     "message",

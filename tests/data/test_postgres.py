@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from unpooled.data import example, sources
+from unpooled.data import example, postgres
 from unpooled.data.sources import TableSettings, column_names, load
 from unpooled.errors import InputError
 from unpooled.jobs.examples.example_job import example_job
@@ -166,7 +166,7 @@ def test_ids_are_stripped_and_missing_texts_are_no_ids(server: str) -> None:
 
 
 def test_a_query_is_read_in_batches_and_only_the_named_columns(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_ROWS_PER_FETCH", 7)
+    monkeypatch.setattr(postgres, "_ROWS_PER_FETCH", 7)
     query = "select i as id, i % 3 as kind, '{}%s' as text from generate_series(1, 50) as i -- all of them"
     where = TableSettings(postgres=server, query=query, id="id", columns=["kind"], types={"kind": "category"})
     table = load(where, "bank")
@@ -184,7 +184,7 @@ def test_columns_that_stay_on_disk_are_the_same(server: str, tmp_path: Path, mon
     """
     settings = TableSettings(postgres=server, query=query, id="id")
     table = load(settings, "clinic")
-    monkeypatch.setattr(sources, "_ROWS_PER_FETCH", 3)
+    monkeypatch.setattr(postgres, "_ROWS_PER_FETCH", 3)
     stored = load(settings, "clinic", tmp_path)
     assert stored.frame.columns == ["id"]
     assert (stored.kinds, stored.dtypes) == (table.kinds, table.dtypes)
@@ -250,7 +250,7 @@ def test_a_server_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
 
 
 def test_a_server_that_accepts_and_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_SECONDS_TO_CONNECT", 2)
+    monkeypatch.setattr(postgres, "_SECONDS_TO_CONNECT", 2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = TableSettings(postgres=f"host=127.0.0.1 port={silent.getsockname()[1]}", table="t", id="id")
         with pytest.raises(InputError, match=r"^bank: PostgreSQL table t: .*timeout"):

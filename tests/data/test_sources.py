@@ -222,3 +222,34 @@ def test_settings_that_cannot_be_meant_are_refused(settings: dict[str, object], 
 
 def test_every_setting_is_described() -> None:
     assert all(field.description for field in TableSettings.model_fields.values())
+
+
+# Data frames
+
+
+def test_a_data_frame_is_read_like_a_file_with_types(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"person": [3, 1], "age": ["20", "?"], "spare": [True, False]})
+    frame.write_parquet(tmp_path / "people.parquet")
+    settings = {"id": "person", "columns": ["age"], "types": {"age": "number"}, "missing": ["?"]}
+    of_file = load(TableSettings(path=tmp_path / "people.parquet", **settings), "bank")
+    of_frame = TableSettings.of_frame(frame, **settings)
+    for given in (of_frame, TableSettings.of_frame(frame.lazy(), **settings), of_frame.model_copy()):
+        found = load(given, "bank")
+        assert_frame_equal(found.frame, of_file.frame)
+        assert (found.kinds, found.dtypes) == (of_file.kinds, of_file.dtypes)
+    assert column_names(of_frame, "bank") == frame.columns
+    assert load(of_frame, "bank", tmp_path).column("age").equals(of_file.column("age"))
+
+
+def test_a_data_frame_that_does_not_fit_is_refused() -> None:
+    frame = pl.DataFrame({"person": [3, 1], "age": [20, 30]})
+    with pytest.raises(InputError, match=r"^data frame: types\.age"):
+        TableSettings.of_frame(frame, "person", types={"age": "count"})
+    with pytest.raises(
+        InputError, match=r"^bank: data frame: column 'size': there is no such column; there are: person, age"
+    ):
+        load(TableSettings.of_frame(frame, "person", columns=["size"]), "bank")
+    with pytest.raises(InputError, match=r"^bank: data frame: this is a list, not a polars or pandas data frame"):
+        load(TableSettings.of_frame([1, 2], "person"), "bank")
+    with pytest.raises(ValidationError):
+        TableSettings.model_validate({"id": "person", "_frame": frame})

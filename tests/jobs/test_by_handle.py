@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from unpooled.errors import InputError, PlanError, RefusedError
+from unpooled.frames.simulate import Member, simulate
 from unpooled.jobs.checks import checked
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.preflight import loaded, preflight_together
@@ -21,7 +22,7 @@ from unpooled.jobs.together import check_together
 from unpooled.jobs.work import CheckedJob
 from unpooled.run import scaling
 from unpooled.run.forecast import forecast
-from unpooled.run.simulate import Member, Outcome, simulate, simulate_job
+from unpooled.run.simulate import Outcome, simulate_job
 
 ROWS, STRANGERS = 160, 12
 MODEL_NAME = '"name":"[0-9a-f]{32}"'

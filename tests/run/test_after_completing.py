@@ -10,11 +10,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from unpooled.frames.simulate import Member, simulate
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.ledger import read_ledger
 from unpooled.report.page import write_report
-from unpooled.run.simulate import Member, simulate, simulate_job
+from unpooled.run.simulate import simulate_job
 from unpooled.run.spawn import spawn
 
 ROWS, KNOWN, NEW = 200, 80, 7

@@ -25,10 +25,11 @@ from unpooled.align.lists import checked_positions, cut
 from unpooled.align.ristretto import hashed_and_raised, new_secret
 from unpooled.cli.running import interruptible
 from unpooled.errors import InputError, Interrupted, PlanError, ProtocolError, WorkerLost
+from unpooled.frames.simulate import Member, simulate
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, Workers
 from unpooled.ledger import Record, read_ledger
-from unpooled.run.simulate import Member, simulate, simulate_job
+from unpooled.run.simulate import simulate_job
 from unpooled.run.spawn import spawn
 from unpooled.secure import mod64
 from unpooled.secure.paillier import keys, noise, sums

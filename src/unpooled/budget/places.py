@@ -42,12 +42,15 @@ def _folder(variable: str, base: str, usual: str, name: str) -> Path:
 
 
 def name_of(table: TableSettings) -> str:
-    """The name of a table's book: the one in the private file, or else where the table is."""
+    """The name of a table's book: the one in the private file, or else where the table is.
+
+    Data frames without a name for their book share one: it rather counts too much than too little.
+    """
     if table.book is not None:
         return table.book
     if table.path is not None:
         return str(table.path.resolve())
-    return f"{table.postgres} {table.table or table.query}"
+    return "data frames" if table.is_frame else f"{table.postgres} {table.table or table.query}"
 
 
 def file_name(book: str) -> str:

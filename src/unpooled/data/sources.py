@@ -1,4 +1,4 @@
-"""Sources of a party's table: a CSV file (also gzipped), a Parquet file, or a PostgreSQL table or query.
+"""Sources of a party's table: a CSV file (also gzipped), a Parquet file, a PostgreSQL table or query, or a data frame.
 
 Only the named columns are read, and all rows: the type of a column is decided over all of them. Rows are counted from 1
 in the order of the source, in a CSV file from the first one after the header. A PostgreSQL table has no order of its
@@ -8,44 +8,41 @@ own: its rows are counted in the order of their ids (as text, by character code)
 from __future__ import annotations
 
 import codecs
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, LiteralString, Self
+from typing import Annotated, Any, Literal, Self
 
 import polars as pl
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StrictBool,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from unpooled.data import csv_files
+from unpooled.data import csv_files, postgres
 from unpooled.data.columns import MISSING_TEXTS, Kind, fault
 from unpooled.data.csv_files import CsvFormat, Unreadable
 from unpooled.data.handles import handle_column, with_handles
 from unpooled.data.inference import CellSettings, Note
 from unpooled.data.stored import Stored
-from unpooled.data.table import Table, accepted, table_from_raw
+from unpooled.data.table import DATA_FRAME, Table, accepted, as_polars, table_from_raw
+from unpooled.errors import InputError
+from unpooled.settings import faults
 
-if TYPE_CHECKING:
-    import psycopg
-    from psycopg import sql
-
-_ROWS_PER_FETCH = 10_000
 rows_at_once = 2**17
 """Of a file whose columns stay on disk, in memory."""
-_SECONDS_TO_CONNECT = 10  # psycopg itself would wait for two minutes
 _FILE_ENDINGS = (".csv", ".csv.gz", ".parquet")
 _PASSWORD = re.compile(r"password\s*=|^\w+://[^@]*:[^@]*@", re.IGNORECASE)
-
-# How the server casts a column, by its PostgreSQL type; every other type becomes text.
-_Cast = tuple[LiteralString, type[pl.DataType]]
-_AS_TEXT: _Cast = ("{}::text", pl.String)
-_CASTS: dict[str, _Cast] = {
-    **dict.fromkeys(("int2", "int4", "int8", "float4", "float8", "numeric"), ("{}::float8", pl.Float64)),
-    **dict.fromkeys(("date", "timestamp", "timestamptz"), ("{}::date", pl.Date)),
-    "bool": ("{}", pl.Boolean),
-}
 
 
 def _one_or_more(value: object) -> object:
@@ -113,6 +110,32 @@ class TableSettings(BaseModel):
         description="the format of dates in text, such as %d.%m.%Y; without it inferred if there is no doubt",
     )
 
+    _frame: Any = PrivateAttr(None)
+    _handles: Any = PrivateAttr(None)
+
+    @classmethod
+    def of_frame(cls, frame: Any, id: str | Sequence[str] = "id", *, handles: Any = None, **settings: Any) -> Self:
+        """A polars or pandas data frame as the source, with settings as in `[table]`.
+
+        `handles` may also be a data frame with the same id columns and a column `handle`, such as completing a table
+        hands back.
+        """
+        file = handles if isinstance(handles, str | Path) else None
+        try:
+            # Checked as a file that has types, which a frame is like.
+            ids = id if isinstance(id, str) else tuple(id)
+            found = cls(path=Path("frame.parquet"), id=ids, handles=file, **settings)
+        except ValidationError as error:
+            raise InputError(f"{DATA_FRAME}: {'; '.join(faults(error))}") from None
+        found = found.model_copy(update={"path": None})
+        found._frame, found._handles = frame, None if file else handles
+        return found
+
+    @property
+    def is_frame(self) -> bool:
+        """Whether the source is a data frame."""
+        return self._frame is not None
+
     @field_validator("path", "handles")
     @classmethod
     def _known_ending(cls, path: Path | None) -> Path | None:
@@ -160,7 +183,7 @@ class TableSettings(BaseModel):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if (self.path is None) == (self.postgres is None):
+        if (self.path is None) == (self.postgres is None) and not self.is_frame:
             raise ValueError("give either path or postgres")
         if (self.table is not None) + (self.query is not None) != (self.postgres is not None):
             raise ValueError("with postgres give either table or query, with path neither")
@@ -172,6 +195,8 @@ class TableSettings(BaseModel):
     @property
     def origin(self) -> str:
         """The name of the table in errors."""
+        if self.is_frame:
+            return DATA_FRAME
         if self.path is not None:
             return str(self.path)
         return f"PostgreSQL table {self.table}" if self.table is not None else "PostgreSQL query"
@@ -196,11 +221,14 @@ def load(settings: TableSettings, party: str, folder: Path | None = None) -> Tab
     With a folder all columns but the ids stay on disk, in files there without a name.
     """
     table = accepted(look(settings, party, folder))
-    if settings.handles is None:
-        return table
-    ids = (*settings.id, handle_column(settings.id))
-    listed = look(TableSettings(path=settings.handles, id=ids, columns=(), missing=settings.missing), party)
-    return with_handles(table, listed.ids, listed.origin)
+    ids, only = (*settings.id, handle_column(settings.id)), {"columns": (), "missing": settings.missing}
+    if settings.handles is not None:
+        source = TableSettings(path=settings.handles, id=ids, **only)
+        return with_handles(table, look(source, party).ids, source.origin)
+    if settings._handles is not None:
+        source = TableSettings.of_frame(settings._handles, ids, **only)
+        return with_handles(table, look(source, party).ids, "handles")
+    return table
 
 
 def look(settings: TableSettings, party: str, folder: Path | None = None) -> Table:
@@ -225,27 +253,35 @@ def look(settings: TableSettings, party: str, folder: Path | None = None) -> Tab
 
 def column_names(settings: TableSettings, party: str) -> list[str]:
     """The names of all columns of the source; of a CSV file those in its header."""
+    if settings.is_frame:
+        return as_polars(settings._frame, party).columns
     with _faults_named(settings, party):
         if settings.path is None:
-            return _postgres_columns(settings)
+            return postgres.columns_of(settings)
         written = _csv_format(settings)
         return list(written.header) if written else pl.scan_parquet(settings.path, glob=False).collect_schema().names()
 
 
 def read(settings: TableSettings, party: str) -> pl.DataFrame:
     """The id columns and the named ones as the source has them; CSV cells are texts."""
+    if settings.is_frame:
+        frame = as_polars(settings._frame, party)
+        return frame.select(_wanted(settings, party, frame.columns))
     with _faults_named(settings, party):
         if settings.path is None:
-            return pl.concat(_postgres_batches(settings, party))
+            return pl.concat(postgres.batches(settings, partial(_wanted, settings, party)))
         return _scan(settings.path, settings, party).collect(engine="streaming")
 
 
 def _streamed(settings: TableSettings, party: str, folder: Path) -> Stored:
     """The same on disk; a batch of rows at a time is in memory."""
     found = Stored(folder)
+    if settings.is_frame:
+        found.append(read(settings, party))
+        return found
     with _faults_named(settings, party):
         if settings.path is None:
-            batches = _postgres_batches(settings, party)
+            batches = postgres.batches(settings, partial(_wanted, settings, party))
         else:
             scan = _scan(settings.path, settings, party)
             found.append(scan.collect_schema().to_frame())
@@ -305,7 +341,7 @@ def _postgres_faults_named(settings: TableSettings, party: str) -> Iterator[None
     try:
         yield
     except psycopg.Error as error:
-        raise fault(party, settings.origin, _postgres_reason(error)) from None
+        raise fault(party, settings.origin, postgres.reason(error)) from None
 
 
 def _wanted(settings: TableSettings, party: str, available: Sequence[str]) -> list[str]:
@@ -330,76 +366,3 @@ def _wanted(settings: TableSettings, party: str, available: Sequence[str]) -> li
             )
             raise fault(party, settings.origin, reason, name)
     return wanted
-
-
-@contextmanager
-def _connected(settings: TableSettings) -> Iterator[tuple[psycopg.Connection, list[psycopg.Column]]]:
-    """A read-only connection, and the columns of the source."""
-    import psycopg
-    from psycopg import sql
-    from psycopg.conninfo import conninfo_to_dict
-
-    target = settings.postgres or ""
-    set_by_party = conninfo_to_dict(target).get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT")
-    with psycopg.connect(target, connect_timeout=set_by_party or _SECONDS_TO_CONNECT) as connection:
-        connection.read_only = True
-        connection.execute(
-            "set default_transaction_read_only to on; set local timezone to 'UTC'; set local datestyle to 'ISO'"
-        )
-        # Prepared, as the cursor below declares its own: the server then accepts one statement only, so that no second
-        # one can end the read-only transaction.
-        look = connection.execute(sql.SQL("select * from {} limit 0").format(_postgres_source(settings)), prepare=True)
-        yield connection, look.description or []
-
-
-def _postgres_columns(settings: TableSettings) -> list[str]:
-    with _connected(settings) as (_, columns):
-        return [column.name for column in columns]
-
-
-def _postgres_batches(settings: TableSettings, party: str) -> Iterator[pl.DataFrame]:
-    """The rows, a batch at a time, after one without rows."""
-    from psycopg import sql
-
-    with _connected(settings) as (connection, columns):
-        types = {column.name: connection.adapters.types.get(column.type_code) for column in columns}
-        casts = {}
-        for name in _wanted(settings, party, [column.name for column in columns]):
-            info, declared = types[name], settings.types.get(name)
-            as_text = name in settings.id or declared == "category" or isinstance(declared, tuple)
-            casts[name] = _AS_TEXT if as_text or info is None else _CASTS.get(info.name, _AS_TEXT)
-        ids = [sql.SQL('{}::text collate "C"').format(sql.Identifier(name)) for name in settings.id]
-        statement = sql.SQL("select {} from {} order by {}").format(
-            sql.SQL(", ").join(sql.SQL(template).format(sql.Identifier(name)) for name, (template, _) in casts.items()),
-            _postgres_source(settings),
-            sql.SQL(", ").join(ids),
-        )
-        dtypes = {name: dtype for name, (_, dtype) in casts.items()}
-        yield pl.DataFrame(schema=dtypes)
-        with connection.cursor(name="unpooled") as cursor:
-            cursor.execute(statement)
-            while rows := cursor.fetchmany(_ROWS_PER_FETCH):
-                yield pl.DataFrame(rows, schema=dtypes, orient="row")
-
-
-def _postgres_source(settings: TableSettings) -> sql.Composable:
-    from psycopg import sql
-
-    if settings.table is not None:
-        return sql.Identifier(*settings.table.split("."))
-    # The query is the party's own, and runs in a read-only transaction. The line break ends a comment on its last line.
-    query = sql.SQL((settings.query or "").strip().rstrip(";"))
-    return sql.SQL("({}\n) as source").format(query)
-
-
-def _postgres_reason(error: psycopg.Error) -> str:
-    """The text of an error about connections, names or permissions; other texts may quote cells or secrets."""
-    import psycopg
-
-    if error.sqlstate is None and isinstance(error, psycopg.OperationalError):
-        return str(error).strip()
-    if error.sqlstate is None and isinstance(error, psycopg.ProgrammingError):
-        return "the connection string is malformed"
-    if error.sqlstate is not None and error.sqlstate.startswith("42"):
-        return error.diag.message_primary or type(error).__name__
-    return f"PostgreSQL reports {type(error).__name__}"

@@ -21,6 +21,9 @@ from unpooled.data.inference import CellSettings, Note, Understood, mixed_decima
 from unpooled.data.stored import Stored
 from unpooled.errors import InputError
 
+DATA_FRAME = "data frame"
+"""What a table that comes from Python is called in errors."""
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -80,9 +83,7 @@ def table_from_frame(
     missing: Sequence[str] = MISSING_TEXTS,
 ) -> Table:
     """A table from a polars or pandas data frame; every column besides the ids is used."""
-    origin = "data frame"
-    if not isinstance(frame, pl.DataFrame):
-        frame = _from_pandas(frame, party, origin)
+    frame, origin = as_polars(frame, party), DATA_FRAME
     ids = (id,) if isinstance(id, str) else tuple(id)
     absent = [name for name in ids if name not in frame.columns]
     if absent:
@@ -162,14 +163,20 @@ def _id_text(cells: pl.Series, party: str, origin: str, missing: Sequence[str]) 
     raise fault(party, origin, f"ids must be texts or whole numbers, not {cells.dtype}", cells.name)
 
 
-def _from_pandas(frame: Any, party: str, origin: str) -> pl.DataFrame:
-    """Cell by cell, because the fast way needs pyarrow, which is not a dependency."""
-    columns = []
+def as_polars(frame: Any, party: str) -> pl.DataFrame:
+    """A polars or pandas data frame as one of polars."""
+    if isinstance(frame, pl.DataFrame):
+        return frame
+    if isinstance(frame, pl.LazyFrame):
+        return frame.collect()
+    if not hasattr(frame, "columns"):
+        raise fault(party, DATA_FRAME, f"this is a {type(frame).__name__}, not a polars or pandas data frame")
+    columns = []  # cell by cell, because the fast way needs pyarrow, which is not a dependency
     for name in frame.columns:
         cells = frame[name].astype(object)
         values = cells.where(cells.notna(), None).tolist()
         try:
             columns.append(pl.Series(str(name), values))
         except (TypeError, pl.exceptions.PolarsError):
-            raise fault(party, origin, "its cells are of different types", str(name)) from None
+            raise fault(party, DATA_FRAME, "its cells are of different types", str(name)) from None
     return pl.DataFrame(columns)

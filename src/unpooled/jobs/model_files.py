@@ -43,14 +43,21 @@ def load(private: Private, party: str, *, active: bool) -> tuple[Any, Preparatio
     return found, preparation
 
 
-def _read(path: Path, *, active: bool) -> Any:
-    """A model or a part, checked by the learner that it names."""
+def load_any(folder: Path) -> tuple[Any, Preparation]:
+    """The same from a folder alone, whoever's part it is."""
+    return _read(folder / MODEL), prepare.load_preparation(folder / PREPARATION)
+
+
+def _read(path: Path, *, active: bool | None = None) -> Any:
+    """A model or a part, checked by the learner that it names; without `active` the file says which of them it is."""
     content = model_file.read(path)
     try:
         marked = json.loads(content)
         learner = learner_named(marked.get("learner") if isinstance(marked, dict) else None)
     except (ValueError, InputError) as error:
         raise InputError(f"{path}: is no part of a model: {error}") from None
+    if active is None:
+        active = not marked.keys() <= learner.part.model_fields.keys()
     return model_file.load(path, learner.model if active else learner.part)
 
 

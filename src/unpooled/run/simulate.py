@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,18 +12,15 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import polars as pl
-from pydantic import ValidationError
 
 from unpooled import atomic
 from unpooled.budget.places import Places
-from unpooled.data.columns import Kind
-from unpooled.data.handles import handle_column, with_handles
-from unpooled.data.table import Table, table_from_frame
+from unpooled.data.table import Table
 from unpooled.errors import CAUSES, PeerLost, PlanError, cause_of
 from unpooled.jobs.checks import checked
 from unpooled.jobs.files import write_toml
 from unpooled.jobs.kinds import kind_named
-from unpooled.jobs.plan import Plan, Role, digest_of
+from unpooled.jobs.plan import Plan, digest_of
 from unpooled.jobs.private import Private
 from unpooled.jobs.work import CheckedJob, Result
 from unpooled.ledger import Ledger, Record, read_ledger
@@ -31,7 +28,6 @@ from unpooled.run import folder as run_folder
 from unpooled.run.conversation import converse, take_part
 from unpooled.run.progress import Watcher
 from unpooled.session import Observer, Session
-from unpooled.settings import faults
 from unpooled.transport.mailbox import ROOM_BYTES, Mailbox
 from unpooled.transport.memory import MemoryTransport, mailboxes
 
@@ -41,57 +37,12 @@ _GLANCE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Member:
-    """A party of a simulation: its role, and its table as a polars or pandas data frame with the id column's name.
-
-    `types` and `hashed` are as in the `[table]` of a private file. `handles` is a data frame with the same id
-    columns and a column `handle`, such as completing a table hands back.
-    """
-
-    role: Role
-    frame: Any = None
-    id: str | Sequence[str] = "id"
-    types: Mapping[str, Kind] | None = None
-    hashed: bool = False
-    handles: Any = None
-    private: Private = field(default_factory=Private)
-
-
-@dataclass(frozen=True)
 class Outcome(Generic[T]):
     """What every party has at the end: its result, its ledger, and by name its tables with a row for each person."""
 
     results: dict[str, T]
     ledgers: dict[str, Record]
     tables: dict[str, dict[str, pl.DataFrame]] = field(default_factory=dict)
-
-
-def simulate(kind: str, members: Mapping[str, Member], **parameters: Any) -> Outcome[Result]:
-    """Run a kind of job on data frames, with all parties in this process: the quick way to try a method.
-
-    >>> import polars as pl
-    >>> people = pl.DataFrame({"id": range(100), "age": range(100)})
-    >>> members = {"telco": Member("passive", people), "bank": Member("active", people.head(60))}
-    >>> simulate("check", members, round_trips=1).results["bank"]["rows"]
-    {'telco': 100}
-    >>> simulate("align", members).tables["telco"]["aligned"].height
-    60
-    """
-    roles = {name: {"role": member.role} for name, member in members.items()}
-    try:
-        plan = Plan.model_validate({"kind": kind, "parties": roles, "parameters": parameters})
-    except ValidationError as error:
-        raise PlanError("; ".join(faults(error))) from None
-    tables = {name: _table_of(name, member) for name, member in members.items() if member.frame is not None}
-    return simulate_job(plan, {name: member.private for name, member in members.items()}, tables)
-
-
-def _table_of(party: str, member: Member) -> Table:
-    table = replace(table_from_frame(member.frame, member.id, party, member.types), hashed=member.hashed)
-    if member.handles is None:
-        return table
-    listed = table_from_frame(member.handles, (*table.id, handle_column(table.id)), party)
-    return with_handles(table, listed.ids, "handles")
 
 
 def simulate_job(
@@ -125,7 +76,7 @@ def simulate_job(
             return take_part(job, root / party, lambda: (job, linked), watcher, books=books, observer=observer)
 
         outcome = _all_together(part, meeting, root)
-        return replace(outcome, tables={party: _tables(job, root / party) for party, job in jobs.items()})
+        return replace(outcome, tables={party: tables_of(job, root / party) for party, job in jobs.items()})
 
 
 def simulate_roles(
@@ -161,8 +112,8 @@ def simulate_roles(
         return _all_together(part, meeting, root)
 
 
-def _tables(job: CheckedJob[Any], folder: Path) -> dict[str, pl.DataFrame]:
-    """What a party has written of single people."""
+def tables_of(job: CheckedJob[Any], folder: Path) -> dict[str, pl.DataFrame]:
+    """What a party has written of single people into its run folder."""
     kind = kind_named(job.plan.kind)
     if not (source := job.table or kind.table(job)):
         return {}

@@ -17,13 +17,14 @@ import pytest
 from unpooled.data.sources import TableSettings
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import InputError, PlanError, RefusedError
+from unpooled.frames.simulate import Member, simulate
 from unpooled.jobs.align.job import ALIGNED, Parameters
 from unpooled.jobs.checks import check_fits
 from unpooled.jobs.kinds import kind_named, outline_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.ledger import Record, read_ledger, reconcile_all
-from unpooled.run.simulate import Member, Outcome, simulate, simulate_job
+from unpooled.run.simulate import Outcome, simulate_job
 
 IDS = {
     "bank": [f"person-{n:03}" for n in range(80)],

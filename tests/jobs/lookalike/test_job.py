@@ -13,10 +13,10 @@ import pytest
 from unpooled.checkpoint import Notebook
 from unpooled.data.table import table_from_frame
 from unpooled.errors import InputError, PlanError, RefusedError
+from unpooled.frames.simulate import Member, simulate
 from unpooled.jobs.kinds import outline_of, parameters_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
-from unpooled.run.simulate import Member, simulate
 from unpooled.secure.shares import blocks, state
 from unpooled.vertical.linear.parameters import LinearParameters
 

@@ -11,8 +11,8 @@ import pytest
 
 from unpooled.data.table import table_from_frame
 from unpooled.errors import InputError
+from unpooled.frames.simulate import Member, simulate
 from unpooled.jobs.private import Private
-from unpooled.run.simulate import Member, simulate
 from unpooled.vertical.model_file import load
 from unpooled.vertical.trees.model import Model, Part
 

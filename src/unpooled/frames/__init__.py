@@ -1,0 +1,1 @@
+"""Jobs from Python: data frames in; data frames, model parts, figures and reports out."""
