@@ -301,6 +301,7 @@ _NOTHING = {
     "check": "a job of the kind check compares plans and counts rows, so there is nothing to attack",
     "deliver": "a job of the kind deliver sends a list that the seeker may have, so there is nothing to attack",
     "align": "a job of the kind align learns nothing from columns; audit the job that follows it",
+    "information": "a job of the kind information shows one number for each column, and no attack on it is known here",
     "predict": "a job of the kind predict uses a model; audit the job that trains it",
 }
 _NOISE = "{parties}: columns of noise, so that whatever they find out comes from what they are shown"

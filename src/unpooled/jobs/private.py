@@ -128,6 +128,11 @@ class Consent(Section):
         description="for a passive party by whose weights rows count: the active party may learn the weight of each "
         "common row",
     )
+    woe: bool = Field(
+        False,
+        description="for the active party of information: passive parties may learn the weight of evidence of each bin "
+        "of their columns, and so about how many positives each bin has",
+    )
 
 
 class Workers(Section):

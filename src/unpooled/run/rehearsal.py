@@ -108,7 +108,8 @@ def like(table: Table | None, party: str, plan: Plan) -> tuple[Table, Private]:
         table = _as_planned(table, parameters_of(plan), rng)
     target = None
     if "target" in kind_named(plan.kind).private_needs.get(plan.parties[party].role, ()):
-        target, classes = free_name(_TARGET, [*table.id, *table.kinds]), parameters_of(plan).model.classes  # type: ignore[attr-defined]
+        target, model = free_name(_TARGET, [*table.id, *table.kinds]), getattr(parameters_of(plan), "model", None)
+        classes = 2 if model is None else model.classes
         values = rng.integers(classes, size=table.frame.height) if classes else rng.normal(size=table.frame.height)
         cells = pl.Series(target, values).cast(pl.String) if classes else pl.Series(target, values)
         kinds = table.kinds | {target: "category" if classes else "number"}

@@ -11,19 +11,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from unpooled.arrays import Bytes, Ints, Ring
-from unpooled.errors import PlanError, ProtocolError
+from unpooled.errors import InputError, PlanError, ProtocolError
 from unpooled.secure import mod64, plain
 from unpooled.secure.calls import Call, Inputs, OneHot, check_call, check_inputs
 from unpooled.secure.engine import Engine, Protection, Rules, Serving, Stop, count_questions, next_tags, recv_tagged
 from unpooled.secure.paillier import engine as paillier
+from unpooled.secure.randomness import expand, new_seed
 from unpooled.secure.shares import engine as shares
 from unpooled.wire import message
 
+_HIDING_BITS = 62
 _ENGINES: dict[str, Protection] = {"plain": plain, "shares": shares, "paillier": paillier}
 
 
@@ -33,11 +36,12 @@ class Contribution:
     values: tuple[Bytes, ...]
 
 
-def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ints | None]:
+def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]], *, asks: bool = True) -> list[Ints | None]:
     """Several independent products at once; None for those that this party is not shown.
 
     The driver hands in all calls, also those between others, since it asks the coordinator for what they need. Every
-    other party hands in those of them in which it takes part, in the same order, and none where there are none.
+    other party hands in those of them in which it takes part, in the same order, and none where there are none. Nothing
+    is asked if all results are hidden by what parties add.
     """
     calls = [call for call, _ in batch]
     tags = next_tags(engine.calls, calls)
@@ -46,7 +50,8 @@ def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ints |
     for call, inputs in batch:  # 1
         check_call(call, engine.parties)
         check_inputs(call, engine.party, inputs, seen)
-        count_questions(engine, call, answer_bits(engine.rules, call))
+        if asks:
+            count_questions(engine, call, answer_bits(engine.rules, call))
     module = _ENGINES[engine.rules.engine]
     with engine.session.scope("product", engine.batches):
         held = module.share(engine, batch, tags)  # 2
@@ -70,6 +75,28 @@ def product_shares(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list
         check_inputs(call, engine.party, inputs)
     with engine.session.scope("product", engine.batches):
         return _ENGINES[engine.rules.engine].share(engine, batch, tags)
+
+
+def bounded_shares(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ring]:
+    """The same with every engine, of products of one pair and one column, whose results are below 2^24 or so.
+
+    With `paillier` the holder of Y is shown the result and a random number below 2^62, which the holder of X has taken:
+    that hides a result r but for a chance of r / 2^62. With the other engines shares are as random as their words,
+    which are as short as results allow: shares add up mod 2^(bits of the bound, and one for the sign).
+    """
+    if any(len(call.terms) > 1 or call.columns > 1 or call.added for call, _ in batch):
+        raise InputError("bounded shares are those of a single column of Y, of one pair of parties")
+    if engine.rules.engine != "paillier":
+        return [held.reshape(call.shape) for held, (call, _) in zip(product_shares(engine, batch), batch, strict=True)]
+    hidden, taken = [], []
+    for call, inputs in batch:
+        ((left, right),) = call.terms
+        random = expand(new_seed(), b"hidden", call.shape) >> np.uint64(64 - _HIDING_BITS)
+        taken.append(random if left == engine.party else np.zeros(call.shape, np.uint64))
+        covered = replace(call, receiver=right, added=((left, 2**_HIDING_BITS),))
+        hidden.append((covered, replace(inputs, added=random.view(np.int64) if left == engine.party else None)))
+    shown = product(engine, hidden, asks=False)
+    return [-own if result is None else result.view(np.uint64) for own, result in zip(taken, shown, strict=True)]
 
 
 def answer_bits(rules: Rules, call: Call) -> int:
