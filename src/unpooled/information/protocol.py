@@ -184,7 +184,7 @@ def _found(pair: Pair, positive: Ring, classes: tuple[int, int], settings: Infor
     sums = ((short + theirs) & np.uint64(_SHOWN_RANGE - 1)).astype(np.int64) - _SHOWN_RANGE // 2
     if (np.abs(sums) > _LARGEST).any():
         raise ProtocolError(f"invalid InformationShares from {owner}: an information value cannot be so large")
-    values = sums.astype(np.int32)
+    values: Ints32 = sums.astype(np.int32)
     session.send(owner, InformationValues(values))
     if settings.show == "woe":  # 7
         same = np.array(class_logs(*classes, settings.woe_decimals)).astype(np.uint64)
@@ -244,8 +244,8 @@ def _dealt_pairs(
     """At the active party: ask for random numbers, or make them; its side of lookups with each passive party."""
     session, needs = team.session, {owner: _needs(count, rows, settings) for owner, count in columns.items()}
     if dealer != session.party:
-        lookups, products = zip(*((tuple(each), tuple(dots)) for each, dots in needs.values()), strict=True)
-        session.send(dealer, Wanted(tuple(needs), lookups, products))
+        both = tuple(tuple(each) for each, _ in needs.values()), tuple(tuple(each) for _, each in needs.values())
+        session.send(dealer, Wanted(tuple(needs), *both))
     pairs = {}
     for owner, (lookups, products) in needs.items():
         if dealer == session.party:

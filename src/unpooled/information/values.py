@@ -54,13 +54,18 @@ def class_weights(positives: int, negatives: int) -> tuple[int, int]:
     """2^38 / P and 2^38 / N: what a positive and a negative add to the difference of fractions."""
     if not 0 < positives + negatives <= MOST_ROWS or min(positives, negatives) < 1:
         raise InputError(f"information values need rows of both classes, and at most {MOST_ROWS:,} in all")
-    return round(2**WEIGHT_BITS / positives), round(2**WEIGHT_BITS / negatives)
+    return _nearest(2**WEIGHT_BITS, positives), _nearest(2**WEIGHT_BITS, negatives)
 
 
 def class_logs(positives: int, negatives: int, decimals: int) -> int:
     """ln N - ln P in so many decimals: what is the same in the WoE of every bin."""
     both = log(np.array([negatives, positives], np.float64))
-    return round(float(both[0] - both[1]) * 10**decimals)
+    return round(float(both[0] - both[1]) * 10.0**decimals)
+
+
+def by_chance(bins: int, positives: int, negatives: int) -> float:
+    """About the information value that a column in so many bins has if it says nothing."""
+    return (bins - 1) * (1 / positives + 1 / negatives)
 
 
 def counts_of(bins: NDArray[np.integer], labels: Ints, size: int) -> tuple[Ints, Ints]:
@@ -73,8 +78,8 @@ def information_value(positive: Ints, negative: Ints) -> int:
     """In steps of 2^-14, from the counts of each bin."""
     per_positive, per_negative = class_weights(int(positive.sum()), int(negative.sum()))
     table = log_table(_bits_for(positive, negative)).view(np.int64)
-    total = int(((per_positive * positive - per_negative * negative) * (table[positive] - table[negative])).sum())
-    return (total + 2 ** (CUT_BITS - 1)) >> CUT_BITS
+    products = (per_positive * positive - per_negative * negative) * (table[positive] - table[negative])
+    return (int(products.sum()) + (1 << CUT_BITS - 1)) >> CUT_BITS
 
 
 def weights_of_evidence(positive: Ints, negative: Ints, decimals: int) -> Ints:
@@ -87,7 +92,7 @@ def weights_of_evidence(positive: Ints, negative: Ints, decimals: int) -> Ints:
 
 def as_fraction(value: int) -> float:
     """An information value as it is usually written."""
-    return value / 2**SHOWN_BITS
+    return value / (1 << SHOWN_BITS)
 
 
 def verdict(value: float) -> str:
@@ -97,6 +102,10 @@ def verdict(value: float) -> str:
 
 def _bits_for(positive: Ints, negative: Ints) -> int:
     return int(max(positive.max(initial=0), negative.max(initial=0))).bit_length()
+
+
+def _nearest(number: int, divisor: int) -> int:
+    return (2 * number + divisor) // (2 * divisor)
 
 
 def _logs(bits: int) -> Floats:

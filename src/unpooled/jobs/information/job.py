@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +24,14 @@ from unpooled.information.protocol import (
     information_outline,
     lend_information,
 )
-from unpooled.information.values import as_fraction, counts_of, information_value, verdict, weights_of_evidence
+from unpooled.information.values import (
+    as_fraction,
+    by_chance,
+    counts_of,
+    information_value,
+    verdict,
+    weights_of_evidence,
+)
 from unpooled.jobs.align import job as align
 from unpooled.jobs.labels import check_columns, features_of, known_labels
 from unpooled.jobs.learning import answered_in, answering_limits, rules_of, setup_of, team_of, waiting_in
@@ -48,7 +55,7 @@ class Parameters(align.Parameters, RowRules):
     """What the job can be told."""
 
     bins: int = Field(
-        20,
+        10,
         description="in how many bins a column is counted at the most, besides one for missing cells",
         ge=LEAST_BINS,
         le=MOST_BINS,
@@ -166,19 +173,22 @@ def _served(session: Session, work: Work[Parameters], places: Places, common: in
     return {"served_megabytes": round(size / MEGABYTE, 3)}
 
 
-def _found(team: Team, dealer: str, columns: Any, table: Table, work: Work[Parameters]) -> dict[str, Any]:
+def _found(
+    team: Team, dealer: str, columns: Iterable[ColumnBins], table: Table, work: Work[Parameters]
+) -> dict[str, Any]:
     """At the active party: its own columns in the clear, the others' together with their owners."""
     check_labels(work.private, table)
     names, decimals = _names_of(work.private, table), work.parameters.woe_decimals
     labels = known_labels(table, work.private, names).values.astype(np.int64)
     lent = find_information(team, dealer, labels, work.parameters.settings)
-    own = [_own_column(column, labels, decimals) for column in columns]
+    own, positives = [_own_column(column, labels, decimals) for column in columns], int(labels.sum())
     shown = {owner: [as_fraction(int(value)) for value in values] for owner, values in lent.items()}
     _write(work.folder, team.active, own, shown)
     return {
         "positive": names[1],
         "negative": names[0],
-        "positives": int(labels.sum()),
+        "positives": positives,
+        "by_chance": by_chance(work.parameters.bins, positives, len(labels) - positives),
         "columns": [_said(column) for column in own],
         "lent": shown,
         "file": INFORMATION,

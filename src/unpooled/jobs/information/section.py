@@ -41,6 +41,7 @@ class InformationResult:
     positive: str = ""
     negative: str = ""
     positives: NonNegativeInt = 0
+    by_chance: Number = 0.0
     rows_without_label: NonNegativeInt = 0
 
 
