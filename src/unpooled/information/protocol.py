@@ -66,6 +66,7 @@ _LARGEST_WOE = 35
 """Two logarithms."""
 _LIFT = np.uint64(2**63 + 2 ** (CUT_BITS - 1))
 """Makes sums positive, and what is cut off rounds to the nearest."""
+_WORDS_AT_ONCE = 2**26
 _SIGNS = np.array([1, -1, -1]).astype(np.uint64)
 _SHOWN_RANGE = 2 ** (64 - CUT_BITS)
 
@@ -98,15 +99,14 @@ def find_information(team: Team, dealer: str, labels: Ints, settings: Informatio
     for owner, count in columns.items():
         _count_answers(team, owner, count, rows, settings)
     pairs = _dealt_pairs(team, dealer, columns, rows, settings)  # 2
-    y, nodes = labels[:, np.newaxis], np.zeros(rows, np.int32)
-    calls = [_counts_call(team, owner, count, rows, settings) for owner, count in columns.items()]
-    held = bounded_shares(team.products, [(call, Inputs(y=y, nodes=nodes)) for call in calls])  # 3
+    inputs = Inputs(y=labels[:, np.newaxis], nodes=np.zeros(rows, np.int32))
+    shares = _count_positives(team, {owner: (count, inputs) for owner, count in columns.items()}, rows, settings)  # 3
     positives = int(labels.sum())
     classes, found = (positives, rows - positives), dict[str, Ints32]()
-    for number, (owner, shares) in enumerate(zip(columns, held, strict=True)):
+    for number, owner in enumerate(columns):
         team.progress(number, len(columns))
         with session.scope(owner):
-            found[owner] = _found(pairs[owner], shares.reshape(-1, settings.slots), classes, settings)
+            found[owner] = _found(pairs[owner], shares[owner], classes, settings)
     return found
 
 
@@ -124,10 +124,9 @@ def lend_information(
     dealt = take_dealt(session, dealer, lookups, products, first=True)  # 2
     pair = Pair(session, team.active, first=True, dealt=dealt, lookups=lookups, products=products)
     bins = np.stack([column.bins for column in columns], axis=1)
-    call = _counts_call(team, me, len(columns), rows, settings)
-    (shares,) = bounded_shares(team.products, [(call, Inputs(x=bins))])  # 3
+    shares = _count_positives(team, {me: (len(columns), Inputs(x=bins))}, rows, settings)[me]  # 3
     with session.scope(me):
-        return _lent(pair, shares.reshape(-1, settings.slots), _sizes(bins, settings), settings)
+        return _lent(pair, shares, _sizes(bins, settings), settings)
 
 
 def help_information(session: Session, active: str, owners: Sequence[str], serving: Serving) -> int:
@@ -255,6 +254,28 @@ def _dealt_pairs(
             own = take_dealt(session, dealer, lookups, products, first=False)
         pairs[owner] = Pair(session, owner, first=False, dealt=own, lookups=lookups, products=products)
     return pairs
+
+
+def _count_positives(
+    team: Team, held: dict[str, tuple[int, Inputs]], rows: int, settings: InformationSettings
+) -> dict[str, Ring]:
+    """This party's shares of how many positives are in each bin, as columns × bins, by their owner.
+
+    So many columns are counted at a time that their bins, as the numbers that hide them, do not fill the memory.
+    """
+    engine = team.products
+    at_once = MOST_COLUMNS if engine.rules.engine == "paillier" else max(1, _WORDS_AT_ONCE // (rows * settings.slots))
+    found: dict[str, list[Ring]] = {owner: [] for owner in held}
+    for start in range(0, max(count for count, _ in held.values()), at_once):
+        batch = {}
+        for owner, (count, inputs) in held.items():
+            if start < count:
+                columns = slice(start, min(start + at_once, count))
+                call = _counts_call(team, owner, columns.stop - start, rows, settings)
+                batch[owner] = call, inputs if inputs.x is None else Inputs(x=inputs.x[:, columns])
+        for owner, shares in zip(batch, bounded_shares(engine, list(batch.values())), strict=True):
+            found[owner].append(shares.reshape(-1, settings.slots))
+    return {owner: np.concatenate(parts) for owner, parts in found.items()}
 
 
 def _counts_call(team: Team, owner: str, columns: int, rows: int, settings: InformationSettings) -> Call:
