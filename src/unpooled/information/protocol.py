@@ -41,6 +41,7 @@ from unpooled.information.values import (
     coarse_table,
     counted_logs,
     log_table,
+    rounding_of,
 )
 from unpooled.secure.calls import Call, Dense, Inputs, OneHot
 from unpooled.secure.engine import Serving, count_questions
@@ -174,7 +175,8 @@ def _found(pair: Pair, positive: Ring, classes: tuple[int, int], settings: Infor
     own[:, :-3] = -(weight * of_negative[..., 0] + other * of_positive[..., 0])
     own[:, -3:] = np.array([weight + other, weight, other]) * _SIGNS
     mixed = (weight + other) * (of_positive[..., 1] + of_negative[..., 1]).sum(axis=1)
-    total = dot_products(pair, own) + mixed + _LIFT
+    rounding = np.array(rounding_of(*classes)).astype(np.uint64)
+    total = dot_products(pair, own) + mixed + rounding + _LIFT
     short = shorter(pair, total, CUT_BITS)  # 6
     session, owner = pair.session, pair.peer
     theirs = session.recv(owner, InformationShares, at_most=short.nbytes + ITEM_BYTES).values

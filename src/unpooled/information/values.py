@@ -5,8 +5,8 @@ Of a column with bins i, of which pos_i positives and neg_i negatives among P an
     WoE_i = ln((pos_i + ½) / P) - ln((neg_i + ½) / N)        IV = Σ (pos_i / P - neg_i / N) · WoE_i
 
 The half keeps bins without positives or negatives finite. Since the fractions of both classes add up to 1, what is the
-same in every WoE_i, ln N - ln P, does not change the IV. So the IV is a sum of whole numbers: logarithms of odd numbers
-2c + 1, and one weight for each class.
+same in every WoE_i, ln N - ln P, does not change the IV. So the IV is a sum of products of whole numbers: logarithms of
+odd numbers 2c + 1, and one weight for each class.
 
 >>> column = np.array([0, 0, 0, 0, 1, 1, 1, 1]), np.array([1, 1, 1, 0, 0, 0, 0, 1])
 >>> iv = information_value(*counts_of(*column, 2))
@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.arrays import Floats, Ints, Ring
+from unpooled.arrays import Ints, Ring
 from unpooled.errors import InputError
 from unpooled.vertical.numbers import log
 
@@ -37,7 +37,7 @@ _LEAST = ((0.5, "suspicious"), (0.3, "strong"), (0.1, "medium"), (0.02, "weak"))
 
 def log_table(bits: int) -> Ring:
     """2^19 · ln(2c + 1) for every count c below 2^bits."""
-    return _rounded(_logs(bits) * 2.0**LOG_BITS)
+    return _fixed_logs(np.arange(2**bits)).view(np.uint64)
 
 
 def counted_logs(table: Ring) -> Ring:
@@ -47,7 +47,7 @@ def counted_logs(table: Ring) -> Ring:
 
 def coarse_table(bits: int, decimals: int) -> Ring:
     """ln(2c + 1) in so many decimals."""
-    return _rounded(_logs(bits) * 10.0**decimals)
+    return _coarse_logs(np.arange(2**bits), decimals).view(np.uint64)
 
 
 def class_weights(positives: int, negatives: int) -> tuple[int, int]:
@@ -55,6 +55,16 @@ def class_weights(positives: int, negatives: int) -> tuple[int, int]:
     if not 0 < positives + negatives <= MOST_ROWS or min(positives, negatives) < 1:
         raise InputError(f"information values need rows of both classes, and at most {MOST_ROWS:,} in all")
     return _nearest(2**WEIGHT_BITS, positives), _nearest(2**WEIGHT_BITS, negatives)
+
+
+def rounding_of(positives: int, negatives: int) -> int:
+    """What is to be added to a sum because the weights of the classes are rounded, so that fractions do not add up to
+    1: by that much, ln N - ln P does matter.
+    """
+    per_positive, per_negative = class_weights(positives, negatives)
+    both = log(np.array([negatives, positives], np.float64))
+    same = round(float(both[0] - both[1]) * 2.0**LOG_BITS)
+    return same * (per_positive * positives - per_negative * negatives)
 
 
 def class_logs(positives: int, negatives: int, decimals: int) -> int:
@@ -76,18 +86,17 @@ def counts_of(bins: NDArray[np.integer], labels: Ints, size: int) -> tuple[Ints,
 
 def information_value(positive: Ints, negative: Ints) -> int:
     """In steps of 2^-14, from the counts of each bin."""
-    per_positive, per_negative = class_weights(int(positive.sum()), int(negative.sum()))
-    table = log_table(_bits_for(positive, negative)).view(np.int64)
-    products = (per_positive * positive - per_negative * negative) * (table[positive] - table[negative])
-    return (int(products.sum()) + (1 << CUT_BITS - 1)) >> CUT_BITS
+    classes = int(positive.sum()), int(negative.sum())
+    per_positive, per_negative = class_weights(*classes)
+    logs = _fixed_logs(positive) - _fixed_logs(negative)
+    total = int(((per_positive * positive - per_negative * negative) * logs).sum()) + rounding_of(*classes)
+    return (total + (1 << CUT_BITS - 1)) >> CUT_BITS
 
 
 def weights_of_evidence(positive: Ints, negative: Ints, decimals: int) -> Ints:
     """The WoE of each bin in units of its last decimal: right to one and a half of these."""
-    table = coarse_table(_bits_for(positive, negative), decimals).view(np.int64)
     same = class_logs(int(positive.sum()), int(negative.sum()), decimals)
-    found: Ints = table[positive] - table[negative] + same
-    return found
+    return _coarse_logs(positive, decimals) - _coarse_logs(negative, decimals) + same
 
 
 def as_fraction(value: int) -> float:
@@ -100,17 +109,13 @@ def verdict(value: float) -> str:
     return next((word for least, word in _LEAST if value >= least), "none")
 
 
-def _bits_for(positive: Ints, negative: Ints) -> int:
-    return int(max(positive.max(initial=0), negative.max(initial=0))).bit_length()
-
-
 def _nearest(number: int, divisor: int) -> int:
     return (2 * number + divisor) // (2 * divisor)
 
 
-def _logs(bits: int) -> Floats:
-    return log(2.0 * np.arange(2**bits, dtype=np.float64) + 1.0)
+def _fixed_logs(counts: Ints) -> Ints:
+    return np.rint(log(2.0 * counts + 1.0) * 2.0**LOG_BITS).astype(np.int64)
 
 
-def _rounded(values: Floats) -> Ring:
-    return np.rint(values).astype(np.uint64)
+def _coarse_logs(counts: Ints, decimals: int) -> Ints:
+    return np.rint(log(2.0 * counts + 1.0) * 10.0**decimals).astype(np.int64)

@@ -16,6 +16,7 @@ from unpooled.align.rows import Places
 from unpooled.arrays import Ints
 from unpooled.data.columns import as_text, fault
 from unpooled.data.table import Table
+from unpooled.errors import PlanError
 from unpooled.information.bins import LEAST_BINS, MOST_BINS, ColumnBins, columns_in_bins
 from unpooled.information.protocol import (
     InformationSettings,
@@ -39,7 +40,7 @@ from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.jobs.scores import write_rows
-from unpooled.jobs.work import WORKING, Work
+from unpooled.jobs.work import WORKING, CheckedJob, Work
 from unpooled.secure.engine import MEGABYTE, Engine, HowFar, Serving, open_engine
 from unpooled.secure.outline import engine_outline
 from unpooled.secure.product import finish, serve
@@ -91,6 +92,7 @@ class OwnColumn:
 def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     """Every party's part: align, then compute information values together; each owner keeps a file of its own."""
     plan, places = work.plan, align.places_of(work.plan, work.parameters)
+    check_settings(work)
     if session.party == plan.active:
         work = _labelled(work)
     common = align.common_rows(session, work, places)
@@ -118,6 +120,12 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     begin, end = engine_outline(setup)
     begin += [Exchange(setup.active, party, HowFar) for party in waiting_in(plan)]
     return [*align.outline(plan, parameters), *begin, *information_outline(setup, parameters.settings), *end]
+
+
+def check_settings(job: CheckedJob[Parameters]) -> None:
+    """Refuse weights of rows."""
+    if job.private.weight is not None:
+        raise PlanError(f"{job.party}: weight: every row counts the same in information values: remove it")
 
 
 def check_labels(private: Private, table: Table) -> None:

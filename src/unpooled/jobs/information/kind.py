@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from unpooled.arrays import Bools
 from unpooled.data.table import Table
-from unpooled.errors import PlanError
 from unpooled.information.protocol import most_answer_bits
 from unpooled.jobs.align.job import AIDED, ALIGNED
 from unpooled.jobs.examples.example_tables import CUSTOMERS
@@ -16,6 +15,7 @@ from unpooled.jobs.information.job import (
     Parameters,
     check_features,
     check_labels,
+    check_settings,
     outline,
     role,
 )
@@ -32,16 +32,11 @@ TARGET = "mortgage"
 """Who has a mortgage, which shows in a column of the telephone company too."""
 SHOWN = Agreement(
     "woe",
-    "{passive} learns the weight of evidence of each bin of its columns, and so, with the sizes of these bins, about "
-    "how many positives of {party} each has",
+    "{passive} may learn the weight of evidence of each bin of their columns, and so, with the sizes of these bins, "
+    "about how many positives of {party} each has",
     "show",
     value="woe",
 )
-
-
-def _check_files(job: CheckedJob[Parameters]) -> None:
-    if job.private.weight is not None:
-        raise PlanError(f"{job.party}: weight: every row counts the same in information values: remove it")
 
 
 def _check_table(job: CheckedJob[Parameters], table: Table) -> None:
@@ -110,7 +105,7 @@ INFORMATION_KIND = Kind(
     private_needs={"active": ("target",)},
     consents={"active": (AIDED, SHOWN), "passive": (AIDED,)},
     table=own_table,
-    check_files=_check_files,
+    check_files=check_settings,
     check_table=_check_table,
     check_common=_check_common,
     answers=_answers,
