@@ -99,6 +99,10 @@ RESULTS: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
         {"listed": 30, "expected": {"precision": 0.625}},
         {"listed": 30, "expected_precision": 0.625},
     ),
+    "information": (
+        {"common": 700, "columns": [{"iv": 0.3}, {"iv": 0.019}], "lent": {"telco": [0.02, 0.0]}},
+        {"common": 700, "useful": 2},
+    ),
     "lookalike": (
         {"common": 700, "positives": 40, "listed": 30, "judged": {"listed": {"precision": 0.5}}},
         {"common": 700, "positives": 40, "listed": 30, "precision": 0.5},

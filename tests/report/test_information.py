@@ -1,4 +1,4 @@
-"""The section of a job that computes information values: each column has a bar and a word, by name where it is known."""
+"""The section of a job that computes information values: each column has a bar and a word, by name where known."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One party's columns as bins, each with enough rows.
 
 Numbers, dates and ordered categories are cut into ranges with about as many rows each, as for trees
-(`vertical.trees.binning`). A category has a bin for each of its most frequent levels, and one for all others. Missing
+(`vertical.edges`). A category has a bin for each of its most frequent levels, and one for all others. Missing
 cells have a bin of their own. What would have too few rows for a bin joins the fullest one.
 
 >>> cells = pl.Series("town", ["a", "a", "a", "a", "a", "b", "b", "c"])
@@ -15,7 +15,7 @@ cells have a bin of their own. What would have too few rows for a bin joins the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from itertools import pairwise
@@ -24,17 +24,16 @@ from math import floor
 import numpy as np
 import polars as pl
 
-from unpooled.arrays import Bytes
+from unpooled.arrays import Bytes, Floats, Ints
 from unpooled.data.coding import codes
 from unpooled.data.columns import Kind, as_text
 from unpooled.data.table import Table
-from unpooled.vertical.trees.binning import LEAST_BINS, fit_bins
+from unpooled.errors import InputError
+from unpooled.vertical.edges import edges_of
 
-MOST_BINS = 100
+LEAST_BINS, MOST_BINS = 2, 100
 _EPOCH = date(1970, 1, 1)
 _MISSING, _OTHERS = "missing", "other levels"
-
-__all__ = ["LEAST_BINS", "MOST_BINS", "Bin", "ColumnBins", "column_in_bins", "columns_in_bins", "slots_for"]
 
 
 @dataclass(frozen=True)
@@ -75,31 +74,29 @@ def column_in_bins(cells: pl.Series, kind: Kind, *, most: int, min_rows: int, pa
 
 def _ranges_in_bins(cells: pl.Series, kind: Kind, most: int, min_rows: int, party: str) -> ColumnBins:
     values = codes(cells, kind)
-    matrix, name = values[:, np.newaxis], cells.name
-    (found,) = fit_bins(matrix, [name], bins=most, bundle=False, min_rows=min_rows, party=party).features
-    meanings = list(_levels_of(kind, found.edges) if isinstance(kind, tuple) else _ranges_of(kind, found.edges))
-    if found.missing is True:
-        meanings.append(Bin(_MISSING))
-    elif found.missing:
-        meanings[found.usual] = _also(meanings[found.usual])
-    return ColumnBins(name, found.bins_of(values).astype(np.uint8), tuple(meanings))
+    if (infinite := np.flatnonzero(np.isinf(values))).size:
+        raise InputError(f"{party}: column '{cells.name}': row {infinite[0] + 1}: an infinite value")
+    edges = edges_of(values, most, min_rows)
+    meanings = list(_levels_of(kind, edges) if isinstance(kind, tuple) else _ranges_of(kind, edges))
+    groups = np.where(np.isnan(values), len(meanings), np.searchsorted(edges, values))
+    return _gathered(cells.name, groups, [*meanings, Bin(_MISSING)], min_rows)
 
 
-def _ranges_of(kind: Kind, edges: tuple[float, ...]) -> Iterator[Bin]:
+def _ranges_of(kind: Kind, edges: Floats) -> Iterator[Bin]:
     """Ranges between edges, each with its upper end, the last one with all that is above."""
-    ends = ["", *(_end(kind, edge) for edge in edges), ""]
+    ends = ["", *(_end(kind, edge) for edge in edges.tolist()), ""]
     for above, up_to in pairwise(ends):
         parts = [f"above {above}"] * bool(above) + [f"up to {up_to}"] * bool(up_to)
         yield Bin(" ".join(parts) or "all values", above, up_to)
 
 
 def _end(kind: Kind, edge: float) -> str:
-    return str(_EPOCH + timedelta(days=floor(edge))) if kind == "date" else repr(float(edge))
+    return str(_EPOCH + timedelta(days=floor(edge))) if kind == "date" else repr(edge)
 
 
-def _levels_of(levels: tuple[str, ...], edges: tuple[float, ...]) -> Iterator[Bin]:
+def _levels_of(levels: tuple[str, ...], edges: Floats) -> Iterator[Bin]:
     """Neighbouring levels of an ordered category."""
-    places = np.searchsorted(np.array(edges, np.float64), np.arange(len(levels), dtype=np.float64))
+    places = np.searchsorted(edges, np.arange(len(levels)))
     for number in range(len(edges) + 1):
         yield Bin(" | ".join(level for level, place in zip(levels, places, strict=True) if place == number))
 
@@ -112,21 +109,20 @@ def _levels_in_bins(cells: pl.Series, most: int, min_rows: int) -> ColumnBins:
     levels = frequent if len(counts) == len(frequent) <= most else frequent[: most - 1]
     numbers = {level: number for number, level in enumerate(levels)}
     others, missing = len(levels), len(levels) + 1
-    groups = (
-        texts.replace_strict(numbers, default=others, return_dtype=pl.Int64).set(texts.is_null(), missing).to_numpy()
-    )
-    sizes = np.bincount(groups, minlength=missing + 1)
-    kept = np.flatnonzero(sizes >= min(min_rows, sizes.max()))
+    places = texts.replace_strict(numbers, default=others, return_dtype=pl.Int64).set(texts.is_null(), missing)
+    meanings = [Bin(text) for text in (*levels, _OTHERS, _MISSING)]
+    return _gathered(cells.name, places.to_numpy(), meanings, min_rows)
+
+
+def _gathered(name: str, groups: Ints, meanings: Sequence[Bin], min_rows: int) -> ColumnBins:
+    """Groups of rows as bins; those that are too small join the fullest, and empty ones are none."""
+    sizes = np.bincount(groups, minlength=len(meanings))
+    kept = np.flatnonzero(sizes >= max(min(min_rows, sizes.max()), 1))
     fullest = int(sizes[kept].argmax())
     bins = np.full(len(sizes), fullest)
     bins[kept] = np.arange(len(kept))
-    words = [*levels, _OTHERS, _MISSING]
-    meanings = [Bin(words[group]) for group in kept]
-    for group in np.flatnonzero((sizes > 0) & (sizes < min_rows)):
+    found = [meanings[group] for group in kept.tolist()]
+    for group in np.flatnonzero(sizes).tolist():
         if group not in kept:
-            meanings[fullest] = _also(meanings[fullest], words[group])
-    return ColumnBins(cells.name, bins[groups].astype(np.uint8), tuple(meanings))
-
-
-def _also(one: Bin, what: str = _MISSING) -> Bin:
-    return replace(one, text=f"{one.text}, or {what}")
+            found[fullest] = replace(found[fullest], text=f"{found[fullest].text}, or {meanings[group].text}")
+    return ColumnBins(name, bins[groups].astype(np.uint8), tuple(found))

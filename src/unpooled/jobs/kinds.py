@@ -11,7 +11,7 @@ from unpooled.jobs.align.kind import ALIGN
 from unpooled.jobs.check.kind import CHECK
 from unpooled.jobs.complete.kind import COMPLETE
 from unpooled.jobs.deliver.kind import DELIVER
-from unpooled.jobs.information.kind import INFORMATION_KIND
+from unpooled.jobs.information.kind import INFORMATION
 from unpooled.jobs.kind import Kind
 from unpooled.jobs.lookalike.kind import LOOKALIKE
 from unpooled.jobs.outline import Exchange, frame_of_every_job
@@ -21,7 +21,7 @@ from unpooled.jobs.train.kind import TRAIN
 from unpooled.secure.engine import Rules, check_engine
 from unpooled.settings import faults
 
-KINDS: tuple[Kind[Any], ...] = (ALIGN, CHECK, COMPLETE, DELIVER, INFORMATION_KIND, LOOKALIKE, PREDICT, TRAIN)
+KINDS: tuple[Kind[Any], ...] = (ALIGN, CHECK, COMPLETE, DELIVER, INFORMATION, LOOKALIKE, PREDICT, TRAIN)
 
 
 def kind_named(name: str) -> Kind[Any]:

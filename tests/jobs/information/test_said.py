@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import pytest
+from coordinator_view import differences, view_of, with_other_values
 from outlines import check_outline
 from privacy_page import received
 
@@ -67,3 +70,14 @@ def test_the_dry_run_says_what_is_given_away_and_what_it_costs(informing: Any, f
     found = forecast([*jobs, checked(plan, "coordinator", Private())])
     assert found.parties["telco"].messages > 10
     assert forecast(jobs[:1], common=300).parties.keys() == set(plan.parties)
+
+
+@pytest.mark.parametrize("settings", [{}, PAILLIER], ids=["shares", "paillier"])
+def test_the_coordinator_cannot_tell_other_tables_of_the_same_shape(informing: Any, settings: dict[str, Any]) -> None:
+    frames = informing.frames | {"bank": informing.frames["bank"].with_columns(pl.col("buys").fill_null("no"))}
+    views = []
+    for name, tables in (("one", frames), ("other", with_other_values(frames, 1))):
+        scene = replace(informing, frames=tables)
+        views.append(view_of(lambda s=scene, n=name: s.run(s.plan(show="woe", **settings), n)))
+    assert differences(*views) == []
+    assert "Wanted" in [kind for kind, *_ in views[0].lines["bank"]]

@@ -47,7 +47,7 @@ from unpooled.secure.product import finish, serve
 from unpooled.session import Session
 from unpooled.vertical.team import Team
 
-INFORMATION, EVIDENCE = "information.csv", "woe.csv"
+VALUES, EVIDENCE = "information.csv", "woe.csv"
 MOST_DECIMALS = 4
 _CLASSES = 2
 
@@ -199,7 +199,7 @@ def _found(
         "by_chance": by_chance(work.parameters.bins, positives, len(labels) - positives),
         "columns": [_said(column) for column in own],
         "lent": shown,
-        "file": INFORMATION,
+        "file": VALUES,
     }
 
 
@@ -214,7 +214,7 @@ def _lent(team: Team, dealer: str, columns: Sequence[ColumnBins], work: Work[Par
         woe = None if evidence is None else [value / 10**decimals for value in evidence[number, : len(sizes)].tolist()]
         own.append(OwnColumn(column, as_fraction(int(values[number])), sizes, woe))
     _write(work.folder, team.session.party, own, {})
-    return {"columns": [_said(column) | {"number": n} for n, column in enumerate(own, 1)], "file": INFORMATION}
+    return {"columns": [_said(column) | {"number": n} for n, column in enumerate(own, 1)], "file": VALUES}
 
 
 def _own_column(column: ColumnBins, labels: Ints, decimals: int) -> OwnColumn:
@@ -235,7 +235,7 @@ def _write(folder: Path, party: str, own: Sequence[OwnColumn], lent: Mapping[str
     parties, names, ivs = (list(each) for each in zip(*found, strict=True)) if found else ([], [], [])
     ids = pl.DataFrame({"party": parties, "column": names}, schema={"party": pl.String, "column": pl.String})
     values = {"iv": pl.Series(ivs, dtype=pl.Float64), "verdict": pl.Series(map(verdict, ivs), dtype=pl.String)}
-    write_rows(folder / INFORMATION, ids, values)
+    write_rows(folder / VALUES, ids, values)
     bins = [
         (each.column.name, meaning.text, meaning.above, meaning.up_to, int(rows), woe)
         for each in own

@@ -11,7 +11,7 @@ from unpooled.jobs.align.job import AIDED, ALIGNED
 from unpooled.jobs.examples.example_tables import CUSTOMERS
 from unpooled.jobs.information.job import (
     EVIDENCE,
-    INFORMATION,
+    VALUES,
     Parameters,
     check_features,
     check_labels,
@@ -88,7 +88,7 @@ def _rehearsed(
     return Rehearsed({"show": "iv"} if parameters.show == "woe" else {})
 
 
-INFORMATION_KIND = Kind(
+INFORMATION = Kind(
     name="information",
     summary="How much each column of all owners says about the active party's labels: information values and weights "
     "of evidence.",
@@ -101,7 +101,7 @@ INFORMATION_KIND = Kind(
     by_column=True,
     outline=outline,
     role=role,
-    tables={"information": RowFile(INFORMATION), "woe": RowFile(EVIDENCE), "aligned": RowFile(ALIGNED)},
+    tables={"information": RowFile(VALUES), "woe": RowFile(EVIDENCE), "aligned": RowFile(ALIGNED)},
     private_needs={"active": ("target",)},
     consents={"active": (AIDED, SHOWN), "passive": (AIDED,)},
     table=own_table,

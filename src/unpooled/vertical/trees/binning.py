@@ -1,9 +1,7 @@
 """Numbers as bins: edges learned from training rows, the bins of any rows, and bundles of features that never collide.
 
-A column with no more distinct values than bins gets one bin for each. Otherwise the bins hold about as many rows each;
-equal values are never separated, and a value that fills two bins or more has one of its own, which leaves the others to
-the rest. Edges lie half-way between neighbouring values. All of it is sorting, counting and halving, so the same rows
-give the same edges everywhere. Missing values (not-a-number) have a bin of their own if there were any in training.
+Bins are ranges of values with about as many rows each (`vertical.edges`), the same everywhere for the same rows.
+Missing values (not-a-number) have a bin of their own if there were any in training.
 
 With `min_rows` = k no bin has fewer than k rows: edges that would leave fewer are left out, and missing values, or all
 others, that are fewer join the feature's usual, most frequent bin. That suits those who show bins without seeing nodes.
@@ -35,6 +33,7 @@ from pydantic import Field, FiniteFloat, model_validator
 from unpooled import on_disk
 from unpooled.arrays import Bytes, Floats, Ints
 from unpooled.errors import InputError
+from unpooled.vertical.edges import edges_of
 from unpooled.vertical.model_file import Saved
 from unpooled.vertical.trees.bundles import Bins, Feature, Layout, narrow, to_physical_bins
 from unpooled.workers import on_cluster
@@ -135,11 +134,11 @@ def fit_bins(
     most_bins = [bins] * len(names) if isinstance(bins, int) else bins
     columns = _checked_order(matrix, names, most_bins, order, most_thresholds, party)
     wanted = ((_finite(matrix, column, names[column], party), most_bins[column], min_rows) for column in columns)
-    edges = list(on_cluster(_edges_of, wanted, matrix.size))
+    edges = list(on_cluster(_edges_from, wanted, matrix.size))
     if most_thresholds is not None:
         shares = _shared_out([len(each) for each in edges], most_thresholds)
         edges = [
-            each if share >= len(each) else _edges(_column(matrix, column), share + 1, min_rows)
+            each if share >= len(each) else edges_of(_column(matrix, column), share + 1, min_rows)
             for each, share, column in zip(edges, shares, columns, strict=True)
         ]
     pairs = zip(columns, edges, strict=True)
@@ -308,48 +307,8 @@ def _bins_of(work: tuple[FeatureBins, Floats]) -> Bins:
     return feature.bins_of(values)
 
 
-def _edges_of(work: tuple[Floats, int, int]) -> Floats:
-    return _edges(*work)
-
-
-def _edges(values: Floats, bins: int, min_rows: int) -> Floats:
-    """Where one bin ends and the next begins, for at most so many bins of at least so many rows."""
-    ordered = np.sort(values[~np.isnan(values)])
-    ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)) if len(ordered) else np.empty(0, np.int64)
-    cuts = np.arange(len(ends) - 1) if len(ends) <= bins else _cuts(np.diff(ends, prepend=-1), bins)
-    cuts = _far_enough(cuts, ends, min_rows)
-    below, above = ordered[ends[cuts]], ordered[ends[cuts] + 1]
-    middle = below / 2 + above / 2
-    edges: Floats = np.where(middle < above, middle, below)  # neighbours that have no number between them
-    return edges
-
-
-def _far_enough(cuts: Ints, ends: Ints, min_rows: int) -> Ints:
-    """The cuts without those that would leave too few rows between them, given the last row of each distinct value."""
-    kept, before = list[int](), 0
-    for cut, rows in zip(cuts.tolist(), (ends[cuts] + 1).tolist(), strict=True):
-        if min(rows - before, int(ends[-1]) + 1 - rows) >= min_rows:
-            kept.append(cut)
-            before = rows
-    return np.array(kept, np.int64)
-
-
-def _cuts(counts: Ints, bins: int) -> Ints:
-    """After which of the distinct values to cut, given how many rows have each, when there are more values than bins.
-
-    The cuts are those nearest to equal parts of the rows. A value that fills two parts or more has both its ends cut;
-    it counts as two parts, however many rows have it.
-    """
-    falling = np.sort(counts)[::-1]
-    rest = falling[::-1].cumsum()[::-1]
-    heavy = int((falling * (bins - 2 * np.arange(len(falling))) <= 2 * rest).argmax())
-    most = -(-2 * int(rest[heavy]) // (bins - 2 * heavy))
-    ends = np.minimum(counts, most).cumsum()
-    parts = np.arange(1, bins) * ends[-1]
-    possible = ends[:-1] * bins
-    after = np.searchsorted(possible, parts).clip(max=len(possible) - 1)
-    before = (after - 1).clip(min=0)
-    return np.unique(np.where(parts - possible[before] <= possible[after] - parts, before, after))
+def _edges_from(work: tuple[Floats, int, int]) -> Floats:
+    return edges_of(*work)
 
 
 def _shared_out(wanted: Sequence[int], most: int) -> list[int]:
