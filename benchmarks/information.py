@@ -35,7 +35,7 @@ from unpooled.vertical.team import Team
 
 OWNERS, COORDINATOR = ("telco", "bank"), "coordinator"
 COLUMNS, BINS, MIN_ROWS = 24, 32, 30
-CPU_BAR, MEMORY_BAR = 10.0, 3000.0  # seconds on Credit, MB with a million rows
+CPU_BAR, MEMORY_BAR = 5.0, 1500.0  # seconds on Credit, MB with a million rows
 
 
 class Case(NamedTuple):

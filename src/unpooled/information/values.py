@@ -114,8 +114,13 @@ def _nearest(number: int, divisor: int) -> int:
 
 
 def _fixed_logs(counts: Ints) -> Ints:
-    return np.rint(log(2.0 * counts + 1.0) * 2.0**LOG_BITS).astype(np.int64)
+    return _logs(counts, 2.0**LOG_BITS)
 
 
 def _coarse_logs(counts: Ints, decimals: int) -> Ints:
-    return np.rint(log(2.0 * counts + 1.0) * 10.0**decimals).astype(np.int64)
+    return _logs(counts, 10.0**decimals)
+
+
+def _logs(counts: Ints, scale: float) -> Ints:
+    odd = 2.0 * counts.astype(np.float64) + 1.0
+    return np.rint(log(odd) * scale).astype(np.int64)

@@ -21,6 +21,8 @@ FILES = {
     "reliable.csv": "the look-alike list, the most likely first",
     "ranking.csv": "all candidates, ranked",
     "predictions.csv": "predictions for the rows in common",
+    "information.csv": "how much each column says about the labels",
+    "woe.csv": "the weight of evidence of each bin of this party’s columns",
     "aligned.csv": "the ids of the rows in common",
     "completed.parquet": "the completed table",
     "completed.csv": "the completed table",
