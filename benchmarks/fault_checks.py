@@ -22,6 +22,7 @@ from unpooled.budget.spending import RUN_BUDGET
 from unpooled.errors import InputError, LedgerError, UnpooledError, origin_of
 from unpooled.jobs.complete.parameters import Parameters as Complete
 from unpooled.jobs.complete.parameters import groups_of
+from unpooled.jobs.information.job import Parameters as Information
 from unpooled.jobs.kinds import outline_of, parameters_of
 from unpooled.jobs.lookalike.job import Parameters as Search
 from unpooled.jobs.plan import Plan
@@ -248,6 +249,8 @@ def _allowed(attempt: Attempt, whole: Undisturbed, cuts: int) -> Iterator[str]:
             again = AGAIN // 10 * base.lockstep * questions_of(base) // base.trees
         if isinstance(parameters, Complete):  # models of all columns grow in step, and associations may be asked again
             again = again * max(groups_of(parameters)) + parameters.most_columns
+    if isinstance(parameters, Information):  # everything is asked again
+        again = max(whole.questions.values())
     for party, questions in whole.questions.items():
         counted, most = attempt.results[party].get("questions", 0), questions + cuts * again
         if not questions <= counted <= most:

@@ -47,6 +47,7 @@ JOBS: dict[str, Job] = {
         "align", ("shop", "telco", "bank"), {"key_bits": 1024, "insecure": True}, {"psi": "blind-rsa"}
     ),
     "align, aided": Job("align", tuple(ROLES), {}, {"psi": "aided"}),
+    "information": Job("information", OWNERS, {}, {"bins": 3, "min_rows": 3}),
     "train, trees": Job("train", OWNERS, {}, {"model": SMALL}),
     "train, hidden nodes": Job("train", OWNERS, {}, {"model": SMALL | {"hide_nodes": True}}),
     "train, linear": Job("train", OWNERS, {}, {"model": LINEAR}),
@@ -107,7 +108,7 @@ def privates_of(job: Job, tables: Path, models: Path | None) -> dict[str, Privat
             file += "-complete" if job.kind == "complete" else ""
             own["table"] = {"path": str(tables / f"{file}.csv"), "id": "id"}
             own["model"] = str(models / party) if models else None
-        if party == "bank" and job.kind in ("train", "predict"):
+        if party == "bank" and job.kind in ("information", "train", "predict"):
             own["target"] = "buys"
         if party == "bank" and job.kind == "complete":
             own["generate"] = {"completer": {"completer": "marginal"}, "draws": 1}

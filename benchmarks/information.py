@@ -25,10 +25,11 @@ from unpooled.arrays import Floats, Ints
 from unpooled.data import datasets
 from unpooled.data.table import table_from_frame
 from unpooled.information.bins import ColumnBins, columns_in_bins
-from unpooled.information.protocol import InformationSettings, find_information, help_information, lend_information
+from unpooled.information.protocol import InformationSettings, find_information, lend_information
 from unpooled.information.values import as_fraction, counts_of, information_value
 from unpooled.run.simulate import simulate_roles
 from unpooled.secure.engine import Name, Rules, Serving, open_engine
+from unpooled.secure.lookup_dealer import serve_lookups
 from unpooled.secure.product import finish, serve
 from unpooled.session import Session
 from unpooled.vertical.team import Team
@@ -86,7 +87,7 @@ def measured(case: Case) -> dict[str, float]:
 
     def coordinator(session: Session) -> None:
         if case.engine != "plain":
-            help_information(session, "bank", ["telco"], Serving())
+            serve_lookups(session, "bank", ["telco"], Serving())
             serve(open_engine(session, rules, OWNERS, "bank", COORDINATOR))
 
     ledgers = simulate_roles({"telco": telco, "bank": bank, COORDINATOR: coordinator}, timeout=3600).ledgers

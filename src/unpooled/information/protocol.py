@@ -5,7 +5,8 @@ labels. Every column counts as equally many bins, so that nobody sees how many i
 nothing. Steps have the same numbers in both roles:
 
 1. each passive party says how many columns it has
-2. the coordinator deals random numbers for what follows; with the engine `plain` the active party does
+2. the coordinator deals random numbers for what follows (`serve_lookups`), and serves products afterwards; with the
+   engine `plain` the active party deals
 3. how many positives each bin has becomes a secret share at either party: a product of bins and labels
 4. both look up, at positions that are such shares, the logarithm of each count, and the count times its logarithm
 5. the sum that is a column's information value, again in shares: what is looked up, times what one party knows, the
@@ -17,13 +18,14 @@ With L the logarithms (`values`), n the size of a bin, w and v the weights of a 
 
     Σ (w·pos - v·neg)·(L(pos) - L(neg))  =  Σ (w + v)·(pos·L(pos) + neg·L(neg))  -  Σ n·(w·L(neg) + v·L(pos))
 
-All of it is in whole numbers mod 2^64, so the result is the one that `values.information_value` has from counts.
+All of it is in whole numbers mod 2^64, so the result is the one that `values.information_value` has from counts. Each
+count is a position: it is looked up where the two shares add up to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -44,7 +46,7 @@ from unpooled.information.values import (
     rounding_of,
 )
 from unpooled.secure.calls import Call, Dense, Inputs, OneHot
-from unpooled.secure.engine import Serving, count_questions
+from unpooled.secure.engine import ANSWERED_FRACTION, count_questions
 from unpooled.secure.lookup import Masked, Pair, dot_products, look_up, shorter, steps_to_shorten
 from unpooled.secure.lookup_dealer import (
     DealtAhead,
@@ -52,12 +54,11 @@ from unpooled.secure.lookup_dealer import (
     Lookups,
     Wanted,
     deal,
-    serve_lookups,
     take_dealt,
 )
 from unpooled.secure.outline import Exchange, Setup, products_outline
 from unpooled.secure.product import Contribution, bounded_shares
-from unpooled.session import ITEM_BYTES, Session
+from unpooled.session import ITEM_BYTES
 from unpooled.vertical.team import Team
 
 MOST_COLUMNS = 4096
@@ -67,6 +68,8 @@ _LARGEST_WOE = 35
 """Two logarithms."""
 _LIFT = np.uint64(2**63 + 2 ** (CUT_BITS - 1))
 """Makes sums positive, and what is cut off rounds to the nearest."""
+_ATTEMPTS = 4
+"""How many times the same is answered in a run that is resumed."""
 _WORDS_AT_ONCE = 2**26
 _SIGNS = np.array([1, -1, -1]).astype(np.uint64)
 _SHOWN_RANGE = 2 ** (64 - CUT_BITS)
@@ -128,11 +131,6 @@ def lend_information(
     shares = _count_positives(team, {me: (len(columns), Inputs(x=bins))}, rows, settings)[me]  # 3
     with session.scope(me):
         return _lent(pair, shares, _sizes(bins, settings), settings)
-
-
-def help_information(session: Session, active: str, owners: Sequence[str], serving: Serving) -> int:
-    """At the coordinator: deal random numbers (2); how many bytes were sent. Products are served afterwards."""
-    return serve_lookups(session, active, owners, serving)
 
 
 def most_answer_bits(columns: int) -> int:
@@ -283,23 +281,42 @@ def _count_positives(
 def _counts_call(team: Team, owner: str, columns: int, rows: int, settings: InformationSettings) -> Call:
     """The nodes, though there is but one, are hidden, so that the active party is not shown how many rows a bin has."""
     left = OneHot((settings.slots,) * columns, nodes=1, hidden=True)
-    return Call(((owner, team.active),), team.active, rows, left, 1, 1, digest=_name_of(team))
+    return Call(((owner, team.active),), team.active, rows, left, 1, 1, digest=_name_of(team, owner))
 
 
 def _count_answers(team: Team, owner: str, columns: int, rows: int, settings: InformationSettings) -> None:
     """Count what will be shown, at the party whose numbers it is about, and refuse more than its limits allow."""
-    engine, pair, digest = team.products, ((owner, team.active),), _name_of(team)
+    pair, digest = ((owner, team.active),), _name_of(team, owner)
     shown = Call(pair, team.active, rows, Dense(1, 1), columns, 1, digest=digest)
-    count_questions(engine, shown, most_answer_bits(columns))
+    _count_answer(team, shown, owner, columns, most_answer_bits(columns))
     if settings.show == "woe":
         bins = columns * settings.slots
         told = Call(pair, owner, rows, Dense(bins, 1), 1, 1, digest=digest)
-        count_questions(engine, told, bins * (2 * _LARGEST_WOE * 10**settings.woe_decimals).bit_length())
+        bits = bins * (2 * _LARGEST_WOE * 10**settings.woe_decimals).bit_length()
+        _count_answer(team, told, team.active, bins, bits)
 
 
-def _name_of(team: Team) -> str:
+def _count_answer(team: Team, call: Call, party: str, asked: int, bits: int) -> None:
+    """Count one answer of a party, if this is it: at most a tenth of the rows, and that a few times in a run."""
+    engine, most = team.products, int(ANSWERED_FRACTION * call.rows)
+    if engine.party != party:
+        return
+    if asked > most:
+        raise RefusedError(
+            f"{party} answers at most {most} values about {call.rows} rows, and would have been asked {asked}: take "
+            "fewer bins or columns"
+        )
+    rules = engine.rules
+    engine.rules = replace(rules, questions=_ATTEMPTS * asked)
+    try:
+        count_questions(engine, call, bits)
+    finally:
+        engine.rules = rules
+
+
+def _name_of(team: Team, owner: str) -> str:
     """Under what answers are counted: apart from those to learners about the same rows."""
-    return f"{team.digest} information"
+    return f"{team.digest} information of {owner}"
 
 
 def _sizes(bins: Bytes, settings: InformationSettings) -> Ring:

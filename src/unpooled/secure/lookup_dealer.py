@@ -173,13 +173,6 @@ def take_dealt(
     return dealt
 
 
-def check_lookups(lookups: Sequence[Lookups], products: Sequence[DotProducts]) -> bool:
-    """Whether these can be dealt for."""
-    return all(item.count >= 1 and 1 <= item.bits <= MOST_BITS and item.tables >= 1 for item in lookups) and all(
-        item.count >= 1 and item.length >= 1 for item in products
-    )
-
-
 def _checked(wanted: Wanted, party: str, driver: str, parties: Sequence[str], serving: Serving) -> int:
     """Refuse an invalid or too large request before any of it is computed; the number of bytes to be sent."""
     others = [one for one in parties if one != driver]
@@ -187,12 +180,15 @@ def _checked(wanted: Wanted, party: str, driver: str, parties: Sequence[str], se
         raise ProtocolError(f"invalid Wanted from {driver}: unknown parties")
     if not len(wanted.parties) == len(wanted.lookups) == len(wanted.products):
         raise ProtocolError(f"invalid Wanted from {driver}: not one of each for every party")
-    each = list(zip(wanted.lookups, wanted.products, strict=True))
-    if not all(check_lookups(*both) for both in each):
+    lookups = [item for items in wanted.lookups for item in items]
+    products = [item for items in wanted.products for item in items]
+    wrong = any(item.count < 1 or not 1 <= item.bits <= MOST_BITS or item.tables < 1 for item in lookups)
+    if wrong or any(item.count < 1 or item.length < 1 for item in products):
         raise ProtocolError(f"invalid Wanted from {driver}: a count or a length is out of range")
-    sizes = [_WORD * sum(item.count * sent_words(item) for item in lookups) for lookups, _ in each]
-    serving.check(party, driver, max(sizes, default=0), 0, 0)
-    return sum(sizes) + 2 * SEED_BYTES * len(sizes)
+    masks = max((item.count * item.length for item in products), default=0)
+    sent = [sum(item.count * sent_words(item) for item in items) for items in wanted.lookups]
+    serving.check(party, driver, _WORD * (max(sent, default=0) + 2 * masks), 0, 0)
+    return _WORD * sum(sent) + 2 * SEED_BYTES * len(sent)
 
 
 def _complement(first: bytes, second: bytes, step: int, item: Lookups, block: slice) -> Ring:

@@ -21,7 +21,6 @@ from unpooled.information.bins import LEAST_BINS, MOST_BINS, ColumnBins, columns
 from unpooled.information.protocol import (
     InformationSettings,
     find_information,
-    help_information,
     information_outline,
     lend_information,
 )
@@ -40,8 +39,9 @@ from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.jobs.scores import write_rows
-from unpooled.jobs.work import WORKING, CheckedJob, Work
+from unpooled.jobs.work import WORKING, CheckedJob, Work, asked_before
 from unpooled.secure.engine import MEGABYTE, Engine, HowFar, Serving, open_engine
+from unpooled.secure.lookup_dealer import serve_lookups
 from unpooled.secure.outline import engine_outline
 from unpooled.secure.product import finish, serve
 from unpooled.session import Session
@@ -105,10 +105,11 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
         engine = _open(session, work, places)
         team, dealer = team_of(plan, engine, common.digest), _dealer(plan)
         columns = columns_in_bins(features_of(table, work.private), **rules)
-        if session.party == plan.active:
-            found = _found(team, dealer, columns, table, work)
-        else:
-            found = _lent(team, dealer, list(columns), work)
+        with asked_before(work).counting(engine, common.digest, {}):  # all that is asked is counted at once
+            if session.party == plan.active:
+                found = _found(team, dealer, columns, table, work)
+            else:
+                found = _lent(team, dealer, list(columns), work)
         finish(engine)
     return common.counts | found | answered_in(engine)
 
@@ -176,7 +177,7 @@ def _served(session: Session, work: Work[Parameters], places: Places, common: in
     if work.plan.engine == "plain":
         return {}
     most, passive = work.private.policy.maximum_served_megabytes, work.plan.with_role("passive")
-    size = help_information(session, work.plan.active, passive, Serving(most))
+    size = serve_lookups(session, work.plan.active, passive, Serving(most))
     size += serve(_open(session, work, places), Serving(most, common))
     return {"served_megabytes": round(size / MEGABYTE, 3)}
 
