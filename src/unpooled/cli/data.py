@@ -59,6 +59,7 @@ def example_command(
     evaluate results; no party reads it.
 
     Start the job with `unpooled run DIR/job.toml`. It finds the people whom the parties have in common. With
+    `--kind information` the telephone company and the bank see how much each column says about who has a mortgage. With
     `--kind train` the telephone company and the bank learn how often people pay by card, and with `--kind predict` they
     use that model. With `--kind lookalike` they find look-alikes for the shop, and with `--kind deliver` the shop gets
     a list of another length. With `--kind complete` a clinic, which has laboratory values of a tenth of a registry's
