@@ -47,6 +47,8 @@ def run_kind(kind: str, of: Callable[[str], Outcome], folder: Path | None = None
             return simulate("check", HELPED, round_trips=1, megabytes=1, **whole)
         case "align":
             return simulate("align", SEEKING, **whole)
+        case "information":
+            return simulate("information", OWNERS, bins=4, **whole)
         case "train":
             return simulate("train", OWNERS, model=SMALL, **whole)
         case "predict":
