@@ -95,6 +95,8 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     check_settings(work)
     if session.party == plan.active:
         work = _labelled(work)
+    elif work.table is not None:
+        check_features(work.private, work.table)
     common = align.common_rows(session, work, places)
     if not isinstance(common, align.Common):
         with session.scope("information"):
