@@ -5,6 +5,7 @@ Only where a format is meant to change; `docs/formats.md` says what may change, 
 
 import json
 import re
+import runpy
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -106,7 +107,7 @@ def messages() -> dict[str, object]:
     own = [
         Abort("telco", "it failed"),
         Goodbye(),
-        PlanOffer(("kind", "engine"), (b"12345678", b"abcdefgh")),
+        PlanOffer(1, ("kind", "engine"), (b"12345678", b"abcdefgh")),
         Opening(b"n" * 32, 1000, 2, 30),
         CommonRows(b"e" * 32, b"s" * 32, np.array([3, 0, 2])),
         Hidden((b"t" * 16,), (to_bytes(np.array([[1, 2**39]], np.uint64), 5),)),
@@ -226,6 +227,7 @@ def main() -> None:
     write_models()
     screening.save(screened(), SCREENING)
     SCREENING.chmod(0o644)
+    runpy.run_path(str(FOLDER / "protocol_shape.py"), run_name="__main__")
 
 
 if __name__ == "__main__":
