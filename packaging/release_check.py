@@ -1,6 +1,6 @@
 """Check what is about to be released: make release-check
 
-Builds wheel and source package into dist/, installs each into an empty environment in a temporary folder and runs the
+Empties dist/, builds wheel and source package there, installs each into an empty environment in a temporary folder and runs the
 demo there, with nothing of this checkout on the path. Looks at metadata and at what the packages hold, and writes a
 list of the runtime dependencies with their licences (an SBOM, CycloneDX as JSON) beside them. Takes minutes and needs a
 network. Ends with a line for each check; the exit code is the number of those that failed.
@@ -142,11 +142,13 @@ class Release:
         environment = self.home / self.wheel.name / "bin" / "python"
         project = ("--pyproject", ROOT / "pyproject.toml", "--output-reproducible", "--output-format", "JSON")
         call(self.tools / "cyclonedx-py", "environment", *project, "--output-file", self.sbom, environment)
-        components = json.loads(self.sbom.read_text(encoding="utf-8"))["components"]
-        others = [component for component in components if component["name"] != "unpooled"]
-        if without := [component["name"] for component in others if not component.get("licenses")]:
+        content = json.loads(self.sbom.read_text(encoding="utf-8"))
+        # pyproject.toml does not say the version: it is read from version.py
+        content["metadata"]["component"]["version"] = self.version
+        self.sbom.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        if without := [one["name"] for one in content["components"] if not one.get("licenses")]:
             raise Failed(f"no licence is known of: {', '.join(without)}")
-        return f"{self.sbom.name} has {len(others)} dependencies, each with its licence"
+        return f"{self.sbom.name} has {len(content['components'])} dependencies, each with its licence"
 
 
 def _text(name: str) -> str:
