@@ -1,8 +1,8 @@
 """Check what is about to be released: make release-check
 
-Empties dist/, builds wheel and source package there, installs each into an empty environment in a temporary folder and runs the
-demo there, with nothing of this checkout on the path. Looks at metadata and at what the packages hold, and writes a
-list of the runtime dependencies with their licences (an SBOM, CycloneDX as JSON) beside them. Takes minutes and needs a
+Empties dist/, builds wheel and source package there, installs each into an empty environment in a temporary folder and
+runs the demo in it, with nothing of this checkout on the path. Looks at metadata and at what the packages hold, and
+writes the runtime dependencies with their licences beside them (an SBOM, CycloneDX as JSON). Takes minutes and needs a
 network. Ends with a line for each check; the exit code is the number of those that failed.
 """
 
