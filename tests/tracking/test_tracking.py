@@ -14,7 +14,7 @@ import tomli_w
 from typer.testing import CliRunner, Result
 
 import regenerate
-from unpooled import InputError, Tracking, TrackingError, load_plan, log_run
+from unpooled import InputError, TableSettings, Tracking, TrackingError, join, load_plan, log_run
 from unpooled.cli import app, jobs, running
 from unpooled.cli.tracking import track_finished
 from unpooled.jobs.files import write_toml
@@ -152,6 +152,21 @@ def test_a_party_that_joins_logs_at_the_end(run: Path, monkeypatch: pytest.Monke
     job = CheckedJob(plan, parameters_of(plan), "bank", Private(tracking=wanted), None)
     running.take_part(job, run / "bank", quiet=True, as_json=False, attached=False)
     assert asked == [{run / "bank": wanted}]
+
+
+def test_a_party_that_joins_from_python_is_warned_if_that_fails(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def finished(_: object, folder: Path, *__: object, **___: object) -> dict[str, object]:
+        shutil.copytree(run / "bank", folder, dirs_exist_ok=True)
+        return json.loads((folder / "result.json").read_text())  # type: ignore[no-any-return]
+
+    monkeypatch.setattr("unpooled.run.join.join", finished)
+    table = TableSettings(path=regenerate.MODELS / "bank.csv", id="id")
+    private = Private(table=table, target="buys", tracking=Tracking(mlflow="odd://server"))
+    with pytest.warns(UserWarning, match=r"not logged to odd://server: .*log_run\('.*home', …\) logs it later"):
+        found = join(load_plan(run / "plan.toml"), "bank", private, folder=tmp_path / "home")
+    assert found.result["common"] == 120
 
 
 def test_all_parties_on_one_machine_log_at_the_end(tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
