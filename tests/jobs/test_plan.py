@@ -16,7 +16,7 @@ from unpooled.jobs.plan import Plan, agree, digest_of, fields_of
 from unpooled.run.simulate import simulate_roles
 from unpooled.session import Session
 from unpooled.settings import faults
-from unpooled.version import PROTOCOL_VERSION
+from unpooled.version import PROTOCOL_VERSION, must_upgrade
 from unpooled.wire import WIRE_VERSION
 
 CONTENT: dict[str, Any] = {
@@ -153,6 +153,11 @@ def test_with_another_protocol_version_the_one_behind_is_told_to_upgrade(theirs:
     words = f"bank has protocol version {PROTOCOL_VERSION} and telco {theirs}, so they cannot work together"
     assert str(caught.value) == f"{words}: {behind} must upgrade unpooled"
     assert any(words in note for note in caught.value.__notes__)
+
+
+def test_a_protocol_version_that_cannot_be_shown_is_not() -> None:
+    said = must_upgrade("bank", "telco", 2 ** (8 * 60_000))
+    assert said.startswith(f"bank has protocol version {PROTOCOL_VERSION} and telco an impossible one")
 
 
 def test_a_plan_that_differs_everywhere_is_not_listed_to_the_end() -> None:

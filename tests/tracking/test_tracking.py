@@ -190,6 +190,10 @@ def test_the_command_logs_later_with_the_settings_of_the_private_file_or_its_own
     assert "telco: its private file is not known any more; name a place with --mlflow" in str(missing.exception)
     keep_copy(run / "telco", Private(tracking=Tracking(mlflow=store, experiment="kept")))
     assert "experiment kept" in say("track", run / "telco").stdout
+    for party in ("bank", "coordinator"):
+        keep_copy(run / party, Private())
+    assert say("track", run).stdout.startswith(f"logged: {run / 'telco'} to ")
+    assert "bank: its private file does not say where to log" in str(say("track", run / "bank").exception)
     said = say("track", run, "--mlflow", store, "--artefact", "report").stdout
     assert [line.split(" to ")[0] for line in said.splitlines()] == [
         f"logged: {run / party}" for party in ("bank", "coordinator", "telco")

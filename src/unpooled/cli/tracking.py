@@ -45,17 +45,18 @@ def track_command(
         raise InputError(f"{run} is not a run's folder, or no party has started there")
     given = {"mlflow": mlflow, "experiment": experiment, "artefacts": artefact or None}
     changes = {key: value for key, value in given.items() if value is not None}
-    for home in homes:
-        try:
-            kept = Tracking() if mlflow else tracking_of(home)
-            settings = Tracking.model_validate(kept.model_dump() | changes)
-        except InputError:
-            raise InputError(f"{home}: its private file is not known any more; name a place with --mlflow") from None
-        except ValidationError as error:
-            raise InputError("; ".join(faults(error, "tracking"))) from None
-        if settings.mlflow is None:
-            raise InputError(f"{home}: its private file does not say where to log; name a place with --mlflow")
-        typer.echo(_said(home, settings, log_run(home, settings)))
+    try:
+        kept = dict.fromkeys(homes, Tracking()) if mlflow else {home: tracking_of(home) for home in homes}
+        settings = {home: Tracking.model_validate(tracking.model_dump() | changes) for home, tracking in kept.items()}
+    except InputError:
+        raise InputError(f"{run}: its private file is not known any more; name a place with --mlflow") from None
+    except ValidationError as error:
+        raise InputError("; ".join(faults(error, "tracking"))) from None
+    wanted = {home: tracking for home, tracking in settings.items() if tracking.mlflow is not None}
+    if not wanted:
+        raise InputError(f"{run}: its private file does not say where to log; name a place with --mlflow")
+    for home, tracking in wanted.items():
+        typer.echo(_said(home, tracking, log_run(home, tracking)))
 
 
 def tracking_of(home: Path) -> Tracking:
