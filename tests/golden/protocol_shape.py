@@ -95,14 +95,15 @@ def shape() -> Shape:
 
 
 def messages() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every message type of the package, with its fields in order."""
+    """Every message type of the package: what it discloses, by which ledgers are compared, and its fields in order."""
     for path in SOURCE.rglob("*.py"):
         if "@message(" in path.read_text(encoding="utf-8"):
             importlib.import_module(".".join(("unpooled", *path.relative_to(SOURCE).with_suffix("").parts)))
     for kind, made in wire._declared.items():
         if made.__module__.startswith("unpooled."):
             hints = get_type_hints(made)
-            yield f"message {kind}", tuple(f"{field.name}: {_type(hints[field.name])}" for field in fields(made))
+            described = [f"{field.name}: {_type(hints[field.name])}" for field in fields(made)]
+            yield f"message {kind}", (f"discloses {wire.disclosure_of(made)}", *described)
 
 
 def _type(annotation: Any) -> str:
@@ -193,9 +194,11 @@ def _tables(kind: str) -> dict[str, Table]:
 
 
 def _said(ledger: Record, peer: str) -> str:
-    """What a party sent a peer, in order."""
-    kinds = [one.kind for one in ledger.entries if (one.way, one.peer) == ("sent", peer) and one.kind not in TIMELY]
-    return ", ".join(f"{kind} x {sum(1 for _ in run)}" for kind, run in groupby(kinds))
+    """What a party sent a peer, in order, and a digest of the scopes, by which ledgers are compared too."""
+    sent = [one for one in ledger.entries if (one.way, one.peer) == ("sent", peer) and one.kind not in TIMELY]
+    scopes = hashlib.sha256("\n".join(one.scope for one in sent).encode()).hexdigest()[:16]
+    kinds = groupby(one.kind for one in sent)
+    return ", ".join(f"{kind} x {sum(1 for _ in run)}" for kind, run in kinds) + f"; scopes {scopes}"
 
 
 def _digest(path: Path) -> str:
