@@ -8,7 +8,7 @@ SETUP := .venv/.set-up
 # Python keeps what it has compiled, also where the environment says otherwise: tests start hundreds of processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test test-versions lint check lock clean bench-%
+.PHONY: setup demo test test-versions release-check lint check lock clean bench-%
 
 setup: $(SETUP)
 
@@ -31,6 +31,10 @@ test: lint
 # Others instead: make test-versions TESTS="tests/jobs -n 4"
 test-versions:
 	@$(PYTHON) tests/versions.py $(TESTS)
+
+# What must hold before a release: packages, metadata, the demo from each package alone, licences of dependencies. Not part of CI.
+release-check: setup
+	$(BIN)/python packaging/release_check.py
 
 lint: setup
 	$(BIN)/ruff check .

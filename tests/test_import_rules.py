@@ -44,6 +44,7 @@ ORDER = [
     "estimators",
     "attacks",
     "report",
+    "tracking",
     "frames",
     "serve",
     "experiments",
@@ -75,6 +76,7 @@ NEVER = {
         "budget",
     },
     "report": {"transport", "session"},
+    "tracking": {"transport", "session"},
     "frames": {"transport", "session"},
 }
 """What a part must not use although it comes earlier."""
@@ -158,7 +160,7 @@ def test_no_job_branches_on_a_learner() -> None:
 
 def test_the_command_loads_no_optional_package() -> None:
     """Every party is a process of its own, and installations without extras have none of these."""
-    optional = {"jax", "lightgbm", "matplotlib", "optax", "psycopg", "ray", "scipy", "sklearn", "xgboost"}
+    optional = {"jax", "lightgbm", "matplotlib", "mlflow", "optax", "psycopg", "ray", "scipy", "sklearn", "xgboost"}
     found = subprocess.run(
         [sys.executable, "-c", f"import sys, unpooled.cli; print(*{optional!r} & sys.modules.keys())"],
         check=True,

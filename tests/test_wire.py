@@ -205,7 +205,10 @@ FRAME = b"UPL" + bytes([WIRE_VERSION])
     [
         (b"", "frame"),
         (b"upl" + DATA[3:], "frame"),
-        (DATA[:3] + bytes([WIRE_VERSION + 1]) + DATA[4:], f"{WIRE_VERSION + 1}.*{WIRE_VERSION}"),
+        (
+            DATA[:3] + bytes([WIRE_VERSION + 1]) + DATA[4:],
+            f"{WIRE_VERSION + 1}.*{WIRE_VERSION}; this side",
+        ),
         (FRAME + b"\0\0\0", "kind: "),
         (FRAME + b"\1 \0\0", "kind: "),
         (FRAME + b"\1\xe9\0\0", "kind: "),

@@ -90,7 +90,7 @@ def samples(scale: int) -> list[object]:
             (np.zeros(scale), np.zeros((2, 2))),
         ),
         Abort("bank", "it failed" * scale),
-        PlanOffer(("seed", "rows") * scale, (b"12345678",) * scale),
+        PlanOffer(1, ("seed", "rows") * scale, (b"12345678",) * scale),
         Goodbye(),
     ]
 

@@ -17,6 +17,7 @@ from .errors import (
     PlanMismatch,
     ProtocolError,
     RefusedError,
+    TrackingError,
     UnpooledError,
     WireError,
     WorkerLost,
@@ -31,10 +32,11 @@ from .frames.report import Report
 from .frames.simulate import Member, simulate, simulate_job
 from .jobs.files import Job, load_job, load_plan, load_private
 from .jobs.plan import Party, Plan
-from .jobs.private import Consent, Policy, Private
+from .jobs.private import Consent, Policy, Private, Tracking
 from .ledger import Record, read_ledger, reconcile
 from .run.simulate import simulate_roles
 from .session import Session
+from .tracking.mlflow_store import log_run
 from .version import __version__
 from .wire import message
 
@@ -70,6 +72,8 @@ __all__ = [
     "Session",
     "TableGenerator",
     "TableSettings",
+    "Tracking",
+    "TrackingError",
     "UnpooledError",
     "VerticalClassifier",
     "VerticalRegressor",
@@ -82,6 +86,7 @@ __all__ = [
     "load_model",
     "load_plan",
     "load_private",
+    "log_run",
     "message",
     "read_ledger",
     "reconcile",

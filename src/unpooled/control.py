@@ -12,8 +12,12 @@ def spoken(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in text[:_LONGEST])
 
 
-@message(discloses="the names of the plan's fields and a digest of each value", to="every other party")
+@message(
+    discloses="this party's protocol version, the names of the plan's fields and a digest of each value",
+    to="every other party",
+)
 class PlanOffer:
+    protocol: int
     names: tuple[str, ...]
     digests: tuple[bytes, ...]
 

@@ -15,6 +15,7 @@
     ├── LedgerError          a ledger is damaged or cannot be written
     ├── BookError            the book of a table is missing, damaged or older than it was: its owner must say why
     ├── WorkerLost           a worker process of this party ended before its work was done
+    ├── TrackingError        a run could not be logged where its party wants it; the run itself is not affected
     ├── InternalError        what should not happen: the party's log has the details
     ├── JobFailed            a job failed at one or more parties: the original error comes first
     ├── ProtocolError        a peer sent a well-formed message that the protocol does not allow here
@@ -106,6 +107,10 @@ class WorkerLost(UnpooledError):
     """A worker process of this party ended before its work was done."""
 
     shareable = True
+
+
+class TrackingError(UnpooledError):
+    """A run could not be logged where its party wants that."""
 
 
 class InternalError(UnpooledError):

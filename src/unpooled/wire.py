@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeVar, dataclass_transform
 from unpooled.codec import U8, U16, Codec, Fault, Reader, Writer, fields_codec
 from unpooled.errors import WireError
 
-WIRE_VERSION = 3
+WIRE_VERSION = 4
 MAX_FRAME_BYTES = 2**32
 MAX_SCOPE_BYTES = 2**10
 HEAD_BYTES = 2**11
@@ -201,7 +201,9 @@ def read_header(data: Buffer) -> Header:
 @lru_cache(maxsize=1024)
 def _read_opening(opening: bytes, kind_end: int) -> tuple[str, str]:
     if opening[3] != WIRE_VERSION:
-        raise WireError(f"frame: wire format {opening[3]}, this side has {WIRE_VERSION}")
+        behind = "the sender" if opening[3] < WIRE_VERSION else "this side"
+        differs = f"wire format {opening[3]}, this side has {WIRE_VERSION}"
+        raise WireError(f"frame: {differs}; {behind} must upgrade unpooled")
     kind = opening[_KIND_START:kind_end]
     if not _KIND.fullmatch(kind):
         raise WireError("kind: not a name")

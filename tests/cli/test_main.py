@@ -31,6 +31,7 @@ from unpooled.errors import (
     RefusedError,
     ResumeError,
     ResumeRefused,
+    TrackingError,
     TrainingDiverged,
     UnpooledError,
     WireError,
@@ -51,6 +52,7 @@ CODES: dict[type[Exception], int] = {
             LedgerError,
             BookError,
             WorkerLost,
+            TrackingError,
             InternalError,
             JobFailed,
             ProtocolError,
@@ -104,7 +106,7 @@ def test_every_command_has_help_that_mentions_its_options(call: tuple[str, ...])
 
 def test_every_command_is_there() -> None:
     jobs = {"check", "run", "join", "resume", "job", "demo", "report", "ledger", "purge", "serve", "jobs"}
-    others = {"audit", "budget", "example", "evaluate", "datasets", "certs", "experiment", "generate"}
+    others = {"audit", "budget", "example", "evaluate", "datasets", "certs", "experiment", "generate", "track"}
     assert {call[0] for call in ALL if call} == jobs | others
 
 

@@ -5,6 +5,7 @@ Only where a format is meant to change; `docs/formats.md` says what may change, 
 
 import json
 import re
+import runpy
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ from unpooled.ledger import Ledger
 from unpooled.run.simulate import simulate_job
 from unpooled.secure.mod64 import to_bytes
 from unpooled.secure.shares.opening import Hidden
+from unpooled.serve.messages import ExchangeHello
 from unpooled.wire import disclosure_of, encode, kind_of, message
 
 FOLDER = Path(__file__).parent
@@ -106,9 +108,10 @@ def messages() -> dict[str, object]:
     own = [
         Abort("telco", "it failed"),
         Goodbye(),
-        PlanOffer(("kind", "engine"), (b"12345678", b"abcdefgh")),
+        PlanOffer(1, ("kind", "engine"), (b"12345678", b"abcdefgh")),
         Opening(b"n" * 32, 1000, 2, 30),
         CommonRows(b"e" * 32, b"s" * 32, np.array([3, 0, 2])),
+        ExchangeHello(1, "0" * 32, "", 3, "f" * 64, 2),
         Hidden((b"t" * 16,), (to_bytes(np.array([[1, 2**39]], np.uint64), 5),)),
     ]
     return {type(made).__name__: made for made in (everything, *own)}
@@ -226,6 +229,7 @@ def main() -> None:
     write_models()
     screening.save(screened(), SCREENING)
     SCREENING.chmod(0o644)
+    runpy.run_path(str(FOLDER / "protocol_shape.py"), run_name="__main__")
 
 
 if __name__ == "__main__":

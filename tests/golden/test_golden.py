@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
 
+import regenerate as golden
 from unpooled.budget.accounts import WithPeer, account_of
 from unpooled.checkpoint import Notebook, open_checkpoint
 from unpooled.complete import screening
@@ -18,18 +16,6 @@ from unpooled.jobs.model_files import load, load_preparation, save
 from unpooled.jobs.private import Private
 from unpooled.ledger import Ledger, read_ledger
 from unpooled.wire import encode, kind_of, read_body, read_header
-
-
-def _golden() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("golden_regenerate", Path(__file__).parent / "regenerate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-golden: Any = _golden()
 
 
 def test_messages_are_written_to_the_same_bytes() -> None:

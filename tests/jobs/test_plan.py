@@ -16,7 +16,7 @@ from unpooled.jobs.plan import Plan, agree, digest_of, fields_of
 from unpooled.run.simulate import simulate_roles
 from unpooled.session import Session
 from unpooled.settings import faults
-from unpooled.version import __version__
+from unpooled.version import PROTOCOL_VERSION, must_upgrade
 from unpooled.wire import WIRE_VERSION
 
 CONTENT: dict[str, Any] = {
@@ -76,7 +76,7 @@ def test_everything_in_a_plan_and_the_versions_are_compared() -> None:
         "parties.telco.role": '"passive"',
         "party_order": '["bank", "telco", "helper"]',
         "timeout": "600.0",
-        "versions.unpooled": f'"{__version__}"',
+        "versions.protocol": str(PROTOCOL_VERSION),
         "versions.wire": str(WIRE_VERSION),
     }
 
@@ -119,9 +119,9 @@ def test_both_of_two_parties_are_told_the_field(field: str) -> None:
 
 
 def test_all_of_three_parties_are_told_and_exactly_what_differs() -> None:
-    odd = fields(key_bits=3072, parameters={"megabytes": 2}) | {"versions.unpooled": '"0.0.1"'}
+    odd = fields(key_bits=3072, parameters={"megabytes": 2}) | {"versions.wire": "0"}
     told = said_to_differ({"bank": fields(), "telco": fields(), "helper": odd})
-    assert told == ["key_bits, parameters.megabytes, versions.unpooled"] * 3
+    assert told == ["key_bits, parameters.megabytes, versions.wire"] * 3
 
 
 def test_the_settings_of_a_learner_are_compared_one_by_one() -> None:
@@ -136,12 +136,33 @@ def test_the_settings_of_a_learner_are_compared_one_by_one() -> None:
 
 def test_a_field_that_only_one_party_has_is_named() -> None:
     told = said_to_differ({"bank": fields(), "telco": fields() | {"parameters.depth": "6"}})
-    assert told == ["parameters.depth"] * 2
+    assert told == ["parameters.depth (only at telco)"] * 2
+
+
+@pytest.mark.parametrize(("theirs", "behind"), [(PROTOCOL_VERSION + 1, "bank"), (PROTOCOL_VERSION - 1, "telco")])
+def test_with_another_protocol_version_the_one_behind_is_told_to_upgrade(theirs: int, behind: str) -> None:
+    """What its plan holds does not matter then: a version may have other fields, or mean something else by them."""
+
+    def other(session: Session) -> None:
+        session.recv("bank", PlanOffer)
+        session.send("bank", PlanOffer(theirs, ("kind",), (b"",)))
+        session.recv("bank", PlanOffer)
+
+    with pytest.raises(PlanMismatch) as caught:
+        simulate_roles({"bank": lambda session: agree(session, fields()), "telco": other})
+    words = f"bank has protocol version {PROTOCOL_VERSION} and telco {theirs}, so they cannot work together"
+    assert str(caught.value) == f"{words}: {behind} must upgrade unpooled"
+    assert any(words in note for note in caught.value.__notes__)
+
+
+def test_a_protocol_version_that_cannot_be_shown_is_not() -> None:
+    said = must_upgrade("bank", "telco", 2 ** (8 * 60_000))
+    assert said.startswith(f"bank has protocol version {PROTOCOL_VERSION} and telco an impossible one")
 
 
 def test_a_plan_that_differs_everywhere_is_not_listed_to_the_end() -> None:
     told = said_to_differ({"bank": {}, "telco": {f"parameters.x{number:02}": "1" for number in range(30)}})
-    assert all(text.endswith("parameters.x19, ...") for text in told)
+    assert all(text.endswith("parameters.x19, ... (only at telco)") for text in told)
 
 
 def test_same_plans_agree() -> None:
@@ -155,7 +176,7 @@ def test_same_plans_agree() -> None:
 
 def test_an_offer_with_names_but_no_digests_has_no_place() -> None:
     def malformed(session: Session) -> None:
-        session.send("bank", PlanOffer(("kind", "engine"), (b"",)))
+        session.send("bank", PlanOffer(PROTOCOL_VERSION, ("kind", "engine"), (b"",)))
         session.recv("bank", PlanOffer)
 
     with pytest.raises(ProtocolError, match=r"telco: .*\b2 .*\b1 "):

@@ -21,6 +21,7 @@ from unpooled.jobs.examples.example_job import example_job, write_job_files
 from unpooled.jobs.files import write_toml
 from unpooled.ledger import read_ledger, reconcile
 from unpooled.transport.certificates import make_trial
+from unpooled.version import PROTOCOL_VERSION
 
 PARTIES = ("shop", "telco", "bank", "coordinator")
 TWO = ("telco", "bank")
@@ -52,11 +53,11 @@ class Parties:
             private = job.privates[name]
             write_toml(folder / f"{name}.toml", private.model_copy(update={"certificates": Path("certs") / name}))
 
-    def start(self, party: str, plan: str = "plan.toml") -> None:
+    def start(self, party: str, plan: str = "plan.toml", command: Sequence[str] = ("-m", "unpooled")) -> None:
         words = [plan, "--as", party, "--private", f"{party}.toml", "--run", f"run-{party}"]
         with (self.folder / f"{party}-output.txt").open("wb") as output:
             self.processes[party] = subprocess.Popen(
-                [sys.executable, "-m", "unpooled", "join", *words],
+                [sys.executable, *command, "join", *words],
                 cwd=self.folder,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -208,6 +209,35 @@ def test_different_plans_are_refused_naming_the_field(made: Callable[..., Partie
     for party in TWO:
         assert "parameters.round_trips" in parties.output(party)
         assert "parameters.megabytes" not in parties.output(party)
+
+
+def with_versions(**versions: str | int) -> tuple[str, str]:
+    """How to start a party whose package says that it has these versions."""
+    change = f"from unpooled import version; vars(version).update({versions})"
+    return "-c", f"{change}; from unpooled.cli import main; main()"
+
+
+def test_other_versions_of_the_package_work_together_if_they_have_the_same_protocol(
+    made: Callable[..., Parties],
+) -> None:
+    parties = made(3, names=TWO)
+    parties.start("telco", command=with_versions(__version__="77.7"))
+    parties.start("bank")
+    assert parties.codes(TWO) == {"telco": 0, "bank": 0}, [parties.output(party) for party in TWO]
+    assert "unpooled 77.7" in (parties.run_folder("telco") / "report.html").read_text()
+    one, other = (read_ledger(parties.run_folder(party) / "ledger.jsonl") for party in TWO)
+    assert (reconcile(one, other), one.plan) == ([], other.plan)
+
+
+def test_parties_with_different_protocols_both_say_who_must_upgrade(made: Callable[..., Parties]) -> None:
+    parties = made(3, names=TWO)
+    parties.start("telco", command=with_versions(PROTOCOL_VERSION=PROTOCOL_VERSION + 1))
+    parties.start("bank")
+    assert set(parties.codes(TWO).values()) <= {2, 3}
+    for party in TWO:
+        assert "they cannot work together: bank must upgrade unpooled" in parties.output(party)
+        sent = [entry.kind for entry in read_ledger(parties.run_folder(party) / "ledger.jsonl").entries]
+        assert set(sent) <= {"PlanOffer", "Abort"}
 
 
 def test_sigterm_ends_a_party_in_order(made: Callable[..., Parties]) -> None:

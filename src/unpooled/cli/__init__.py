@@ -33,6 +33,7 @@ from unpooled.cli.ledger import ledger_command
 from unpooled.cli.quality import check_command
 from unpooled.cli.remote_jobs import jobs_app
 from unpooled.cli.serve import serve_app
+from unpooled.cli.tracking import track_command
 from unpooled.errors import PeerError, PlanError, UnpooledError, described
 from unpooled.version import __version__
 
@@ -56,6 +57,7 @@ app.command("job")(job_command)
 app.command("demo")(demo_command)
 app.command("report")(report_command)
 app.command("ledger")(ledger_command)
+app.command("track")(track_command)
 app.command("budget")(budget_command)
 app.command("purge")(purge_command)
 app.command("generate")(generate_command)

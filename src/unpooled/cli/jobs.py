@@ -15,6 +15,7 @@ from unpooled.cli.output.dry_run import show_dry_run
 from unpooled.cli.output.forecast import Common, NoForecast, expected
 from unpooled.cli.quality import say_warnings
 from unpooled.cli.running import run_all, take_part
+from unpooled.cli.tracking import tracking_of
 from unpooled.data.example import SEED
 from unpooled.errors import InputError
 from unpooled.jobs import kinds
@@ -95,7 +96,8 @@ def run_command(
     if not quiet and not as_json:
         say_warnings(found, together)
     folder = run or run_folder.new_folder(read.plan.kind)
-    run_all(read.plan, folder, lambda watch: spawn(read.plan, read.privates, folder, watch), quiet, as_json)
+    tracked = {folder / party: private.tracking for party, private in read.privates.items()}
+    run_all(read.plan, folder, lambda watch: spawn(read.plan, read.privates, folder, watch), tracked, quiet, as_json)
 
 
 def join_command(
@@ -163,7 +165,8 @@ def resume_command(
         return
     if private is not None:
         raise InputError(f"--private: {run} is a run of several parties; each has kept its own private file")
-    run_all(plan, run, lambda watch: spawn_again(run, watch), quiet, as_json)
+    tracked = {home: tracking_of(home) for home in run_folder.parties_in(run)}
+    run_all(plan, run, lambda watch: spawn_again(run, watch), tracked, quiet, as_json)
 
 
 def job_command(
@@ -223,7 +226,7 @@ def demo_command(
             results[party] |= judged
         return results
 
-    run_all(job.plan, folder, start, quiet, as_json)
+    run_all(job.plan, folder, start, {}, quiet, as_json)
 
 
 def report_command(

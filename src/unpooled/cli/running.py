@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -20,8 +20,10 @@ from rich.console import Console
 from unpooled import atomic
 from unpooled.cli.output.bars import ConsoleHandler, bars
 from unpooled.cli.output.closing import say_done
+from unpooled.cli.tracking import track_finished
 from unpooled.errors import InternalError, Interrupted, JobFailed, UnpooledError
 from unpooled.jobs.plan import Plan
+from unpooled.jobs.private import Tracking
 from unpooled.jobs.work import CheckedJob, Result
 from unpooled.report.page import write_report
 from unpooled.run import folder as run_folder
@@ -68,11 +70,20 @@ def take_part(
             return {party: result}
 
     _watched(f"{job.plan.kind}: {party}", console, folder, start, quiet, as_json)
+    track_finished({folder: job.private.tracking}, quiet=quiet or as_json)
 
 
-def run_all(plan: Plan, folder: Path, start: Callable[[Watch], dict[str, Result]], quiet: bool, as_json: bool) -> None:
-    """Start all parties, with progress bars, and write the report."""
+def run_all(
+    plan: Plan,
+    folder: Path,
+    start: Callable[[Watch], dict[str, Result]],
+    tracked: Mapping[Path, Tracking],
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Start all parties, with progress bars, write the report, and log those sides that are to be `tracked`."""
     _watched(f"{plan.kind}: {', '.join(plan.parties)}", Console(stderr=True), folder, start, quiet, as_json)
+    track_finished(tracked, quiet=quiet or as_json)
 
 
 def _watched(

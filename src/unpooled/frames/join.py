@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from unpooled.data.columns import Kind
-from unpooled.errors import InputError, resumable
+from unpooled.errors import InputError, UnpooledError, resumable
 from unpooled.frames.inputs import as_files, framed
 from unpooled.frames.kept import kept_in
 from unpooled.frames.models import ModelPart
@@ -22,6 +23,7 @@ from unpooled.run import folder as run_folder
 from unpooled.run import join as network
 from unpooled.run.progress import Watcher
 from unpooled.run.simulate import tables_of
+from unpooled.tracking.mlflow_store import log_run
 
 
 def join(
@@ -72,6 +74,11 @@ def join(
             error.add_note(f"the files of this run are in {home}{again}")
             raise
         write_report(home)
+        if settings.tracking.mlflow is not None:
+            try:
+                log_run(home, settings.tracking)
+            except UnpooledError as error:  # the run has finished all the same
+                warnings.warn(f"{error}; log_run({str(home)!r}, …) logs it later", stacklevel=2)
         return PartyOutcome(
             party,
             agreed,

@@ -1,7 +1,7 @@
 """A plan: what the parties of a job share and compare before anything else.
 
-It contains nothing private. Each field, and each version of the software, has a digest. Parties whose digests differ do
-not start, and are told which fields differ.
+It contains nothing private. Each field has a digest. Parties whose digests differ do not start, and are told which
+fields differ; so are parties with different versions of the protocol, whatever version of the package they have.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
@@ -19,7 +19,7 @@ from unpooled.errors import PlanMismatch, ProtocolError
 from unpooled.session import Session
 from unpooled.settings import Section
 from unpooled.transport.trust import PARTY_NAME
-from unpooled.version import __version__
+from unpooled.version import PROTOCOL_VERSION, must_upgrade
 from unpooled.wire import WIRE_VERSION
 
 SAFE_KEY_BITS = 2048
@@ -112,7 +112,7 @@ def fields_of(plan: Plan, parameters: BaseModel) -> dict[str, str]:
     content = plan.model_dump(mode="json") | {
         "parameters": parameters.model_dump(mode="json"),
         "party_order": list(plan.parties),
-        "versions": {"unpooled": __version__, "wire": WIRE_VERSION},
+        "versions": {"protocol": PROTOCOL_VERSION, "wire": WIRE_VERSION},
     }
     return {name: json.dumps(value, ensure_ascii=False) for name, value in _flat(content)}
 
@@ -131,20 +131,31 @@ def digest_of(fields: Mapping[str, str]) -> str:
 
 
 def agree(session: Session, fields: Mapping[str, str]) -> None:
-    """Compare the plan with every peer's; PlanMismatch names the fields that differ."""
+    """Compare protocol version and plan with every peer's; PlanMismatch says who must upgrade, or names the fields."""
     mine = {name: hashlib.sha256(value.encode()).digest() for name, value in fields.items()}
     with session.scope("plan"):
         for peer in session.peers:
-            session.send(peer, PlanOffer(tuple(mine), tuple(mine.values())))
+            session.send(peer, PlanOffer(PROTOCOL_VERSION, tuple(mine), tuple(mine.values())))
         for peer in session.peers:
             offer = session.recv(peer, PlanOffer, at_most=_OFFER_BYTES)
+            if offer.protocol != PROTOCOL_VERSION:
+                raise PlanMismatch(must_upgrade(session.party, peer, offer.protocol))
             if len(offer.names) != len(offer.digests):
                 raise ProtocolError(
                     f"invalid PlanOffer from {peer}: {len(offer.names)} names, {len(offer.digests)} digests"
                 )
             theirs = dict(zip(offer.names, offer.digests, strict=True))
-            different = sorted(n for n in mine.keys() | theirs.keys() if mine.get(n) != theirs.get(n))
-            if different:
-                named = ", ".join(different[:_FIELDS_NAMED]) + (", ..." if len(different) > _FIELDS_NAMED else "")
-                raise PlanMismatch(f"the plans of {session.party} and {peer} differ in: {spoken(named)}")
+            different = {name for name in mine.keys() & theirs.keys() if mine[name] != theirs[name]}
+            found = _named(different)
+            found += _named(mine.keys() - theirs.keys(), f" (only at {session.party})")
+            found += _named(theirs.keys() - mine.keys(), f" (only at {peer})")
+            if found:
+                raise PlanMismatch(f"the plans of {session.party} and {peer} differ in: {'; '.join(found)}")
     session.agreed()
+
+
+def _named(fields: Set[str], where: str = "") -> list[str]:
+    """Fields in words, the first few of many; nothing if there are none."""
+    shown = sorted(fields)[:_FIELDS_NAMED]
+    more = ", ..." if len(fields) > len(shown) else ""
+    return [spoken(", ".join(shown) + more) + where] if shown else []

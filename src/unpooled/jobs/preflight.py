@@ -31,7 +31,7 @@ class Preflight:
     """What was found at one party: its columns with their types, and by its use a column that is no feature.
 
     A coordinator has no table, and so neither `quality` nor `budget`, what the table's book says. `cluster`
-    is the address of the Ray cluster that it works on, or empty.
+    is the address of the Ray cluster that it works on, `tracking` the place where its run is logged; both may be empty.
     """
 
     party: str
@@ -40,6 +40,7 @@ class Preflight:
     not_features: dict[str, str]
     certificates: str
     cluster: str
+    tracking: str
     quality: Quality | None
     budget: Standing | None
 
@@ -91,7 +92,7 @@ def preflight(job: CheckedJob[Any], *, joins: bool = False, resumed: str = "") -
     uses = {"target": private.target, "weight": private.weight}
     apart = {use: name for use, name in uses.items() if name in columns}
     features = {name: kind_name(kind) for name, kind in columns.items() if name not in apart.values()}
-    return Preflight(party, origin, features, apart, certificates, cluster, quality, budget)
+    return Preflight(party, origin, features, apart, certificates, cluster, private.tracking.place, quality, budget)
 
 
 def preflight_together(jobs: Sequence[CheckedJob[Any]]) -> tuple[list[Preflight], Together | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, Self
@@ -155,6 +156,31 @@ class Workers(Section):
         return self
 
 
+Artefact = Literal["result", "ledger", "report", "model"]
+
+
+class Tracking(Section):
+    """Where a party's own side of its finished runs is logged; it goes there outside of the ledger."""
+
+    mlflow: str | None = Field(
+        None,
+        description="the URI of an MLflow tracking server, such as https://mlflow.example.org, or of a folder, "
+        "file:///srv/mlflow; without it, nothing is logged",
+    )
+    experiment: str = Field("unpooled", description="the MLflow experiment to which runs are added", min_length=1)
+    artefacts: tuple[Artefact, ...] = Field(
+        ("result", "ledger"),
+        description="files that are logged too: result, the party's result.json; ledger, a summary by message type; "
+        "report, the party's page, which shows some ids at a seeker; model, the party's part of it",
+        strict=False,
+    )
+
+    @property
+    def place(self) -> str:
+        """The URI as it may be shown, without a password; empty if nothing is logged."""
+        return re.sub(r"//[^/@]*@", "//", self.mlflow or "")
+
+
 class Private(Section):
     """One party's private file."""
 
@@ -210,6 +236,7 @@ class Private(Section):
     policy: Policy = Field(Policy(), description="limits that this party's own software enforces")
     consent: Consent = Field(Consent(), description="what others may learn about this party's people")
     workers: Workers = Field(Workers(), description="where heavy arithmetic is done (docs/cluster.md)")
+    tracking: Tracking = Field(Tracking(), description="where this party logs its own side of a run (docs/tracking.md)")
 
     def at(self, folder: Path) -> Private:
         """The same with relative paths taken from a folder."""

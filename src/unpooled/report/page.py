@@ -16,7 +16,7 @@ from unpooled.jobs.run_files import RunFiles, Section, result_of
 from unpooled.report.gather import gather
 from unpooled.report.picture import draw_picture
 from unpooled.run.folder import REPORT
-from unpooled.version import __version__
+from unpooled.version import PROTOCOL_VERSION, __version__
 from unpooled.wire import WIRE_VERSION
 
 DIFFERENCES_SHOWN = 20
@@ -77,5 +77,6 @@ def draw(run: RunFiles, pages: Sequence[str] = ()) -> str:
         pages=pages,
         differences_shown=DIFFERENCES_SHOWN,
         version=__version__,
+        protocol_version=PROTOCOL_VERSION,
         wire_version=WIRE_VERSION,
     )

@@ -14,10 +14,11 @@ from unpooled.errors import InputError, LedgerError, PeerFailed, PeerLost, PeerS
 from unpooled.ledger import read_ledger, reconcile
 from unpooled.serve.messages import ExchangeHello, LettersTaken
 from unpooled.serve.peering import post, talk
-from unpooled.serve.peering.exchange import VERSION, exchange
+from unpooled.serve.peering.exchange import exchange
 from unpooled.serve.peering.post import MOST_LETTERS, Post, put
 from unpooled.serve.peering.talk import MOST_BYTES, Talk
 from unpooled.serve.state import audit_log
+from unpooled.version import PROTOCOL_VERSION
 from unpooled.wire import encode, read_header
 
 EPOCH = "0" * 32
@@ -181,18 +182,18 @@ def told_to(telco: Party, bank: Party, act: Callable[[Talk, socket.socket, Calla
         return accepting.result(LONG)
 
 
-HELLO = ExchangeHello(VERSION, EPOCH, "", 0, "", 1)
+HELLO = ExchangeHello(PROTOCOL_VERSION, EPOCH, "", 0, "", 1)
 
 
 @pytest.mark.parametrize(
     ("said", "complaint"),
     [
-        ([ExchangeHello(VERSION + 1, EPOCH, "", 0, "", 0)], f"bank .*version {VERSION + 1}"),
-        ([ExchangeHello(VERSION, EPOCH, "", 0, "", MOST_LETTERS + 1)], f"bank announced {MOST_LETTERS + 1}"),
-        ([ExchangeHello(VERSION, EPOCH, "", 0, "", -1)], "bank announced -1"),
-        ([ExchangeHello(VERSION, EPOCH, "", 1, "", 0)], "bank has received letter 1, which was not sent"),
-        ([ExchangeHello(VERSION, EPOCH, "", 2**70, "", 0)], "bank has received letter"),
-        ([ExchangeHello(VERSION, EPOCH, "", -(2**70), "", 0)], "bank has received letter"),
+        ([ExchangeHello(PROTOCOL_VERSION + 1, EPOCH, "", 0, "", 0)], "bank 2, so .* telco must upgrade"),
+        ([ExchangeHello(PROTOCOL_VERSION, EPOCH, "", 0, "", MOST_LETTERS + 1)], f"bank announced {MOST_LETTERS + 1}"),
+        ([ExchangeHello(PROTOCOL_VERSION, EPOCH, "", 0, "", -1)], "bank announced -1"),
+        ([ExchangeHello(PROTOCOL_VERSION, EPOCH, "", 1, "", 0)], "bank has received letter 1, which was not sent"),
+        ([ExchangeHello(PROTOCOL_VERSION, EPOCH, "", 2**70, "", 0)], "bank has received letter"),
+        ([ExchangeHello(PROTOCOL_VERSION, EPOCH, "", -(2**70), "", 0)], "bank has received letter"),
         ([LettersTaken(0, "")], "expected ExchangeHello"),
         ([HELLO, Say("x")], "bank sent a .*Say where a letter was expected"),
         ([HELLO, (Say("x"), "letter 2")], "letter 2 of bank came where 1 was expected"),
@@ -250,7 +251,7 @@ def test_a_malformed_letter_is_refused_and_the_next_one_is_handled(pair: tuple[P
     whole = encode(Say("x"), scope="letter 1").joined()
 
     def act(conversation: Talk, connection: socket.socket, encrypt: Callable[[bytes], bytes]) -> None:
-        conversation.tell(ExchangeHello(VERSION, EPOCH, "", 0, "", 2))
+        conversation.tell(ExchangeHello(PROTOCOL_VERSION, EPOCH, "", 0, "", 2))
         connection.sendall(encrypt((len(whole) - 1).to_bytes(8, "little") + whole[:-1]))
         conversation.send(encode(Say("y"), scope="letter 2"))
         assert conversation.hear(ExchangeHello).received == 2
@@ -282,7 +283,7 @@ def test_what_cannot_be_recorded_is_not_sent(pair: tuple[Party, Party]) -> None:
     telco.ledger._ledger._whole = False
 
     def act(conversation: Talk, *_: object) -> None:
-        conversation.tell(ExchangeHello(VERSION, EPOCH, "", 0, "", 0))
+        conversation.tell(ExchangeHello(PROTOCOL_VERSION, EPOCH, "", 0, "", 0))
         with pytest.raises(PeerFailed, match="its ledger cannot be"):  # said once the ledger was mended
             conversation.receive()
 

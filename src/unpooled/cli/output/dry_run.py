@@ -80,6 +80,7 @@ def _parties(plan: Plan, preflights: Sequence[Preflight]) -> Block:
             said += [many(found.quality.rows, "row"), many(len(found.columns), "column")]
         said += [f"{use} {name}" for use, name in found.not_features.items()]
         said += [f"works on the Ray cluster at {found.cluster}"] if found.cluster else []
+        said += [f"logs its own side of the run to {found.tracking}"] if found.tracking else []
         lines.append(", ".join([*said, f"certificates {found.certificates}"]))
         if found.quality:
             warnings, others = _findings(found.quality)

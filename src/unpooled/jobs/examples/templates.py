@@ -15,7 +15,7 @@ from unpooled.jobs.kinds import kind_named
 from unpooled.jobs.plan import Party, Plan
 from unpooled.jobs.private import Private
 
-_SECTIONS = ("table", "prepare", "policy", "consent", "workers")
+_SECTIONS = ("table", "prepare", "policy", "consent", "workers", "tracking")
 _SOME_HAVE = ("generate",)
 """Sections that stand only where the example of a kind has them."""
 

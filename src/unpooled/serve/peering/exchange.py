@@ -20,8 +20,7 @@ from unpooled.serve.peering.record import ServiceLedger
 from unpooled.serve.peering.talk import Talk
 from unpooled.serve.state.database import Database
 from unpooled.transport.tls import Secured
-
-VERSION = 1
+from unpooled.version import PROTOCOL_VERSION, must_upgrade
 
 
 class Exchanges:
@@ -84,7 +83,7 @@ def _hand_over(talk: Talk, post: Post) -> tuple[str, int]:
     """Send what waits; returns the epoch in which it is numbered, and how many letters it was."""
     waiting = post.waiting(talk.peer)
     received = waiting.received, waiting.digest
-    talk.tell(ExchangeHello(VERSION, waiting.epoch, waiting.known, *received, len(waiting.letters)))
+    talk.tell(ExchangeHello(PROTOCOL_VERSION, waiting.epoch, waiting.known, *received, len(waiting.letters)))
     for letter in waiting.letters:
         talk.send(letter)
     return waiting.epoch, len(waiting.letters)
@@ -92,8 +91,8 @@ def _hand_over(talk: Talk, post: Post) -> tuple[str, int]:
 
 def _take(talk: Talk, post: Post) -> int:
     hello = talk.hear(ExchangeHello)
-    if hello.version != VERSION:
-        raise ProtocolError(f"{talk.peer} exchanges letters by version {hello.version}, this party by {VERSION}")
+    if hello.version != PROTOCOL_VERSION:
+        raise ProtocolError(must_upgrade(talk.party, talk.peer, hello.version))
     if not 0 <= hello.letters <= MOST_LETTERS:
         raise ProtocolError(f"{talk.peer} announced {hello.letters} letters, at most {MOST_LETTERS} are allowed")
     post.meet(talk.peer, hello.epoch)

@@ -32,8 +32,8 @@ class Talk:
     def __init__(
         self, party: str, peer: str, connection: socket.socket, secured: Secured, ledger: ServiceLedger
     ) -> None:
+        self.party = party
         self.peer = peer
-        self._party = party
         self._connection = connection
         self._secured = secured
         self._ledger = ledger
@@ -84,7 +84,7 @@ class Talk:
         with self._connection:
             if error is not None and not isinstance(error, PeerError):
                 with suppress(UnpooledError):  # the first error counts
-                    self.tell(Abort(self._party, told(error)))
+                    self.tell(Abort(self.party, told(error)))
             with suppress(OSError):
                 self._hang_up()
 
