@@ -305,7 +305,8 @@ def grown(model: Model, parts: Mapping[str, Part]) -> list[Any]:
         found.append((ensemble.base, by_name))
         for tree in ensemble.trees:
             nodes: list[Any] = []
-            for first, owner_place, split, values in zip(tree.first, tree.owner, tree.split, tree.values, strict=True):
+            each = zip(tree.first, tree.owner, tree.split, tree.values, tree.cover, strict=True)
+            for first, owner_place, split, values, cover in each:
                 how = None
                 if first != -1:
                     owner = model.owners[owner_place]
@@ -313,7 +314,7 @@ def grown(model: Model, parts: Mapping[str, Part]) -> list[Any]:
                     feature, place, missing_left = part.splits[split]
                     bins = part.binning.features[feature]
                     how = bins.name, (*bins.edges, None)[place], missing_left
-                nodes.append((first, how, values))
+                nodes.append((first, how, values, cover))
             found.append(nodes)
     return found
 

@@ -162,6 +162,12 @@ class Preparation(BaseModel):
         one_hot = [f"{name}={level}" for name, category in self.categories.items() for level in category.columns]
         return (*self.numbers, *self.ranked, *one_hot)
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """For each of the matrix's columns the table's that it is made of."""
+        levels = [name for name, category in self.categories.items() for _ in category.columns]
+        return (*self.numbers, *self.ranked, *levels)
+
 
 @dataclass(frozen=True, eq=False)
 class Prepared:

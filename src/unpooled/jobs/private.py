@@ -134,6 +134,12 @@ class Consent(Section):
         description="for the active party of information: passive parties may learn the weight of evidence of each bin "
         "of their columns, and so about how many positives each bin has",
     )
+    explain: bool = Field(
+        False,
+        description="where the plan says explain: for a seeker and the active party: passive parties may learn which "
+        "people score highest, and how much their own columns add to that; for a passive party: the active party may "
+        "learn how much all of this party's columns together add",
+    )
 
 
 class Workers(Section):

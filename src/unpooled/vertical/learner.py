@@ -12,12 +12,13 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, Field
 
-from unpooled.arrays import Bools, Floats
+from unpooled.arrays import Bools, Floats, Ints
 from unpooled.checkpoint import Notebook
 from unpooled.secure.engine import Rules
 from unpooled.secure.evidence import Arrays, Line
 from unpooled.secure.outline import Exchange, Setup
 from unpooled.settings import Section
+from unpooled.vertical.explained import Contributions
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team
@@ -115,6 +116,20 @@ class Audit:
     check: Callable[[Any, Audited], Check]
 
 
+@dataclass(frozen=True)
+class Explaining:
+    """How a learner's models are explained: what each column adds to the margin of a row."""
+
+    outline: Callable[[Setup, Any], list[Exchange]]
+    """What is sent; without parameters what depends on these has an `only_if`."""
+    contributions: Callable[[Team, Any, Columns, Ints, Ints], Contributions]
+    """At the active party: what columns add in some rows, in rising order, each for one of the outputs of `score`."""
+    help_contributions: Callable[[Team, Any, Columns, int], tuple[Ints, Floats]]
+    """At a passive party: take part in that for at most so many rows; which these are, and what its columns add."""
+    margin: Callable[[Any], str]
+    """What a margin is, in words."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Learner:
     """A learner: what it can be told, what it sends, and what it does at the active party and at passive ones.
@@ -195,3 +210,4 @@ class Learner:
     """Settings that hide from passive parties who is alike, for jobs whose labels are a secret, such as look-alikes.
     They may also limit what such a job, which has many models, shows of passive parties' columns."""
     audit: Audit | None = None
+    explaining: Explaining | None = None

@@ -16,7 +16,7 @@ from unpooled.arrays import Bools, Floats
 from unpooled.data.columns import fault
 from unpooled.data.table import Table
 from unpooled.errors import PlanError
-from unpooled.jobs import model_files, row_weights
+from unpooled.jobs import explaining, model_files, row_weights
 from unpooled.jobs.align import job as align
 from unpooled.jobs.labels import check_columns
 from unpooled.jobs.learning import (
@@ -39,7 +39,7 @@ from unpooled.jobs.lookalike.receiving import LISTED_BYTES, received
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.row_weights import WeightRules, as_secret, weights_of
-from unpooled.jobs.work import CheckedJob, Work
+from unpooled.jobs.work import CheckedJob, Work, asked_before
 from unpooled.pu.estimates import spies
 from unpooled.pu.federated import search
 from unpooled.pu.federated.search import NextBags, NoMoreBags
@@ -85,7 +85,7 @@ AnyMethod = Annotated[
 ]
 
 
-class Parameters(align.Parameters, RowRules, WeightRules):
+class Parameters(align.Parameters, RowRules, WeightRules, explaining.ExplainRules):
     """What a search for look-alikes can be told."""
 
     top: int | None = Field(None, description="how many look-alikes the seeker receives", ge=1)
@@ -179,6 +179,7 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
         *(Exchange(active, party, NoMoreBags, 1, 50) for party in passive),
         *counts,
         *end,
+        *explaining.outline(plan, parameters, parameters.model),
         Exchange(active, seeker, Lookalikes, 1),
         *([Exchange(active, seeker, Advice, 1, ADVICE_BYTES)] if parameters.advice else []),
         *([Exchange(active, seeker, InCommon, 1)] if active in describers else []),
@@ -306,6 +307,10 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools, counts
     with session.scope("find"):
         list_counts.tell_counts(team, bins, len(known), listed, others, checkpoint)
         finish(team.products)
+    explained = dict[str, Any]()
+    if parameters.explain:
+        given = columns, table, preparation
+        explained = explaining.explain(team, work, learner, found.model, *given, listed[: parameters.explain])
     seeker, fewest = work.plan.with_role("seeker")[0], work.private.policy.minimum_rows
     wanted = work.private.consent.describe if work.party in describers else ()
     lines = in_common.described(table, wanted, listed, others, fewest)
@@ -329,6 +334,7 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools, counts
         **({"advice": asdict(advice)} if advice else {}),
         **_told(lines, work),
         **learner.importance(found.model.part),
+        **explained,
         **judged(table, work.private, ranking, listed, rankings[0] if rankings else None),  # the first: bagging alone
         "file": list_files.RANKING,
     }
@@ -354,11 +360,16 @@ def _help(team: Team, work: Work[Parameters], table: Table) -> dict[str, Any]:
         )
         lines = list_counts.lines_of(team, bins, policy.minimum_rows) if bins else []
         finish(team.products)
+    explained = dict[str, Any]()
+    if parameters.explain:
+        given = columns, table, preparation
+        with asked_before(work).counting(team.products, team.digest):
+            explained = explaining.help_explain(team, work, learner, part, *given, parameters.explain)
     if describes:
         with session.scope("deliver"):
             session.send(work.plan.with_role("seeker")[0], in_common.message_of(lines))
     model_files.save(part, preparation, work.folder)
-    return learner.importance(part) | _told(lines, work)
+    return learner.importance(part) | _told(lines, work) | explained
 
 
 def _told(lines: Sequence[Line], work: Work[Parameters]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from unpooled.arrays import Bools
 from unpooled.data.table import Table
 from unpooled.jobs.align.job import AIDED, ALIGNED
 from unpooled.jobs.examples.example_tables import CUSTOMERS
+from unpooled.jobs.explaining import CONTRIBUTIONS, LENT, SHOWN, SOUGHT
 from unpooled.jobs.kind import Agreement, Audit, Example, Kind, Rehearsed, own_table
 from unpooled.jobs.learning import check_prepared, said_of_learner
 from unpooled.jobs.lookalike.evaluation import judge
@@ -91,13 +92,20 @@ LOOKALIKE = Kind(
     tables={
         "look-alikes": RowFile(RELIABLE, as_sent),
         "ranking": RowFile(RANKING),
+        "contributions": RowFile(CONTRIBUTIONS),
         "aligned": RowFile(ALIGNED),
     },
     private_needs={},
     consents={
-        "seeker": (AIDED, Agreement("positives", "{active} learns which of its rows are people of {party}")),
-        "active": (AIDED, FOUND, ADVICE, _DESCRIBE),
-        "passive": (AIDED, FOUND, LENDING, replace(_DESCRIBE, example=["plan", "data_gb", "roaming", "satisfaction"])),
+        "seeker": (AIDED, Agreement("positives", "{active} learns which of its rows are people of {party}"), SOUGHT),
+        "active": (AIDED, FOUND, ADVICE, SHOWN, _DESCRIBE),
+        "passive": (
+            AIDED,
+            FOUND,
+            LENDING,
+            LENT,
+            replace(_DESCRIBE, example=["plan", "data_gb", "roaming", "satisfaction"]),
+        ),
     },
     table=own_table,
     check_files=_check_files,

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from unpooled.align.handles import RowRules
-from unpooled.arrays import Floats
+from unpooled.arrays import Floats, Ints
 from unpooled.data.prepare import transform
 from unpooled.data.table import Table
 from unpooled.errors import InputError
-from unpooled.jobs import scores
+from unpooled.jobs import explaining, scores
 from unpooled.jobs.align import job as align
 from unpooled.jobs.labels import check_columns, known_labels
 from unpooled.jobs.learning import answering_limits, columns_of, rules_of, setup_of
@@ -36,7 +37,7 @@ class ModelLearner:
     name: str
 
 
-class Parameters(align.Parameters, RowRules):
+class Parameters(align.Parameters, RowRules, explaining.ExplainRules):
     """What a prediction can be told."""
 
 
@@ -59,14 +60,21 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
         return {}
     prepared = transform(preparation, common.table, disk_for(work))
     columns, team = columns_of(prepared, common.table, learner), _team(session, work, common)
-    with session.scope("score"):
-        if active:
+    most, given, explained = work.parameters.explain, (columns, common.table, preparation), dict[str, Any]()
+    if active:
+        with session.scope("score"):
             found = mean_of_models(learner.score(team, kept, columns))
-        else:
-            with asked_before(work).counting(team.products, team.digest):
+        if most:
+            explained = explaining.explain(team, work, learner, kept, *given, *_highest(found, most))
+        result = _result(work, common.table, kept, found)
+    else:
+        with asked_before(work).counting(team.products, team.digest):
+            with session.scope("score"):
                 learner.help_score(team, kept, columns, False)
-    result = _result(work, common.table, kept, found) if active else {"file": align.ALIGNED}
-    return common.counts | {"unseen": prepared.unseen} | result
+            if most:
+                explained = explaining.help_explain(team, work, learner, kept, *given, most)
+        result = {"file": align.ALIGNED}
+    return common.counts | {"unseen": prepared.unseen} | result | explained
 
 
 def check_table(job: CheckedJob[Parameters], table: Table) -> None:
@@ -84,7 +92,13 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
         condition = f"if the model is of {learner.models}"
         for one in learner.score_outline(setup_of(plan)):
             said.append(replace(one, only_if=f"{condition} {one.only_if}".rstrip()))
-    return said
+    return said + explaining.outline(plan, parameters)
+
+
+def _highest(found: Floats, most: int) -> tuple[Ints, Ints]:
+    """The rows with the highest scores, of several classes each by its most probable one; and which that is."""
+    first = np.argsort(-found.max(axis=1), kind="stable")[:most]
+    return first, found[first].argmax(axis=1)
 
 
 def _agree_on_learner(session: Session, work: Work[Parameters], learner: Learner) -> None:

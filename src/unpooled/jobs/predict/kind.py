@@ -5,13 +5,15 @@ from __future__ import annotations
 from unpooled.data.sources import TableSettings
 from unpooled.jobs.align.job import AIDED, ALIGNED
 from unpooled.jobs.examples.example_tables import CUSTOMERS
+from unpooled.jobs.explaining import CONTRIBUTIONS, LENT, SHOWN, explaining_of
 from unpooled.jobs.kind import Example, Kind, any_rows, as_planned, no_answers, nothing_said
-from unpooled.jobs.model_files import check_saved, reading
+from unpooled.jobs.model_files import check_saved, load, reading
 from unpooled.jobs.predict.job import Parameters, check_table, outline, role
 from unpooled.jobs.predict.section import headline, section
 from unpooled.jobs.scores import PREDICTIONS, RowFile
 from unpooled.jobs.train.kind import TARGET
 from unpooled.jobs.work import CheckedJob
+from unpooled.vertical.learners import learner_named
 
 _MODEL = "runs/train/{party}"
 
@@ -23,6 +25,9 @@ def _table(job: CheckedJob[Parameters]) -> TableSettings | None:
 def _check_files(job: CheckedJob[Parameters]) -> None:
     if job.private.model is not None:
         check_saved(job.plan, job.party, job.private)
+        if job.parameters.explain:
+            kept, _ = load(job.private, job.party, active=job.party == job.plan.active)
+            explaining_of(learner_named(kept.learner))
 
 
 PREDICT = Kind(
@@ -37,9 +42,13 @@ PREDICT = Kind(
     by_column=True,
     outline=outline,
     role=role,
-    tables={"predictions": RowFile(PREDICTIONS), "aligned": RowFile(ALIGNED)},
+    tables={
+        "predictions": RowFile(PREDICTIONS),
+        "contributions": RowFile(CONTRIBUTIONS),
+        "aligned": RowFile(ALIGNED),
+    },
     private_needs={"active": ("model",), "passive": ("model",)},
-    consents={"active": (AIDED,), "passive": (AIDED,)},
+    consents={"active": (AIDED, SHOWN), "passive": (AIDED, LENT)},
     table=_table,
     check_files=_check_files,
     check_table=check_table,

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unpooled.arrays import Ints
 from unpooled.checkpoint import Notebook
 from unpooled.errors import InputError
 from unpooled.vertical.inputs import COLUMNS as COLUMNS_KEPT
@@ -103,7 +104,7 @@ def fit_many(
     fitted = []
     for state, given in zip(states, inputs, strict=True):
         model = LinearModel(
-            part=_part(state, columns.names),
+            part=_part(state, columns.names, encoded),
             owners=team.owners,
             parameters=parameters,
             classes=names,
@@ -147,7 +148,7 @@ def help_fit_many(
     states = states_of(team, party, parameters, encoded, inputs, widths)
     exchange_commitments(team, {COLUMNS_KEPT: {"columns": encoded}})
     _descend(states, inputs, notebook)
-    return [_part(state, columns.names) for state in states]
+    return [_part(state, columns.names, encoded) for state in states]
 
 
 def _descend(states: Sequence[FitState], inputs: Sequence[FitInput], notebook: Notebook | None) -> None:
@@ -172,8 +173,8 @@ def _count_fits(states: Sequence[FitState], inputs: Sequence[FitInput]) -> None:
         spending.show_gradients(others, team.digest, cut)
 
 
-def _part(state: FitState, names: tuple[str, ...]) -> LinearPart:
-    """What a party keeps: its weights, and how the descent could go on."""
+def _part(state: FitState, names: tuple[str, ...], encoded: Ints) -> LinearPart:
+    """What a party keeps: its weights, the means of its columns, and how the descent could go on."""
     iterate, parameters = state.iterate, state.parameters
     pace = OptimiserState(
         optimiser=parameters.optimiser,
@@ -188,5 +189,6 @@ def _part(state: FitState, names: tuple[str, ...]) -> LinearPart:
         outputs=outputs_of(parameters),
         limit=parameters.limit,
         weights=iterate.weights[state.penalised].tolist(),
+        means=(COLUMNS.decode(encoded.sum(axis=0)) / len(encoded)).tolist(),
         pace=None if parameters.reveal == "final" else pace,
     )

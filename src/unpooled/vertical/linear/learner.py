@@ -17,9 +17,10 @@ from unpooled.checkpoint import Notebook
 from unpooled.errors import InputError
 from unpooled.secure.engine import MaskSeed, agreed_seeds
 from unpooled.secure.outline import Exchange, Setup, commitments_outline, dense_products_outline
+from unpooled.vertical.explained import Explain
 from unpooled.vertical.inputs import Columns
-from unpooled.vertical.learner import Audit, Fitted, Learner
-from unpooled.vertical.linear import fitting, messages, predictor
+from unpooled.vertical.learner import Audit, Explaining, Fitted, Learner
+from unpooled.vertical.linear import explaining, fitting, messages, predictor
 from unpooled.vertical.linear.audit import LinearCheck, pages_needed
 from unpooled.vertical.linear.descent import batch_size, order_of
 from unpooled.vertical.linear.model import LinearModel, LinearModels, LinearParts
@@ -78,6 +79,15 @@ def _scoring(setup: Setup) -> list[Exchange]:
     for party in setup.passive:
         sent.append(Exchange(setup.active, party, messages.Score, 1, 100))
         sent.append(Exchange(party, setup.active, messages.PartialScores, 1))
+    return sent
+
+
+def explain_outline(setup: Setup, _parameters: LinearParameters | None) -> list[Exchange]:
+    """What is sent so that columns' owners learn what these add."""
+    sent = []
+    for party in setup.passive:
+        sent += [Exchange(setup.active, party, one, 1) for one in (Explain, messages.ExplainedOutputs)]
+        sent.append(Exchange(party, setup.active, messages.PartyContributions, 1))
     return sent
 
 
@@ -210,4 +220,14 @@ LINEAR = Learner(
     rounds_of=epochs_of,
     ends_early=lambda parameters: messages.NextEpoch if parameters.reveal == "gradients" else None,
     audit=Audit(pages_needed, LinearCheck),
+    explaining=Explaining(
+        outline=explain_outline,
+        contributions=lambda team, model, columns, *which: explaining.contributions(
+            team, model, columns.matrix, *which
+        ),
+        help_contributions=lambda team, part, columns, most: explaining.help_contributions(
+            team, part, columns.matrix, most
+        ),
+        margin=lambda parameters: "log-odds" if parameters.classes else "the predicted number",
+    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unpooled.arrays import Bytes, Floats, Ring
+from unpooled.arrays import Bytes, Floats, Ints32, Ring
 from unpooled.wire import message
 
 
@@ -72,3 +72,23 @@ class PartialScores:
     """Rows × the outputs of all models."""
 
     values: Ring
+
+
+@message(
+    discloses="for which class each of these rows is explained, by number; of a number, by how much scores move it",
+    to="a passive party",
+)
+class ExplainedOutputs:
+    """The output of each row, and for each model by how much a step of the score moves a number, 1 for classes."""
+
+    outputs: Ints32
+    scales: Floats
+
+
+@message(
+    discloses="how much a party's columns add together to the scores of the explained rows, and to that of the mean row",
+    to="the active party",
+)
+class PartyContributions:
+    totals: Floats
+    means: Floats

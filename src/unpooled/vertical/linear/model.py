@@ -31,12 +31,16 @@ class LinearPart(Saved):
     outputs: int = Field(ge=1)
     limit: FiniteFloat
     weights: Rows
+    means: tuple[FiniteFloat, ...] = Field((), exclude_if=lambda means: not means)
+    """Of each column over the training rows, which files of older versions do not have."""
     pace: OptimiserState | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if len(self.columns) != len(self.weights) or any(len(row) != self.outputs for row in self.weights):
             raise ValueError("weights: not one for each column and output")
+        if len(self.means) not in (0, len(self.columns)):
+            raise ValueError("means: not one for each column")
         return self
 
     @property

@@ -21,7 +21,7 @@ import numpy as np
 from unpooled.arrays import Bools, Floats
 from unpooled.vertical.numbers import exact_sum, log, mean_of, sigmoid, softmax, to_integers
 from unpooled.vertical.targets import Target, class_fractions, one_hot, set_aside
-from unpooled.vertical.trees.grower.context import Grow, GrownTree, TreeSpec
+from unpooled.vertical.trees.grower.context import FinishedTree, Grow, GrownTree, TreeSpec
 from unpooled.vertical.trees.grower.node_rows import leaf_sums
 from unpooled.vertical.trees.grower.splitting import shrunk
 from unpooled.vertical.trees.parameters import (
@@ -52,15 +52,15 @@ class Booster:
     base: Floats
     scores: Floats
     taking_part: Bools | None
-    trees: list[list[tuple[GrownTree, Floats]]] = field(default_factory=list)
+    trees: list[list[FinishedTree]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     stopped: bool = False
 
-    def add(self, trees: list[tuple[GrownTree, Floats]]) -> None:
-        """Add a round of trees, one for each output, with the values of their nodes."""
+    def add(self, trees: list[FinishedTree]) -> None:
+        """Add a round of trees, one for each output."""
         self.trees.append(trees)
-        for k, (tree, values) in enumerate(trees):
-            self.scores[:, k] += values[tree.where]
+        for k, tree in enumerate(trees):
+            self.scores[:, k] += tree.values[tree.grown.where, 0]
 
     def predictions(self) -> Floats:
         """Probabilities or numbers of all rows; not-a-number for those that were cut out."""
@@ -102,7 +102,7 @@ def fit_boosting(
         each = iter(zip(specs, grown, derivatives, strict=True))
         for booster in alive:
             round_of_trees = islice(each, outputs)
-            booster.add([(tree, _leaf_values(parameters, spec, tree, rows)) for spec, tree, rows in round_of_trees])
+            booster.add([_finished(booster, spec, tree, rows) for spec, tree, rows in round_of_trees])
             _stop_early(booster)
     if parameters.patience is not None:
         for booster in boosters:
@@ -182,6 +182,12 @@ def _draw(parameters: AnyBoosting, features: int, rng: np.random.Generator) -> C
     allowed = np.zeros(features, bool)
     allowed[rng.choice(features, max(round(parameters.column_fraction * features), 1), replace=False)] = True
     return lambda can_be: np.tile(allowed, (len(can_be), 1))
+
+
+def _finished(booster: Booster, spec: TreeSpec, tree: GrownTree, derivatives: Floats) -> FinishedTree:
+    """All training rows weigh in its nodes, also those that were not drawn for it."""
+    values = _leaf_values(booster.parameters, spec, tree, derivatives)
+    return FinishedTree(tree, values[:, np.newaxis], tree.cover(booster.training))
 
 
 def _leaf_values(parameters: AnyBoosting, spec: TreeSpec, tree: GrownTree, derivatives: Floats) -> Floats:

@@ -20,8 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from unpooled.arrays import Floats
 from unpooled.checkpoint import Notebook
 from unpooled.errors import InputError, ProtocolError
@@ -177,16 +175,16 @@ def _layout_at(team: Team, owner: str, rows: int, bins: int) -> Layout:
 
 def _ensemble(space: Space, fitted: Booster | Forest) -> Ensemble:
     """The trees in the order of growing: round by round, in each class by class; gains are added up in that order."""
-    trees = [(tree, values) for each in fitted.trees for tree, values in each]
+    trees = [tree for each in fitted.trees for tree in each]
     gains = [[0.0] * len(layout.features) for layout in space.layouts]
-    for tree, _ in trees:
-        inner = tree.first != LEAF
+    for grown in (tree.grown for tree in trees):
+        inner = grown.first != LEAF
         for (owner, feature, _), gain in zip(
-            space.places_of(tree.best[inner]), tree.gains[inner].tolist(), strict=True
+            space.places_of(grown.best[inner]), grown.gains[inner].tolist(), strict=True
         ):
             gains[owner][feature] += gain
     return Ensemble(
         base=tuple(fitted.base.tolist()),
-        trees=tuple(tree_of(tree, values if values.ndim == 2 else values[:, np.newaxis]) for tree, values in trees),
+        trees=tuple(map(tree_of, trees)),
         gains=tuple(map(tuple, gains)),
     )

@@ -19,7 +19,7 @@ import numpy as np
 from unpooled.arrays import Bools, Floats
 from unpooled.vertical.numbers import mean_of, to_integers
 from unpooled.vertical.targets import Target, counted, one_hot
-from unpooled.vertical.trees.grower.context import Grow, GrownTree, TreeSpec
+from unpooled.vertical.trees.grower.context import FinishedTree, Grow, GrownTree, TreeSpec
 from unpooled.vertical.trees.grower.node_rows import OUTSIDE, leaf_sums
 from unpooled.vertical.trees.parameters import ForestParameters, largest_sum, reuses_gradients
 
@@ -37,7 +37,7 @@ class Forest:
     seed: int
     scores: Floats
     seen: Floats
-    trees: list[list[tuple[GrownTree, Floats]]] = field(default_factory=list)
+    trees: list[list[FinishedTree]] = field(default_factory=list)
 
     def predictions(self) -> Floats:
         """The means over the trees in which a row came along; not-a-number for a row that was in none."""
@@ -122,4 +122,4 @@ def _add(forest: Forest, parameters: ForestParameters, spec: TreeSpec, tree: Gro
     came_along = tree.where != OUTSIDE
     forest.scores[came_along] += values[tree.where[came_along]]
     forest.seen[came_along] += 1
-    forest.trees.append([(tree, values)])
+    forest.trees.append([FinishedTree(tree, values, tree.cover(of_rows[:, -1]))])

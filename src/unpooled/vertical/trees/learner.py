@@ -12,11 +12,12 @@ import numpy as np
 from unpooled.checkpoint import Notebook
 from unpooled.secure.engine import Rules
 from unpooled.secure.outline import Exchange, Setup, commitments_outline, products_outline
+from unpooled.vertical.explained import Explain
 from unpooled.vertical.inputs import Columns
-from unpooled.vertical.learner import Audit, Audited, Fitted, Learner, Limits
+from unpooled.vertical.learner import Audit, Audited, Explaining, Fitted, Learner, Limits
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team
-from unpooled.vertical.trees import ensemble, messages, predictor
+from unpooled.vertical.trees import ensemble, explaining, messages, predictor
 from unpooled.vertical.trees.audit.check import ColumnsCheck, GradientsCheck, pages_needed
 from unpooled.vertical.trees.binning import Binning
 from unpooled.vertical.trees.budget import bits_needed, groups_of, leaves_of, sorting_bits, table_bits, tree_bits
@@ -72,13 +73,31 @@ def outline(setup: Setup, parameters: AnyTrees) -> list[Exchange]:
 
 def score_outline(setup: Setup) -> list[Exchange]:
     """What is sent when rows are sorted by grown trees, of either kind."""
+    return [one for party in setup.passive for one in _sorting_either_way(setup, party)]
+
+
+def explain_outline(setup: Setup, parameters: AnyTrees | None) -> list[Exchange]:
+    """What is sent so that columns' owners learn what these add."""
     sent = []
     for party in setup.passive:
-        begin, *shown, end = _sorting(setup.active, party, hidden=False)
-        hidden = _sorting(setup.active, party, hidden=True)[1:-1]
-        sent += [begin, *(replace(one, only_if="that hide no nodes") for one in shown)]
-        sent += [*(replace(one, only_if="that hide nodes") for one in hidden), end]
+        sent += [Exchange(setup.active, party, Explain, 1), Exchange(party, setup.active, messages.SplitColumns, 1)]
+        if parameters is None:
+            sent += _sorting_either_way(setup, party)
+        else:
+            sent += _sorting(setup.active, party, hidden=parameters.hide_nodes)
+        sent.append(Exchange(setup.active, party, messages.ColumnContributions, 1))
     return sent
+
+
+def _sorting_either_way(setup: Setup, party: str) -> list[Exchange]:
+    begin, *shown, end = _sorting(setup.active, party, hidden=False)
+    hidden = _sorting(setup.active, party, hidden=True)[1:-1]
+    return [
+        begin,
+        *(replace(one, only_if="that hide no nodes") for one in shown),
+        *(replace(one, only_if="that hide nodes") for one in hidden),
+        end,
+    ]
 
 
 def notes(parameters: AnyTrees, _test_fraction: float) -> list[str]:
@@ -244,6 +263,12 @@ def _summary(model: Model) -> dict[str, Any]:
     }
 
 
+def _margin(parameters: AnyTrees) -> str:
+    if not parameters.classes:
+        return "the predicted number"
+    return "probability" if isinstance(parameters, ForestParameters) else "log-odds"
+
+
 TREES = Learner(
     name="trees",
     models="trees",
@@ -272,4 +297,14 @@ TREES = Learner(
     for_bags=GbdtParameters(depth=3),  # deep trees would learn small bags by heart
     for_secret_labels={"hide_nodes": True, "lent_bins": 9},  # few, since every split is opened for all rows
     audit=Audit(pages_needed, _check),
+    explaining=Explaining(
+        outline=explain_outline,
+        contributions=lambda team, model, columns, *which: explaining.contributions(
+            team, model, columns.matrix, *which
+        ),
+        help_contributions=lambda team, part, columns, most: explaining.help_contributions(
+            team, part, columns.matrix, most
+        ),
+        margin=_margin,
+    ),
 )

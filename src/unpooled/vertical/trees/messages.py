@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unpooled.arrays import Bytes, Ints32
+from unpooled.arrays import Bytes, Floats, Ints32
 from unpooled.wire import message
 
 
@@ -163,3 +163,20 @@ class AllSides:
 @message(discloses="nothing: no more rows come", to="a passive party")
 class Sorted:
     pass
+
+
+@message(
+    discloses="which of its splits are of the same column, as the active party saw when trees were grown",
+    to="the active party",
+)
+class SplitColumns:
+    """For each of its splits the column, by its place in the random order."""
+
+    columns: Ints32
+
+
+@message(discloses="how much each of its own columns adds to the scores of the explained rows", to="a passive party")
+class ColumnContributions:
+    """Rows × those of its columns that have splits, in the random order."""
+
+    values: Floats

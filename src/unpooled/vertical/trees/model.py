@@ -1,8 +1,9 @@
 """What is learned: each party keeps its own part, as a JSON file that a person can read.
 
 The active party's part has the trees: for each node who owns the column that it is split by, the number of the split
-in that party's own list, the first of its two children (the second follows it), and its values, which count in leaves.
-A passive party's part has only its list of splits and how its values become bins.
+in that party's own list, the first of its two children (the second follows it), its values, which count in leaves, and
+how much training rows weigh in it (`cover`), which files of older versions do not have. A passive party's part has only
+its list of splits and how its values become bins.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, FiniteFloat, model_validator
 
-from unpooled.arrays import Floats
 from unpooled.vertical.model_file import Saved
 from unpooled.vertical.trees.binning import Binning
-from unpooled.vertical.trees.grower.context import LEAF, GrownTree
+from unpooled.vertical.trees.grower.context import LEAF, FinishedTree
 from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters, outputs_of
 from unpooled.vertical.trees.split_table import SplitTable
 
@@ -68,12 +68,13 @@ class Part(Saved):
 
 
 class Tree(Saved):
-    """One tree, its nodes from the root on; a leaf's first child is -1."""
+    """One tree, its nodes from the root on; a leaf's first child is -1. Without `cover` nothing can be explained."""
 
     first: tuple[int, ...]
     owner: tuple[int, ...]
     split: tuple[int, ...]
     values: tuple[tuple[FiniteFloat, ...], ...]
+    cover: tuple[Annotated[FiniteFloat, Field(gt=0)], ...] = Field((), exclude_if=lambda cover: not cover)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -82,6 +83,8 @@ class Tree(Saved):
             raise ValueError("a tree's lists are not of the same length")
         if any(first != LEAF and not place < first < nodes - 1 for place, first in enumerate(self.first)):
             raise ValueError("a node's children must come after it")
+        if len(self.cover) not in (0, nodes):
+            raise ValueError("cover: not one for each node")
         return self
 
 
@@ -147,11 +150,13 @@ def part_of(name: bytes, party: str, binning: Binning, table: SplitTable, *, hid
     )
 
 
-def tree_of(grown: GrownTree, values: Floats) -> Tree:
-    """A grown tree with the values of its nodes, nodes × outputs."""
+def tree_of(tree: FinishedTree) -> Tree:
+    """A grown tree as it is kept."""
+    grown = tree.grown
     return Tree(
         first=tuple(grown.first.tolist()),
         owner=tuple(grown.owner.tolist()),
         split=tuple(grown.split.tolist()),
-        values=tuple(map(tuple, values.tolist())),
+        values=tuple(map(tuple, tree.values.tolist())),
+        cover=tuple(tree.cover.tolist()),
     )

@@ -51,10 +51,16 @@ def scores(team: Team, model: Model, matrix: Floats) -> list[Floats]:
 
     For two classes there is one output, the probability of the second.
     """
+    nodes, leaves = leaves_of(team, model, matrix)
+    return [_linked(model, each) for each in margins_of(model, nodes, leaves)]
+
+
+def leaves_of(team: Team, model: Model, matrix: Floats) -> tuple[Nodes, NDArray[np.int32]]:
+    """At the active party: the leaf of each new row in each tree, trees × rows, with the nodes of all trees."""
     features = apply_bins(model.part.binning, matrix, team.active)
     if missing := [owner for owner in model.owners if owner not in team.owners]:
         raise InputError(f"the model needs columns of {', '.join(missing)}, which is not in this job")
-    nodes = _Nodes.of(model)
+    nodes = Nodes.of(model)
     helpers = [owner for owner in model.owners if owner != model.part.party]
     for owner in helpers:
         team.session.send(owner, messages.Sort(bytes.fromhex(model.part.name), len(features)))
@@ -67,15 +73,15 @@ def scores(team: Team, model: Model, matrix: Floats) -> list[Floats]:
             team.session.progress(end, rows)
     for owner in helpers:
         team.session.send(owner, messages.Sorted())
-    return list(_scores(model, nodes, leaves))
+    return nodes, leaves
 
 
-def help_predict(team: Team, part: Part, matrix: Floats, *, same_rows: bool = False) -> None:
+def help_predict(team: Team, part: Part, matrix: Floats, *, same_rows: bool = False, what: str = "predicted") -> None:
     """At a passive party: say on which side of its splits the rows fall, as they are asked about.
 
-    What it answers counts with what it answered in training if these are the `same_rows`.
+    What it answers counts with what it answered in training if these are the `same_rows`, or else by `what` it is for.
     """
-    digest = team.digest if same_rows else f"{team.digest} predicted"
+    digest = team.digest if same_rows else f"{team.digest} {what}"
     session, active = team.session, team.active
     features, layout, table = apply_bins(part.binning, matrix, session.party), part.binning.layout, part.table
     begin = session.recv(active, messages.Sort)
@@ -140,7 +146,7 @@ class _Run:
 
 
 @dataclass(frozen=True, eq=False)
-class _Nodes:
+class Nodes:
     """The nodes of all trees: the first child of each, by which split it is split, its values.
 
     Splits of all owners are numbered on, those of the owner at a place from `begins[place]` on. A leaf leads to itself,
@@ -155,7 +161,7 @@ class _Nodes:
     begins: tuple[int, ...]
 
     @classmethod
-    def of(cls, model: Model) -> _Nodes:
+    def of(cls, model: Model) -> Nodes:
         trees = [tree for ensemble in model.ensembles for tree in ensemble.trees]
         lengths = [len(tree.first) for tree in trees]
         roots = np.cumsum([0, *lengths])[:-1].astype(np.int64)
@@ -187,7 +193,7 @@ def _depth(tree: Tree) -> int:
     return max(depths)
 
 
-def _leaves(team: Team, model: Model, nodes: _Nodes, features: Bins, begin: int, end: int) -> NDArray[np.int32]:
+def _leaves(team: Team, model: Model, nodes: Nodes, features: Bins, begin: int, end: int) -> NDArray[np.int32]:
     """For a run of rows the leaf of each in each tree, trees × rows."""
     count, mine = end - begin, model.own_place
     sides, known = np.zeros((nodes.begins[-1], count), bool), np.zeros((nodes.begins[-1], count), bool)
@@ -229,8 +235,11 @@ def _ask(team: Team, model: Model, owner: str, begin: int, reach: Bools, sides: 
         known |= reach
 
 
-def _scores(model: Model, nodes: _Nodes, leaves: NDArray[np.int32]) -> Iterator[Floats]:
-    """Add up the leaves' values tree by tree, in the order of growing, as it was done in training."""
+def margins_of(model: Model, nodes: Nodes, leaves: NDArray[np.int32]) -> Iterator[Floats]:
+    """For each ensemble what it says of rows before that becomes a probability; a forest's trees say probabilities.
+
+    The leaves' values are added up tree by tree, in the order of growing, as it was done in training.
+    """
     parameters, tree = model.parameters, 0
     outputs = outputs_of(parameters)
     forest = isinstance(parameters, ForestParameters)
@@ -244,7 +253,8 @@ def _scores(model: Model, nodes: _Nodes, leaves: NDArray[np.int32]) -> Iterator[
             else:
                 total[:, number % outputs] += values[:, 0]
             tree += 1
-        if isinstance(parameters, ForestParameters):
-            yield base + total / len(ensemble.trees)
-        else:
-            yield probabilities(parameters, total)
+        yield base + total / len(ensemble.trees) if forest else total
+
+
+def _linked(model: Model, margins: Floats) -> Floats:
+    return margins if isinstance(model.parameters, ForestParameters) else probabilities(model.parameters, margins)

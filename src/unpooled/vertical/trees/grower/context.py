@@ -14,7 +14,7 @@ from unpooled.vertical.team import Team
 from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.budget import rows_shown
 from unpooled.vertical.trees.grower.min_rows import NodeGroups
-from unpooled.vertical.trees.grower.node_rows import TreeRows
+from unpooled.vertical.trees.grower.node_rows import OUTSIDE, TreeRows
 from unpooled.vertical.trees.grower.splitting import Space
 from unpooled.vertical.trees.parameters import AnyTrees, LgbParameters
 from unpooled.vertical.trees.split_table import SplitTable
@@ -94,6 +94,23 @@ class GrownTree:
         narrow = np.min_scalar_type(-len(tree.nodes))  # since every row has a leaf in every tree
         first, owner, split, best = fields.T.copy()
         return cls(first, owner, split, best, gains, totals, tree.rows.node_of_row.astype(narrow))
+
+    def cover(self, weights: Floats) -> Floats:
+        """How much the rows of each node weigh, inner nodes too: added up in the order of rows, then of nodes."""
+        inside = self.where != OUTSIDE
+        cover = np.bincount(self.where[inside], weights[inside], len(self.first)).astype(float)
+        for node in np.flatnonzero(self.first != LEAF)[::-1].tolist():  # children come after their node
+            cover[node] = cover[self.first[node]] + cover[self.first[node] + 1]
+        return cover
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedTree:
+    """A grown tree with the values of its nodes, nodes × outputs, and how much training rows weigh in each."""
+
+    grown: GrownTree
+    values: Floats
+    cover: Floats
 
 
 Grow = Callable[[Sequence[TreeSpec]], list[GrownTree]]
