@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from unpooled.jobs.learning import setup_of
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.scores import write_rows
-from unpooled.jobs.work import Work
+from unpooled.jobs.work import Work, asked_before
 from unpooled.settings import Section
 from unpooled.vertical import learners
 from unpooled.vertical.explained import MOST_ROWS
@@ -27,7 +27,9 @@ from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import Explaining, Learner, LearnerParameters, Model, Part
 from unpooled.vertical.team import Team
 
-CONTRIBUTIONS = "contributions.csv"
+CONTRIBUTIONS, LINES = "contributions.csv", ("party", "column", "value", "contribution")
+"""The file of an owner, and what stands behind the ids there."""
+
 BASE, TOGETHER = "(base)", "(all columns)"
 """What stands in place of a column: where the score begins, and what another party's columns add in all."""
 
@@ -75,65 +77,60 @@ def outline(plan: Plan, rules: ExplainRules, parameters: LearnerParameters | Non
     ]
 
 
+@dataclass(frozen=True)
+class OwnRows:
+    """A party's common rows: as they are in its table, and as its learner takes them."""
+
+    table: Table
+    preparation: Preparation
+    columns: Columns
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The columns of the table that the learner has."""
+        return tuple(dict.fromkeys(self.preparation.sources))
+
+
 def explain(
-    team: Team,
-    work: Work[Any],
-    learner: Learner,
-    model: Model,
-    columns: Columns,
-    table: Table,
-    preparation: Preparation,
-    first: Ints,
-    outputs: Ints | None = None,
+    team: Team, work: Work[Any], rows: OwnRows, model: Model, first: Ints, outputs: Ints | None = None
 ) -> dict[str, Any]:
     """At the active party: explain the first rows in their order, each for one of the outputs that its score has.
 
-    Others are told of these rows by their place in the table, which says nothing of their order.
+    Others are told which rows these are in the order of the table, which says nothing of who comes first.
     """
-    explaining, order = explaining_of(learner), np.argsort(first)
+    explaining, order = explaining_of(learners.learner_named(model.learner)), np.argsort(first)
     wanted = np.zeros(len(first), np.int64) if outputs is None else outputs
     with team.session.scope("explain"):
-        found = explaining.contributions(team, model, columns, first[order], wanted[order])
+        found = explaining.contributions(team, model, rows.columns, first[order], wanted[order])
     back = np.argsort(order)
-    own = _by_source(found.own, preparation)[back]
-    others = {party: totals[back] for party, totals in found.others.items()}
-    more = {("", BASE): found.base[back]} | {(party, TOGETHER): totals for party, totals in others.items()}
-    _write(work, table.take(first), own, tuple(dict.fromkeys(preparation.sources)), more)
-    summary = _summary(own, preparation)
-    parties = [{"name": party, "size": _size(totals)} for party, totals in others.items()]
-    return {"explained": summary | {"margin": explaining.margin(model.parameters), "parties": parties}}
+    own, others = _by_source(found.own[back], rows), {party: added[back] for party, added in found.others.items()}
+    more = {("", BASE): found.base[back]} | {(party, TOGETHER): added for party, added in others.items()}
+    _write(work, rows.table.take(first), dict(zip(rows.sources, own.T, strict=True)), more)
+    parties = [{"name": party, "size": _size(added)} for party, added in others.items()]
+    return {"explained": _summary(own, rows) | {"margin": explaining.margin(model.parameters), "parties": parties}}
 
 
-def help_explain(
-    team: Team,
-    work: Work[Any],
-    learner: Learner,
-    part: Part,
-    columns: Columns,
-    table: Table,
-    preparation: Preparation,
-    most: int,
-) -> dict[str, Any]:
+def help_explain(team: Team, work: Work[Any], rows: OwnRows, part: Part, most: int) -> dict[str, Any]:
     """At a passive party: what its own columns add to the scores of at the most so many rows."""
-    with team.session.scope("explain"):
-        rows, found = explaining_of(learner).help_contributions(team, part, columns, most)
-    own = _by_source(found, preparation)
-    _write(work, table.take(rows), own, tuple(dict.fromkeys(preparation.sources)))
-    return {"explained": _summary(own, preparation)}
+    explaining = explaining_of(learners.learner_named(part.learner))
+    with team.session.scope("explain"), asked_before(work).counting(team.products, team.digest):
+        chosen, found = explaining.help_contributions(team, part, rows.columns, most)
+    own = _by_source(found, rows)
+    _write(work, rows.table.take(chosen), dict(zip(rows.sources, own.T, strict=True)), {})
+    return {"explained": _summary(own, rows)}
 
 
-def _by_source(found: Floats, preparation: Preparation) -> Floats:
-    """What the columns of the table add; levels of a category have columns of their own only in the matrix."""
-    sources = list(dict.fromkeys(preparation.sources))
-    summed = np.zeros((len(found), len(sources)))
-    for place, source in enumerate(preparation.sources):
-        summed[:, sources.index(source)] += found[:, place]
+def _by_source(found: Floats, rows: OwnRows) -> Floats:
+    """What columns of the table add; the levels of a category have columns of their own in the matrix alone."""
+    summed, places = np.zeros((len(found), len(rows.sources))), {name: at for at, name in enumerate(rows.sources)}
+    for place, source in enumerate(rows.preparation.sources):
+        summed[:, places[source]] += found[:, place]
     return summed
 
 
-def _summary(own: Floats, preparation: Preparation) -> dict[str, Any]:
-    """How much each column adds, up or down, in the mean over the rows; in which no single row shows but the only one."""
-    sizes = dict(zip(dict.fromkeys(preparation.sources), map(_size, own.T), strict=True))
+def _summary(own: Floats, rows: OwnRows) -> dict[str, Any]:
+    """How much each column adds or takes away in the mean over the rows, the strongest first."""
+    sizes = dict(zip(rows.sources, map(_size, own.T), strict=True))
     ranked = sorted(sizes, key=lambda name: (-sizes[name], name))
     return {"rows": len(own), "columns": [{"name": name, "size": sizes[name]} for name in ranked]}
 
@@ -142,22 +139,17 @@ def _size(values: Floats) -> float:
     return float(np.abs(values).mean())
 
 
-def _write(
-    work: Work[Any],
-    rows: Table,
-    own: Floats,
-    names: tuple[str, ...],
-    more: Mapping[tuple[str, str], Floats] | None = None,
-) -> None:
-    """Write a line for each row and column, row by row: party, column, the cell, and what it adds."""
-    lines = dict(more or {}) | {(work.party, name): own[:, place] for place, name in enumerate(names)}
-    cells = {name: rows.column(name).cast(pl.String).to_list() for name in names}
-    each = [
-        (party, name, cells[name][row] if party == work.party else None, float(values[row]))
-        for row in range(len(own))
-        for (party, name), values in lines.items()
+def _write(work: Work[Any], chosen: Table, own: Mapping[str, Floats], more: Mapping[tuple[str, str], Floats]) -> None:
+    """Write lines row by row: `more` by party and what stands for a column, then own columns, each with its cell."""
+    cells = {name: chosen.column(name).cast(pl.String).to_list() for name in own}
+    lines = [
+        line
+        for row in range(chosen.frame.height)
+        for line in (
+            *((party or None, name, None, added[row]) for (party, name), added in more.items()),
+            *((work.party, name, cells[name][row], added[row]) for name, added in own.items()),
+        )
     ]
-    schema = {"party": pl.String, "column": pl.String, "value": pl.String, "contribution": pl.Float64}
-    written = pl.DataFrame(each, schema, orient="row")
-    ids = rows.ids[np.repeat(np.arange(len(own)), len(lines))]
+    written = pl.DataFrame(lines, dict(zip(LINES, (*[pl.String] * 3, pl.Float64), strict=True)), orient="row")
+    ids = chosen.ids[np.repeat(np.arange(chosen.frame.height), len(own) + len(more))]
     write_rows(work.folder / CONTRIBUTIONS, ids, {column.name: column for column in written})

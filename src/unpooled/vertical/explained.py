@@ -1,8 +1,7 @@
 """What columns add to what a model says of a few rows: what every learner that can tell that has in common.
 
 A model's margin is what it says of a row before that becomes a probability: log-odds, or the number itself. A forest's
-trees say probabilities, so its margin is one. A base that is the same for all rows, and what all columns add to it, make
-up the margin.
+trees say probabilities, so its margin is one. A base, the same for all rows, and what all columns add make up the margin.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ from unpooled.jobs.lookalike.receiving import LISTED_BYTES, received
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.row_weights import WeightRules, as_secret, weights_of
-from unpooled.jobs.work import CheckedJob, Work, asked_before
+from unpooled.jobs.work import CheckedJob, Work
 from unpooled.pu.estimates import spies
 from unpooled.pu.federated import search
 from unpooled.pu.federated.search import NextBags, NoMoreBags
@@ -309,8 +309,8 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools, counts
         finish(team.products)
     explained = dict[str, Any]()
     if parameters.explain:
-        given = columns, table, preparation
-        explained = explaining.explain(team, work, learner, found.model, *given, listed[: parameters.explain])
+        given = explaining.OwnRows(table, preparation, columns)
+        explained = explaining.explain(team, work, given, found.model, listed[: parameters.explain])
     seeker, fewest = work.plan.with_role("seeker")[0], work.private.policy.minimum_rows
     wanted = work.private.consent.describe if work.party in describers else ()
     lines = in_common.described(table, wanted, listed, others, fewest)
@@ -362,9 +362,8 @@ def _help(team: Team, work: Work[Parameters], table: Table) -> dict[str, Any]:
         finish(team.products)
     explained = dict[str, Any]()
     if parameters.explain:
-        given = columns, table, preparation
-        with asked_before(work).counting(team.products, team.digest):
-            explained = explaining.help_explain(team, work, learner, part, *given, parameters.explain)
+        given = explaining.OwnRows(table, preparation, columns)
+        explained = explaining.help_explain(team, work, given, part, parameters.explain)
     if describes:
         with session.scope("deliver"):
             session.send(work.plan.with_role("seeker")[0], in_common.message_of(lines))

@@ -12,6 +12,7 @@ from unpooled.drawing.chart import Chart, histogram_chart, precision_recall_char
 from unpooled.drawing.html import render
 from unpooled.drawing.words import listed, many, percent
 from unpooled.jobs.align.section import alignment_html, common_figures
+from unpooled.jobs.explained_section import explained_html
 from unpooled.jobs.lookalike.advice import KeptAdvice, at_length
 from unpooled.jobs.lookalike.job import Parameters
 from unpooled.jobs.lookalike.list_section import ListResult, advice_chart, list_figures, list_section
@@ -124,6 +125,7 @@ def section(run: RunFiles, parameters: Parameters) -> Section:
         told=parameters.advice,
         at_length=at_length,
         charts=_charts(found) if found else {},
+        explained=explained_html(run, "Why the first people are on the list"),
         columns=columns_html(run, {run.owner: owned} if owned else {}),
         alignment=alignment,
     )

@@ -60,19 +60,19 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
         return {}
     prepared = transform(preparation, common.table, disk_for(work))
     columns, team = columns_of(prepared, common.table, learner), _team(session, work, common)
-    most, given, explained = work.parameters.explain, (columns, common.table, preparation), dict[str, Any]()
+    most, explained = work.parameters.explain, dict[str, Any]()
+    rows = explaining.OwnRows(common.table, preparation, columns)
     if active:
         with session.scope("score"):
             found = mean_of_models(learner.score(team, kept, columns))
         if most:
-            explained = explaining.explain(team, work, learner, kept, *given, *_highest(found, most))
+            explained = explaining.explain(team, work, rows, kept, *_highest(found, most))
         result = _result(work, common.table, kept, found)
     else:
-        with asked_before(work).counting(team.products, team.digest):
-            with session.scope("score"):
-                learner.help_score(team, kept, columns, False)
-            if most:
-                explained = explaining.help_explain(team, work, learner, kept, *given, most)
+        with session.scope("score"), asked_before(work).counting(team.products, team.digest):
+            learner.help_score(team, kept, columns, False)
+        if most:
+            explained = explaining.help_explain(team, work, rows, kept, most)
         result = {"file": align.ALIGNED}
     return common.counts | {"unseen": prepared.unseen} | result | explained
 

@@ -13,6 +13,7 @@ from unpooled.drawing.html import render
 from unpooled.drawing.measures import best_known, measures_of
 from unpooled.drawing.words import listed, many
 from unpooled.jobs.align.section import alignment_html, common_figures
+from unpooled.jobs.explained_section import explained_html
 from unpooled.jobs.predict.job import Parameters
 from unpooled.jobs.run_files import Figure, Histogram, RunFiles, Section, learnt
 from unpooled.jobs.train.section import measured
@@ -59,6 +60,7 @@ def section(run: RunFiles, parameters: Parameters) -> Section:
         predicted=predicted,
         histogram=_histogram(predicted) if predicted else None,
         measures=measures_of(predicted.metrics, SETS) if predicted else (),
+        explained=explained_html(run, "Why the highest scores are high"),
         unseen={name: result.unseen for name, result in results.items() if result.unseen},
         told=learnt(run, active, passive),
         alignment=alignment_html(run, parameters),

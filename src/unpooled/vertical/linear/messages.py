@@ -86,7 +86,7 @@ class ExplainedOutputs:
 
 
 @message(
-    discloses="how much a party's columns add together to the scores of the explained rows, and to that of the mean row",
+    discloses="how much all columns of a party add to the scores of the explained rows, and to that of the mean row",
     to="the active party",
 )
 class PartyContributions:
