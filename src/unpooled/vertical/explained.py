@@ -1,7 +1,7 @@
 """What columns add to what a model says of a few rows: what every learner that can tell that has in common.
 
-A model's margin is what it says of a row before that becomes a probability: log-odds, or the number itself. A forest's
-trees say probabilities, so its margin is one. A base, the same for all rows, and what all columns add make up the margin.
+A model's margin is what it says of a row before that becomes a probability: log-odds, or the number itself. The trees of
+a forest say probabilities, so its margin is one. A base, the same for all rows, and what all columns add make it up.
 """
 
 from __future__ import annotations

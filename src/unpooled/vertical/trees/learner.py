@@ -84,7 +84,8 @@ def explain_outline(setup: Setup, parameters: AnyTrees | None) -> list[Exchange]
         if parameters is None:
             sent += _sorting_either_way(setup, party)
         else:
-            sent += _sorting(setup.active, party, hidden=parameters.hide_nodes)
+            begin, *asked, end = _sorting(setup.active, party, hidden=parameters.hide_nodes)
+            sent += [begin, *(replace(one, only_if="if these rows reach splits of its columns") for one in asked), end]
         sent.append(Exchange(setup.active, party, messages.ColumnContributions, 1))
     return sent
 
