@@ -21,11 +21,13 @@ TITLES = {
 }
 OPEN_BAGS = "only with `hide_bags = false`"
 NODES_SHOWN = "only with `hide_nodes = false`"
-BOTH_SHOWN = "only with both `false`"
+BOTH_SHOWN = "only with both `false`, or nodes shown and `explain`"
+OPEN_OR_EXPLAINED = "only with `hide_bags = false` or `explain`"
 TOLD: dict[str, tuple[Any, str]] = {
     "advice": (True, "only with `advice = true`"),
     "describe": (True, "only with `describe = true`"),
     "weights": ("telco", "only if `weights` names it"),
+    "explain": (3, "only with `explain`"),
 }
 
 
@@ -46,16 +48,19 @@ def rows(role: str) -> dict[Row, str]:
 
 @pytest.mark.parametrize("role", TITLES)
 def test_a_roles_table_is_what_it_receives(role: str) -> None:
-    sometimes = {OPEN_BAGS, NODES_SHOWN, BOTH_SHOWN, *(condition for _, condition in TOLD.values())}
+    sometimes = {OPEN_BAGS, OPEN_OR_EXPLAINED, NODES_SHOWN, BOTH_SHOWN, *(condition for _, condition in TOLD.values())}
     always = {row for row, condition in rows(role).items() if condition not in sometimes}
+    either = {row for row, condition in rows(role).items() if condition == OPEN_OR_EXPLAINED}
     assert always == received(role, outline())
     told = {name: received(role, outline(name)) - always for name in TOLD}
     for name, (_, condition) in TOLD.items():
-        assert told[name] == {row for row, of_row in rows(role).items() if of_row == condition}
+        also = either if name == "explain" else set()
+        assert told[name] == {row for row, of_row in rows(role).items() if of_row == condition} | also
     bags = received(role, outline(hide_bags=False)) - always
     nodes = received(role, outline(hide_nodes=False)) - always
     both = received(role, outline(hide_bags=False, hide_nodes=False)) - always - bags - nodes
-    for condition, shown in ((OPEN_BAGS, bags), (NODES_SHOWN, nodes), (BOTH_SHOWN, both)):
+    assert both | nodes | told["explain"] >= received(role, outline("explain", hide_nodes=False)) - always
+    for condition, shown in ((OPEN_BAGS, bags - either), (NODES_SHOWN, nodes), (BOTH_SHOWN, both)):
         assert shown == {row for row, of_row in rows(role).items() if of_row == condition}
     assert set(rows(role)) == always.union(bags, nodes, both, *told.values())
 

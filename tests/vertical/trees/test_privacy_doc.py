@@ -8,6 +8,7 @@ import pytest
 from unpooled.jobs.predict.job import ModelLearner
 from unpooled.jobs.row_weights import LentWeights
 from unpooled.secure.evidence import Commitment
+from unpooled.vertical.explained import Explain
 from unpooled.vertical.trees import messages
 from unpooled.wire import disclosure_of
 
@@ -15,7 +16,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "privacy.md"
 INNER = {messages.TreeLevel}
 """Parts of other messages, which never travel by themselves."""
 
-KINDS = [ModelLearner, Commitment, LentWeights] + [
+KINDS = [ModelLearner, Commitment, LentWeights, Explain] + [
     kind for _, kind in inspect.getmembers(messages, inspect.isclass) if kind.__module__ == messages.__name__
 ]
 
