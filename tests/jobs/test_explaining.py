@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -82,12 +83,16 @@ def test_predictions_are_explained(learning: Any, target: str, model: dict[str, 
     assert joined["value"].cast(pl.String).to_list() == joined["value_right"].to_list()
 
 
-def test_a_learner_that_cannot_explain_is_refused_before_the_start(
+def test_a_model_or_learner_that_cannot_explain_is_refused_before_the_start(
     learning: Any, seeking: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learning.run(learning.plan(engine="plain"))
     plan, searched = learning.plan("predict", explain=1), seeking.plan(explain=1)
     private = Private.model_validate({**learning.models(plan)["bank"], "consent": CONSENT, "target": "buys"})
+    model = learning.root / "run" / "bank" / "model.json"
+    model.write_text(re.sub(r',"cover":\[[^]]*\]', "", model.read_text()))
+    with pytest.raises(PlanError, match=r"bank: explain: .* the model lacks how many training rows"):
+        kind_named("predict").check_files(checked(plan, "bank", private, learning.tables(plan)["bank"]))
     blind = tuple(learner.__class__(**vars(learner) | {"explaining": None}) for learner in learners.LEARNERS)
     monkeypatch.setattr(learners, "LEARNERS", blind)
     with pytest.raises(PlanError, match="explain: trees cannot say what columns add; leave it out of the plan"):
@@ -165,4 +170,4 @@ def test_everybody_about_whom_something_is_told_must_agree(seeking: Any, party: 
 def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str, fault: str) -> None:
     (tmp_path / CONTRIBUTIONS).write_text(text)
     with pytest.raises(InputError, match=fault):
-        read_people(tmp_path / CONTRIBUTIONS, 3)
+        read_people(tmp_path / CONTRIBUTIONS, "bank", 3)

@@ -11,7 +11,7 @@ from pydantic import PositiveInt
 
 from unpooled.drawing.html import render
 from unpooled.errors import InputError
-from unpooled.jobs.explaining import BASE, CONTRIBUTIONS, LINES, TOGETHER
+from unpooled.jobs.explaining import CONTRIBUTIONS, LINES
 from unpooled.jobs.run_files import RunFiles, result_of
 from unpooled.jobs.train.columns import COLUMNS_SHOWN, Positive
 
@@ -87,12 +87,12 @@ def explained_html(run: RunFiles, heading: str) -> str:
         explained=explained,
         columns=[column for column in explained.columns if column.size][:COLUMNS_SHOWN],
         most=max((one.size for one in (*explained.columns, *explained.parties)), default=0.0) or 1.0,
-        people=read_people(party.folder / CONTRIBUTIONS, PEOPLE_SHOWN),
+        people=read_people(party.folder / CONTRIBUTIONS, party.name, PEOPLE_SHOWN),
     )
 
 
-def read_people(path: Path, first: int) -> list[Person]:
-    """The first people of a party's file; InputError if it is not one."""
+def read_people(path: Path, owner: str, first: int) -> list[Person]:
+    """The first people of an owner's file; InputError if it is not one."""
     try:
         lines = pl.read_csv(path, infer_schema=False, glob=False)
     except (OSError, pl.exceptions.PolarsError):
@@ -106,18 +106,18 @@ def read_people(path: Path, first: int) -> list[Person]:
     if given["contribution"].is_null().any() or not given["contribution"].is_finite().all():
         raise InputError(f"{path}: column 'contribution': not a number")
     people = given.partition_by(ids, maintain_order=True)[:first]
-    return [_person(", ".join(map(str, person.row(0)[: len(ids)])), person.select(LINES)) for person in people]
+    return [_person(", ".join(map(str, person.row(0)[: len(ids)])), person.select(LINES), owner) for person in people]
 
 
-def _person(name: str, lines: pl.DataFrame) -> Person:
+def _person(name: str, lines: pl.DataFrame, owner: str) -> Person:
     own, parties, base = list[Added](), list[Added](), None
     for party, column, value, contribution in lines.iter_rows():
-        if (party, column) == ("", BASE):
-            base = contribution
-        elif column == TOGETHER:
+        if party == owner:
+            own.append(Added(column, value, contribution))
+        elif party:
             parties.append(Added(party, "", contribution))
         else:
-            own.append(Added(column, value, contribution))
+            base = contribution
     own.sort(key=lambda line: -abs(line.contribution))
     shown, rest = own[:LINES_SHOWN], own[LINES_SHOWN:]
     others = Added(str(len(rest)), "", sum(line.contribution for line in rest)) if rest else None

@@ -1,7 +1,7 @@
 """What columns add to what a model says of a few rows: what every learner that can tell that has in common.
 
-A model's margin is what it says of a row before that becomes a probability: log-odds, or the number itself. The trees of
-a forest say probabilities, so its margin is one. A base, the same for all rows, and what all columns add make it up.
+A model's margin is what it says of a row before that becomes a probability: log-odds, or the number itself. Of a forest
+it is a probability, since its trees say these. A base, the same for all rows, and what all columns add make it up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_ROWS = 1000
 """How many rows can be explained at once."""
 
 
-@message(discloses="which of the common rows are explained", to="a passive party")
+@message(discloses="which of the common rows have the highest scores, and are explained", to="a passive party")
 class Explain:
     """In the order of the common rows."""
 

@@ -128,6 +128,8 @@ class Explaining:
     """At a passive party: take part in that for at most so many rows; which these are, and what its columns add."""
     margin: Callable[[Any], str]
     """What a margin is, in words."""
+    lacks: Callable[[Any], str]
+    """What a model, or a party's part of it, lacks to be explained; nothing if it can be."""
 
 
 @dataclass(frozen=True, kw_only=True)

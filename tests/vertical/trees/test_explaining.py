@@ -177,7 +177,7 @@ def test_a_model_without_cover_says_so(small: Any) -> None:
     trees = tuple(tree.model_copy(update={"cover": ()}) for tree in old.ensembles[0].trees)
     old = old.model_copy(update={"ensembles": (old.ensembles[0].model_copy(update={"trees": trees}),)})
     assert '"cover"' not in old.model_dump_json()
-    with pytest.raises(InputError, match=r"the model was trained before .* train it again"):
+    with pytest.raises(InputError, match=r"the model lacks how many training rows .* train it again"):
         contributions(alone(), old, small.scene.new, ROWS, np.zeros(5, np.int64))
 
 

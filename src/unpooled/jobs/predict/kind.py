@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unpooled.data.sources import TableSettings
+from unpooled.errors import PlanError
 from unpooled.jobs.align.job import AIDED, ALIGNED
 from unpooled.jobs.examples.example_tables import CUSTOMERS
 from unpooled.jobs.explaining import CONTRIBUTIONS, LENT, SHOWN, explaining_of
@@ -27,7 +28,8 @@ def _check_files(job: CheckedJob[Parameters]) -> None:
         check_saved(job.plan, job.party, job.private)
         if job.parameters.explain:
             kept, _ = load(job.private, job.party, active=job.party == job.plan.active)
-            explaining_of(learner_named(kept.learner))
+            if lacking := explaining_of(learner_named(kept.learner)).lacks(kept):
+                raise PlanError(f"{job.party}: explain: {job.private.model}: the model lacks {lacking}")
 
 
 PREDICT = Kind(

@@ -23,6 +23,14 @@ from unpooled.vertical.numbers import mean_of_models
 from unpooled.vertical.team import Team
 
 
+def lacks(kept: LinearModels | LinearParts) -> str:
+    """What a party's part of models of an earlier version lacks to be explained."""
+    part = kept.part if isinstance(kept, LinearModels) else kept
+    if all(one.means or not one.columns for one in part.parts):
+        return ""
+    return "the means of its columns, so it cannot be explained: train it again"
+
+
 def contributions(team: Team, model: LinearModels, matrix: Floats, rows: Ints, outputs: Ints) -> Contributions:
     """At the active party: what columns add to the scores of some rows, each of one output; means over the models."""
     scales = np.array([one.scale if not one.parameters.classes else 1.0 for one in model.models])
@@ -62,11 +70,8 @@ def help_contributions(team: Team, part: LinearParts, matrix: Floats, most: int)
 def _added(part: LinearParts, matrix: Floats, outputs: Ints, scales: Floats) -> tuple[Floats, Floats]:
     """What each column adds in some rows, rows × columns, and all of them in the mean row, for the output of each."""
     first = part.parts[0]
-    if first.columns and not first.means:
-        raise InputError(
-            f"{part.party}: the model was trained before models kept the means of their columns, so it cannot be "
-            "explained: train it again"
-        )
+    if lacking := lacks(part):
+        raise InputError(f"{part.party}: the model lacks {lacking}")
     means = np.array(first.means)
     away = COLUMNS.decode(encoded_columns(matrix, first.columns, first.limit, part.party)) - means
     each = zip(part.parts, scales.tolist(), strict=True)

@@ -229,5 +229,6 @@ LINEAR = Learner(
             team, part, columns.matrix, most
         ),
         margin=lambda parameters: "log-odds" if parameters.classes else "the predicted number",
+        lacks=explaining.lacks,
     ),
 )

@@ -29,23 +29,27 @@ from unpooled.vertical.trees.parameters import ForestParameters, outputs_of
 from unpooled.vertical.trees.predictor import Nodes, help_predict, leaves_of, margins_of
 
 
+def lacks(kept: Model | Part) -> str:
+    """What a model of an earlier version lacks to be explained; a passive party's part lacks nothing."""
+    trees = [tree for ensemble in kept.ensembles for tree in ensemble.trees] if isinstance(kept, Model) else []
+    if all(tree.cover for tree in trees):
+        return ""
+    return "how many training rows its nodes had (cover), so it cannot be explained: train it again"
+
+
 def contributions(team: Team, model: Model, matrix: Floats, rows: Ints, outputs: Ints) -> Contributions:
     """At the active party: what columns add to the margins of some rows, each of one output; means over the ensembles.
 
     A party alone (`team.alone()`) has all columns.
     """
-    trees = [tree for ensemble in model.ensembles for tree in ensemble.trees]
-    if not all(tree.cover for tree in trees):
-        raise InputError(
-            f"{team.active}: the model was trained before models kept how many training rows each node has (cover), so "
-            "it cannot be explained: train it again"
-        )
+    if lacking := lacks(model):
+        raise InputError(f"{team.active}: the model lacks {lacking}")
     tell_rows(team, rows)  # 1
     columns = [
         _own_columns(model.part) if owner == model.part.party else _columns_at(team, owner) for owner in model.owners
     ]  # 2
     nodes, leaves = leaves_of(team, model, matrix[rows])  # 3
-    expected = np.concatenate([_expected_values(tree) for tree in trees])
+    expected = np.concatenate([_expected_values(tree) for ensemble in model.ensembles for tree in ensemble.trees])
     base, found = _along_paths(model, nodes, leaves, outputs, expected, _columns_of_splits(model, nodes, columns))
     own, others, begin = np.zeros((len(rows), len(model.part.columns))), dict[str, Floats](), 0
     for owner, of_splits in zip(model.owners, columns, strict=True):

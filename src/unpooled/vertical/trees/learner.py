@@ -307,5 +307,6 @@ TREES = Learner(
             team, part, columns.matrix, most
         ),
         margin=_margin,
+        lacks=explaining.lacks,
     ),
 )
