@@ -53,10 +53,12 @@ JOBS: dict[str, Job] = {
     "train, linear": Job("train", OWNERS, {}, {"model": LINEAR}),
     "train, paillier": Job("train", OWNERS, PAILLIER, {"model": SMALL | {"trees": 1, "learner": "rf"}}),
     "predict, trees": Job("predict", OWNERS, {}, {}, "train, trees"),
-    "predict, hidden nodes": Job("predict", OWNERS, {}, {}, "train, hidden nodes"),
-    "predict, linear": Job("predict", OWNERS, {}, {}, "train, linear"),
+    "predict, hidden nodes": Job("predict", OWNERS, {}, {"explain": 3}, "train, hidden nodes"),
+    "predict, linear": Job("predict", OWNERS, {}, {"explain": 3}, "train, linear"),
     "lookalike, trees": Job("lookalike", tuple(ROLES), {}, SEARCH | {"model": SMALL | {"hide_nodes": False}}),
-    "lookalike, hidden nodes": Job("lookalike", tuple(ROLES), {}, SEARCH | {"model": SMALL, "describe": True}),
+    "lookalike, hidden nodes": Job(
+        "lookalike", tuple(ROLES), {}, SEARCH | {"model": SMALL, "describe": True, "explain": 3}
+    ),
     "lookalike, open bags": Job("lookalike", tuple(ROLES), {}, SEARCH | {"model": SMALL | {"hide_bags": False}}),
     "lookalike, linear": Job("lookalike", tuple(ROLES), {}, SEARCH | {"model": LINEAR}),
     "lookalike, paillier": Job("lookalike", tuple(ROLES), PAILLIER, SEARCH | {"model": SMALL | {"trees": 1}}),
@@ -100,7 +102,7 @@ def privates_of(job: Job, tables: Path, models: Path | None) -> dict[str, Privat
     few = {"minimum_rows": 3, "minimum_peer_rows": 3, "minimum_overlap": 3, "minimum_positives": 3}
     made: dict[str, Private] = {}
     for number, party in enumerate(job.parties):
-        consent: dict[str, Any] = dict.fromkeys(("aided", "positives", "found", "values", "rows"), True)
+        consent: dict[str, Any] = dict.fromkeys(("aided", "positives", "found", "values", "rows", "explain"), True)
         consent["describe"] = ["calls"] if party == "telco" else ["age"]
         own: dict[str, Any] = {"seed": number + 1, "policy": few, "consent": consent}
         if party != "coordinator":

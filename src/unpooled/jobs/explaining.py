@@ -19,7 +19,8 @@ from unpooled.jobs.learning import setup_of
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.scores import write_rows
-from unpooled.jobs.work import Work, asked_before
+from unpooled.jobs.work import Work
+from unpooled.secure.query_count import Asked
 from unpooled.settings import Section
 from unpooled.vertical import learners
 from unpooled.vertical.explained import MOST_ROWS
@@ -110,10 +111,10 @@ def explain(
     return {"explained": _summary(own, rows) | {"margin": explaining.margin(model.parameters), "parties": parties}}
 
 
-def help_explain(team: Team, work: Work[Any], rows: OwnRows, part: Part, most: int) -> dict[str, Any]:
-    """At a passive party: what its own columns add to the scores of at the most so many rows."""
+def help_explain(team: Team, work: Work[Any], rows: OwnRows, part: Part, most: int, asked: Asked) -> dict[str, Any]:
+    """At a passive party: what its own columns add to the scores of at the most so many rows; `asked` counts on."""
     explaining = explaining_of(learners.learner_named(part.learner))
-    with team.session.scope("explain"), asked_before(work).counting(team.products, team.digest):
+    with team.session.scope("explain"), asked.counting(team.products, team.digest):
         chosen, found = explaining.help_contributions(team, part, rows.columns, most)
     own = _by_source(found, rows)
     _write(work, rows.table.take(chosen), dict(zip(rows.sources, own.T, strict=True)), {})

@@ -346,6 +346,7 @@ def _help(team: Team, work: Work[Parameters], table: Table) -> dict[str, Any]:
     describes = work.party in describing(work.plan, parameters.describe)
     learner = learner_of(parameters.model)
     columns, preparation = ready(work, table, learner)
+    checkpoint = checkpoint_of(work, table)
     with session.scope("find"):
         named = work.private.consent.describe
         bins = list_counts.announce_bins(team, table, named, policy.minimum_rows) if describes else None
@@ -356,14 +357,14 @@ def _help(team: Team, work: Work[Parameters], table: Table) -> dict[str, Any]:
             parameters.method,
             policy.maximum_thresholds,
             estimate=parameters.estimate,
-            checkpoint=checkpoint_of(work, table),
+            checkpoint=checkpoint,
         )
         lines = list_counts.lines_of(team, bins, policy.minimum_rows) if bins else []
         finish(team.products)
     explained = dict[str, Any]()
     if parameters.explain:
         given = explaining.OwnRows(table, preparation, columns)
-        explained = explaining.help_explain(team, work, given, part, parameters.explain)
+        explained = explaining.help_explain(team, work, given, part, parameters.explain, checkpoint.asked)
     if describes:
         with session.scope("deliver"):
             session.send(work.plan.with_role("seeker")[0], in_common.message_of(lines))

@@ -69,10 +69,11 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
             explained = explaining.explain(team, work, rows, kept, *_highest(found, most))
         result = _result(work, common.table, kept, found)
     else:
-        with session.scope("score"), asked_before(work).counting(team.products, team.digest):
+        asked = asked_before(work)
+        with session.scope("score"), asked.counting(team.products, team.digest):
             learner.help_score(team, kept, columns, False)
         if most:
-            explained = explaining.help_explain(team, work, rows, kept, most)
+            explained = explaining.help_explain(team, work, rows, kept, most, asked)
         result = {"file": align.ALIGNED}
     return common.counts | {"unseen": prepared.unseen} | result | explained
 
