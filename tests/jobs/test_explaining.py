@@ -79,6 +79,7 @@ def test_predictions_are_explained(learning: Any, target: str, model: dict[str, 
     assert table.columns == ["id", "party", "column", "value", "contribution"]
     assert set(table["column"]) == {"calls", "data", "tariff"}, "of a category all levels together"
     cells = learning.frames["telco"].cast(pl.String).unpivot(index="id", variable_name="column")
+    cells = cells.with_columns(pl.col("value").str.strip_suffix(".0"))
     joined = table.join(cells, on=["id", "column"], how="left", maintain_order="left")
     assert joined["value"].cast(pl.String).to_list() == joined["value_right"].to_list()
 

@@ -140,9 +140,19 @@ def _size(values: Floats) -> float:
     return float(np.abs(values).mean())
 
 
+def _texts(cells: pl.Series) -> list[str | None]:
+    """Cells as people write them: tables have whole numbers as fractions too.
+
+    >>> _texts(pl.Series([28.0, 0.5, None])), _texts(pl.Series(["plus"]))
+    (['28', '0.5', None], ['plus'])
+    """
+    texts = cells.cast(pl.String)
+    return (texts.str.strip_suffix(".0") if cells.dtype.is_float() else texts).to_list()
+
+
 def _write(work: Work[Any], chosen: Table, own: Mapping[str, Floats], more: Mapping[tuple[str, str], Floats]) -> None:
     """Write lines row by row: `more` by party and what stands for a column, then own columns, each with its cell."""
-    cells = {name: chosen.column(name).cast(pl.String).to_list() for name in own}
+    cells = {name: _texts(chosen.column(name)) for name in own}
     lines = [
         line
         for row in range(chosen.frame.height)
