@@ -130,7 +130,7 @@ def test_the_first_people_of_a_list_are_explained(seeking: Any, model: dict[str,
         assert "income" not in page
     page = write_report(home / "bank").read_text()
     assert f"<caption>1. {first[0]}</caption>" in page
-    assert "In all, log-odds" in page
+    assert "In all: log-odds" in page
     assert "calls" not in page
     assert "Why the first" not in write_report(home / "shop").read_text()
 

@@ -228,7 +228,7 @@ LINEAR = Learner(
         help_contributions=lambda team, part, columns, most: explaining.help_contributions(
             team, part, columns.matrix, most
         ),
-        margin=lambda parameters: "log-odds" if parameters.classes else "the predicted number",
+        margin=lambda parameters: "log-odds" if parameters.classes else "predicted number",
         lacks=explaining.lacks,
     ),
 )

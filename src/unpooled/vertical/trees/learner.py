@@ -266,7 +266,7 @@ def _summary(model: Model) -> dict[str, Any]:
 
 def _margin(parameters: AnyTrees) -> str:
     if not parameters.classes:
-        return "the predicted number"
+        return "predicted number"
     return "probability" if isinstance(parameters, ForestParameters) else "log-odds"
 
 
