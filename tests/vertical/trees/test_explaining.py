@@ -191,6 +191,7 @@ def test_a_passive_party_explains_no_more_rows_than_the_plan_says(small: Any) ->
     [
         (Explain, {"rows": ROWS[::-1].copy()}, "invalid Explain from bank: rows that are not there, or not in order"),
         (Explain, {"rows": np.array([0, 40])}, "invalid Explain from bank"),
+        (Explain, {"rows": np.array([0, 2**63 - 1, -2, 5])}, "invalid Explain from bank"),
         (messages.SplitColumns, {"columns": np.array([0], np.int32)}, "invalid SplitColumns from telco: fewer splits"),
         (
             messages.SplitColumns,

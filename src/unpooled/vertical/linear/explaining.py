@@ -33,14 +33,9 @@ def lacks(kept: LinearModels | LinearParts) -> str:
 
 def contributions(team: Team, model: LinearModels, matrix: Floats, rows: Ints, outputs: Ints) -> Contributions:
     """At the active party: what columns add to the scores of some rows, each of one output; means over the models."""
-    scales = np.array([one.scale if not one.parameters.classes else 1.0 for one in model.models])
+    scales = np.array([one.scale for one in model.models])
     own, base = _added(model.part, matrix[rows], outputs, scales)
-    base = base + mean_of_models(
-        [
-            (one.centre if not one.parameters.classes else 0.0) + scale * np.array(one.intercept)[outputs]
-            for one, scale in zip(model.models, scales.tolist(), strict=True)
-        ]
-    )
+    base = base + mean_of_models([one.centre + one.scale * np.array(one.intercept)[outputs] for one in model.models])
     tell_rows(team, rows)  # 1
     for owner in team.passive:
         team.session.send(owner, ExplainedOutputs(outputs.astype(np.int32), scales))
