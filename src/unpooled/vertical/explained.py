@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from unpooled.arrays import Floats, Ints
 from unpooled.errors import ProtocolError, RefusedError
 from unpooled.vertical.team import Team

@@ -3,6 +3,7 @@
 `fit` at the active party and `help_fit` at each passive one go together. A party alone (`team.alone()`) fits to pooled
 columns, and gets the same model to the last bit.
 
+>>> import numpy as np
 >>> from unpooled.vertical.team import alone
 >>> from unpooled.vertical.trees.parameters import XgbParameters
 >>> rng = np.random.default_rng(1)

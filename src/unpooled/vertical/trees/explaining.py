@@ -126,10 +126,8 @@ def _along_paths(
         base, found = np.zeros(len(rows)), np.zeros((len(rows), int(columns.max(initial=-1)) + 1))
         for number in range(len(ensemble.trees)):
             chosen = rows if forest else rows[outputs == number % width]
-            which, at = (
-                outputs[chosen] if forest else np.zeros(len(chosen), np.int64),
-                leaves[tree, chosen].astype(np.int64),
-            )
+            which = outputs[chosen] if forest else np.zeros(len(chosen), np.int64)
+            at: Ints = leaves[tree, chosen].astype(np.int64)
             base[chosen] += expected[nodes.roots[tree], which]
             while (going := parents[at] >= 0).any():
                 chosen, which, at = chosen[going], which[going], at[going]
