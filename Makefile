@@ -8,7 +8,7 @@ SETUP := .venv/.set-up
 # Python keeps what it has compiled, also where the environment says otherwise: tests start hundreds of processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test test-versions release-check lint check lock clean bench-%
+.PHONY: setup demo test test-versions release-check lint check notebooks docs docs-serve lock clean bench-%
 
 setup: $(SETUP)
 
@@ -44,6 +44,17 @@ lint: setup
 check: lint
 	$(BIN)/python -m pytest -q tests/test_import_rules.py tests/test_public_names.py
 
+# Execute the notebooks, and keep what they show.
+notebooks: setup
+	$(BIN)/python notebooks/execute.py
+
+# The documentation as a site, in site/VERSION; versions that are already there stay.
+docs: setup
+	$(BIN)/python website/make_site.py
+
+docs-serve: docs
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory site 8000
+
 # Compiled first, as installing a package does: every process of a party would otherwise compile what it imports.
 bench-%: setup
 	@$(BIN)/python -m compileall -q src
@@ -58,4 +69,4 @@ lock:
 	rm -rf .venv/lock
 
 clean:
-	rm -rf .venv runs build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv runs build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
