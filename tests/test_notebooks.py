@@ -28,7 +28,7 @@ def _texts(output: Any) -> Any:
 def test_a_notebook_runs_and_shows_what_it_is_kept_with(name: str) -> None:
     kept = execute.kept(name)
     assert any("\nassert " in f"\n{cell.source}" for cell in kept.cells if cell.cell_type == "code")
-    assert shown(execute.executed(name)) == shown(kept)
+    assert shown(execute.executed(name)) == shown(kept), "if that is how it should be: make notebooks"
 
 
 def test_notebooks_use_public_names_alone() -> None:

@@ -56,7 +56,7 @@ def test_every_page_of_the_repository_is_there(site: Path) -> None:
     built = site / unpooled.__version__
     documents = [f"docs/{path.stem}" for path in (ROOT / "docs").glob("*.md")]
     notebooks = [f"notebooks/{path.stem}" for path in (ROOT / "notebooks").glob("*.ipynb")]
-    others = ["index", "ARCHITECTURE", "SECURITY", "CHANGELOG", "notebooks/index"]
+    others = ["index", "notebooks/index", *(path.stem for path in ROOT.glob("*.md") if path.name != "README.md")]
     assert [name for name in (*documents, *notebooks, *others) if not (built / f"{name}.html").is_file()] == []
 
 

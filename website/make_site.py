@@ -31,7 +31,7 @@ from unpooled import __version__
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 
-TOP = ("ARCHITECTURE.md", "CHANGELOG.md", "SECURITY.md")
+TOP = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 """Pages that are not in a folder; the README is the first one."""
 
 LINKED = ("CITATION.cff", "packaging/unpooled.service")
@@ -70,7 +70,7 @@ def rendered(folder: Path) -> Path:
     environment = os.environ | {"NO_COLOR": "1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SiteError(done.stdout + done.stderr)
+        raise SiteError(done.stdout + done.stderr.partition("Traceback")[0])
     return folder / "site"
 
 
@@ -96,9 +96,10 @@ def gather(folder: Path) -> None:
 
 
 def for_site(text: str) -> str:
-    """What code hosts see by themselves and a site must be told: sessions of Python, lists in lists, notebooks."""
+    """What code hosts see by themselves and a site must be told: Python sessions, nested lists, notebooks, README."""
     text = re.sub(r"^```python\n(?=>>> )", "```pycon\n", text, flags=re.MULTILINE)
     text = re.sub(r"^ {3}- ", "    - ", text, flags=re.MULTILINE)
+    text = re.sub(r"\]\(((?:\.\./)*)README\.md", r"](\1index.md", text)
     return re.sub(r"\]\(((?:\w+/|\.\./)*\w+)\.ipynb\)", r"](\1.md)", text)
 
 
