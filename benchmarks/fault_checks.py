@@ -24,7 +24,7 @@ from unpooled.jobs.complete.parameters import Parameters as Complete
 from unpooled.jobs.complete.parameters import groups_of
 from unpooled.jobs.information.job import Parameters as Information
 from unpooled.jobs.kinds import outline_of, parameters_of
-from unpooled.jobs.lookalike.job import Parameters as Search
+from unpooled.jobs.lookalike.parameters import Parameters as Search
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.train.job import Parameters as Train
 from unpooled.jobs.work import WORKING

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from unpooled.arrays import Floats
+from unpooled.arrays import Bools, Floats
 from unpooled.data.prepare import load_preparation, transform
 from unpooled.data.table import Table, table_from_frame
 from unpooled.jobs.checks import checked
@@ -24,6 +24,7 @@ from unpooled.jobs.train.job import Parameters
 from unpooled.run.conversation import role_of
 from unpooled.run.simulate import Outcome, simulate_job, simulate_roles
 from unpooled.session import Session
+from unpooled.vertical.inputs import Columns
 from unpooled.vertical.linear.parameters import LinearParameters
 from unpooled.vertical.model_file import load
 from unpooled.vertical.targets import Target
@@ -140,6 +141,13 @@ class Learning:
 
     def pooled(self, plan: Plan, target: str, weight: str | None = None) -> Floats:
         """The scores of one party that has all prepared columns, in the order in which the federated run has them."""
+        columns, learned = self.pooled_rows(plan, target, weight)
+        parameters = parameters_of(plan)
+        assert isinstance(parameters, Parameters)
+        return ensemble.fit(alone(), parameters.model, columns, [learned]).scores[0]  # type: ignore[arg-type]
+
+    def pooled_rows(self, plan: Plan, target: str, weight: str | None = None) -> tuple[Columns, Target]:
+        """All prepared columns in that order, and what is to be learned."""
         return _pooled(self, plan, target, weight)
 
     def models(self, plan: Plan, name: str = "run") -> dict[str, dict[str, Any]]:
@@ -147,22 +155,12 @@ class Learning:
         return {party: {"model": self.root / name / party} for party in plan.owners}
 
 
-def _pooled(learning: Learning, plan: Plan, target: str, weight: str | None) -> Floats:
+def _pooled(learning: Learning, plan: Plan, target: str, weight: str | None) -> tuple[Columns, Target]:
     parameters = parameters_of(plan)
     assert isinstance(parameters, Parameters)
     assert not isinstance(parameters.model, LinearParameters)
-    blocks: list[Floats] = []
-    names: list[str] = []
     tables, predictions = learning.tables(plan, target, weight), learning.predictions()
-    for party, table in tables.items():
-        home = learning.root / "run" / party
-        rows = _rows_of(replace(table, frame=table.frame.with_row_index("row")), predictions)["row"]
-        prepared = transform(load_preparation(home / "preparation.json"), table.take(rows.to_numpy()))
-        whole = party == plan.active
-        part = load(home / "model.json", Model).part if whole else load(home / "model.json", Part)
-        order = [feature.column for feature in part.binning.features]
-        blocks.append(prepared.matrix[:, order])
-        names += [f"{party} {feature.name}" for feature in part.binning.features]
+    columns = prepared_together(learning.root / "run", plan, tables, predictions["id"])
     labels = predictions["label"]
     if parameters.model.classes:
         known = sorted(labels.drop_nulls().unique())
@@ -170,19 +168,30 @@ def _pooled(learning: Learning, plan: Plan, target: str, weight: str | None) -> 
     trained = (predictions["set"] == "train").to_numpy()
     weights = trained * 1.0
     if weight:
-        weights = trained * _rows_of(tables["bank"], predictions)[weight].to_numpy()
+        weights = trained * _rows_of(tables["bank"], predictions["id"])[weight].to_numpy()
     values = labels.cast(pl.Float64).fill_null(0.0).to_numpy()
-    fitted = ensemble.fit(
-        alone(),
-        parameters.model,
-        ensemble.Columns(np.hstack(blocks), tuple(names)),
-        [Target(values, weights, _seed_of_draws(predictions, parameters))],
-    )
-    return fitted.scores[0]
+    return columns, Target(values, weights, _seed_of_draws(predictions, parameters))
 
 
-def _rows_of(table: Table, predictions: pl.DataFrame) -> pl.DataFrame:
-    return pl.DataFrame({"id": predictions["id"]}).join(table.frame, on="id", how="left", maintain_order="left")
+def prepared_together(run: Path, plan: Plan, tables: Mapping[str, Table], ids: pl.Series) -> Columns:
+    """The owners' columns of these people as a run has prepared them, beside each other in the order it had them in."""
+    blocks: list[Floats] = []
+    names: list[str] = []
+    for party in plan.owners:
+        home, table = run / party, tables[party]
+        rows = _rows_of(replace(table, frame=table.frame.with_row_index("row")), ids)["row"]
+        prepared = transform(load_preparation(home / "preparation.json"), table.take(rows.to_numpy()))
+        whole = party == plan.active
+        part = load(home / "model.json", Model).part if whole else load(home / "model.json", Part)
+        order = [feature.column for feature in part.binning.features]
+        blocks.append(prepared.matrix[:, order])
+        names += [f"{party} {feature.name}" for feature in part.binning.features]
+    sizes = tuple(block.shape[1] for block in blocks)
+    return Columns(np.hstack(blocks), tuple(names), sizes, plan.owners.index(plan.active))
+
+
+def _rows_of(table: Table, ids: pl.Series) -> pl.DataFrame:
+    return pl.DataFrame({"id": ids}).join(table.frame, on="id", how="left", maintain_order="left")
 
 
 def _seed_of_draws(predictions: pl.DataFrame, parameters: Parameters) -> int:
@@ -261,6 +270,13 @@ class Seeking:
             for party, settings in own.items()
         }
         return simulate_job(plan, made, self.tables(plan, target) if tables is None else tables, self.root / name)
+
+    def pooled_rows(self, plan: Plan) -> tuple[Columns, Bools, int]:
+        """All prepared columns of the people in common, whom of them the shop knows, and the bank's seed of draws."""
+        aligned = pl.read_csv(self.root / "run" / "bank" / "aligned.csv")
+        columns = prepared_together(self.root / "run", plan, self.tables(plan), aligned["id"])
+        seed = int(np.random.default_rng([SEEDS["bank"], zlib.crc32(b"bank")]).integers(2**63))
+        return columns, aligned["id"].is_in(self.frames["shop"]["id"].implode()).to_numpy(), seed
 
     def reliable(self, name: str = "run") -> pl.DataFrame:
         """The list that the shop got."""

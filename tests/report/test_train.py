@@ -212,6 +212,26 @@ def test_no_more_columns_are_shown_than_anybody_reads(write_job: WriteJob, monke
     assert "1 more was used less. 2 were not used." in words(tree)
 
 
+TUNED: dict[str, Any] = {"candidates": 2, "models": 6, "chosen": 2, "settings": {"balanced": True, "depth": 4}}
+TRIED = [
+    {"settings": {"balanced": True, "depth": 6}, "mean": 0.45, "spread": 0.02, "folds": [0.43, 0.45, 0.47]},
+    {"settings": {"balanced": True, "depth": 4}, "mean": 0.41, "spread": 0.0, "folds": [0.41, 0.41, 0.41]},
+]
+
+
+def test_candidates_that_were_tried_are_a_table_for_the_active_party_alone(write_job: WriteJob) -> None:
+    tried = MODEL | {"tuning": TUNED | {"measure": "log_loss", "tried": TRIED}}
+    run = write_job("train", ROLES, {"telco": OWNER | {"tuning": TUNED}, "bank": tried, "helper": {}})
+    tree = parsed(write_report(run / "bank"))
+    assert table(tree, "Log loss on rows left out, 3 times for each candidate; less is better") == [
+        ["1", "true", "6", "0.450", "0.0200"],
+        ["2 chosen", "true", "4", "0.410", "0"],
+    ]
+    text = words(parsed(write_report(run / "telco")))
+    assert "Of 2 candidates number 2 was chosen: balanced = true, depth = 4." in text
+    assert not re.search("0.4[15]0|Log loss", text)
+
+
 def test_a_passive_party_reads_what_the_active_one_learnt(write_job: WriteJob) -> None:
     run = write_job("train", ROLES, RESULTS, SENT)
     tree = parsed(write_report(run / "telco"))

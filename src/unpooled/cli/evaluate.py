@@ -24,7 +24,7 @@ from unpooled.jobs.complete.table_files import HANDLES
 from unpooled.jobs.deliver.job import Parameters as DeliverParameters
 from unpooled.jobs.kinds import parameters_of
 from unpooled.jobs.lookalike.evaluation import evaluate_list
-from unpooled.jobs.lookalike.job import Parameters
+from unpooled.jobs.lookalike.parameters import Parameters
 from unpooled.report.page import write_report
 from unpooled.run.folder import STATUS, plan_in, read_json
 

@@ -41,6 +41,7 @@ from unpooled.vertical.learner import LearnerParameters, Model, Part
 from unpooled.vertical.learners import learner_named
 from unpooled.vertical.numbers import mean_of_models
 from unpooled.vertical.resume import Checkpoint, Fits, Loans
+from unpooled.vertical.stages import stage
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team
 from unpooled.wire import message
@@ -157,14 +158,15 @@ def help_predict_columns(
     check_groups(groups, team.active, *most)
     if not groups.classes:
         return {}
-    series = [
-        (with_classes(base, classes), [settings.folds * count] * settings.rounds * len(settings.learned(classes)))
+    stages = [
+        stage(with_classes(base, classes), [settings.folds * count] * settings.rounds * len(settings.learned(classes)))
         for classes, count in zip(groups.classes, groups.columns, strict=True)
     ]
-    loans = Loans(team, base, columns, (), most_thresholds, checkpoint, series)
+    loans = Loans(team, stages, columns, most_thresholds, checkpoint)
     parts, lent, done = dict[tuple[int, What], Part](), dict[int, Part](), 0
     with loans.counting():
-        for parameters, planned in series:
+        for each in stages:
+            (parameters,), planned = each.choices, each.groups
             while isinstance(told := team.session.recv(team.active, NextRound, NoMoreRounds), NextRound):  # 2
                 if loans.group - done >= len(planned):
                     raise ProtocolError(f"invalid NextRound from {team.active}: more rounds than the plan has")

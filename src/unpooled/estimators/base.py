@@ -23,8 +23,8 @@ from unpooled.estimators import tables
 from unpooled.estimators.apart import Apart, Split, dealt, is_frame
 from unpooled.estimators.settings import LEARNER_SETTINGS, with_settings
 from unpooled.estimators.together import How, Learned, Parties, Watch, score
+from unpooled.evaluate.metrics import probabilities_of
 from unpooled.jobs.plan import SAFE_KEY_BITS
-from unpooled.jobs.scores import probabilities_of
 from unpooled.settings import faults
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import Learner

@@ -27,6 +27,7 @@ from unpooled.vertical.learner import LearnerParameters, Model, Part
 from unpooled.vertical.learners import learner_of
 from unpooled.vertical.numbers import mean_of_models
 from unpooled.vertical.resume import Fits, Loans
+from unpooled.vertical.stages import stage
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team, alone
 
@@ -115,7 +116,7 @@ def fit(
         return Fits(team, base, own).fit([target], classes).model
 
     def passive(team: Team, own: Columns) -> Part:
-        loans = Loans(team, base, own, [1], None, None)
+        loans = Loans(team, [stage(base, [1])], own, None, None)
         return loans.lend(1, loans.begin(1))
 
     weighted = target.weights is not None

@@ -169,6 +169,16 @@ def r2(truth: Floats, predictions: Floats, weights: Floats | None = None) -> flo
 # Summaries
 
 
+def probabilities_of(scores: Floats) -> Floats:
+    """A model's scores, rows × outputs, as metrics take them: a forest's may be off by a rounding of its weights."""
+    clipped = scores.clip(0.0, 1.0)
+    if scores.shape[1] == 1:
+        return clipped[:, 0]
+    totals = clipped.sum(axis=1, keepdims=True)
+    shares: Floats = np.divide(clipped, totals, out=np.full(clipped.shape, 1 / scores.shape[1]), where=totals > 0)
+    return shares
+
+
 def summary_of_classes(truth: Values, probabilities: Floats, weights: Floats | None = None) -> dict[str, float]:
     """All metrics of predicted probabilities, which are as for `log_loss`.
 

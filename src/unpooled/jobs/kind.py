@@ -57,10 +57,11 @@ class FrameSource(Protocol):
 class Audit(Generic[P]):
     """Which learner's inputs can be checked afterwards, and what is wrong with labels and weights that were opened.
 
+    `model` is given the number of a fit, and what the result of the party that checks says.
     `problem` is also given those of the fits that this audit has looked at before.
     """
 
-    model: Callable[[P], LearnerParameters]
+    model: Callable[[P, int, Result], LearnerParameters]
     problem: Callable[[P, Arrays, Sequence[Arrays]], str]
 
 

@@ -29,6 +29,7 @@ from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import Learner, LearnerParameters
 from unpooled.vertical.learners import learner_of
 from unpooled.vertical.resume import Checkpoint, agreement_outline
+from unpooled.vertical.stages import Stage, questions_of
 from unpooled.vertical.team import Team
 
 _CHECKPOINT = "checkpoint"
@@ -97,11 +98,9 @@ def learning_outline(
     return begin + agreement_outline(setup), learner_of(parameters).outline(setup, parameters), end
 
 
-def open_products(
-    session: Session, work: Work[Any], places: Places, parameters: LearnerParameters, groups: Sequence[int]
-) -> Engine:
-    """Products for groups of so many models each."""
-    plan, questions = work.plan, learner_of(parameters).questions(parameters, sum(groups))
+def open_products(session: Session, work: Work[Any], places: Places, stages: Sequence[Stage]) -> Engine:
+    """Products for all stages of learning."""
+    plan, questions = work.plan, questions_of(stages)
     limits, folder = answering_limits(work.private.policy), work.folder / WORKING
     who, kept = (plan.owners, plan.active, places.coordinator), (evidence_for(work), folder, work.spending)
     return open_engine(session, rules_of(plan, questions), *who, *limits, *kept)

@@ -16,8 +16,7 @@ from unpooled.jobs.labels import features_of
 from unpooled.jobs.learning import rules_of
 from unpooled.jobs.work import CheckedJob, cleaned, with_table
 from unpooled.vertical.inputs import Columns
-from unpooled.vertical.learner import LearnerParameters
-from unpooled.vertical.learners import learner_of
+from unpooled.vertical.stages import Stage, table_limits_of
 
 P = TypeVar("P", bound=BaseModel)
 
@@ -43,8 +42,8 @@ class Answers:
         )
 
 
-def answers_of(job: CheckedJob[P], model: LearnerParameters, groups: Sequence[int]) -> Answers | None:
-    """What a party answers at the most for groups of so many models each.
+def answers_of(job: CheckedJob[P], stages: Sequence[Stage]) -> Answers | None:
+    """What a party answers at the most in all stages of learning.
 
     None where it lends no columns, or its learner cannot tell beforehand.
     """
@@ -57,7 +56,7 @@ def answers_of(job: CheckedJob[P], model: LearnerParameters, groups: Sequence[in
     features = features_of(table, private)
     prepared = transform(fit(features, private.prepare), features)
     columns = Columns(prepared.matrix, prepared.names)
-    found = learner_of(model).table_limits(rules_of(plan), model, columns, groups)
+    found = table_limits_of(rules_of(plan), stages, columns)
     if found is None:
         return None
     (bits, table_bits), rows, own = found, table.frame.height, private.policy.maximum_bits_per_row

@@ -98,7 +98,7 @@ def metrics_of(labels: Labels, scores: Floats, rows: Bools) -> dict[str, float]:
     truth, weights = labels.values[rows], labels.weights[rows]
     if not labels.names:
         return metrics.summary_of_numbers(truth, scores[rows, 0], weights)
-    return metrics.summary_of_classes(truth, probabilities_of(scores[rows]), weights)
+    return metrics.summary_of_classes(truth, metrics.probabilities_of(scores[rows]), weights)
 
 
 def curves_of(labels: Labels, scores: Floats, rows: Bools) -> dict[str, list[list[float]]]:
@@ -138,13 +138,3 @@ def histogram_of(scores: Floats, names: Sequence[str]) -> dict[str, list[float]]
     values = scores.max(axis=1)
     counts, edges = np.histogram(values.clip(0.0, 1.0), _BINS, (0.0, 1.0)) if names else np.histogram(values, _BINS)
     return {"edges": edges.tolist(), "counts": counts.tolist()}
-
-
-def probabilities_of(scores: Floats) -> Floats:
-    """Scores as metrics take them, of two classes one each: a forest's may be off by a rounding of its weights."""
-    clipped = scores.clip(0.0, 1.0)
-    if scores.shape[1] == 1:
-        return clipped[:, 0]
-    totals = clipped.sum(axis=1, keepdims=True)
-    shares: Floats = np.divide(clipped, totals, out=np.full(clipped.shape, 1 / scores.shape[1]), where=totals > 0)
-    return shares

@@ -14,11 +14,14 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from unpooled.errors import InputError
+from unpooled.jobs.kind import Audit as AuditOfKind
 from unpooled.jobs.kinds import kind_named, parameters_of
 from unpooled.jobs.learning import setup_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
+from unpooled.jobs.run_files import RESULT
 from unpooled.jobs.work import WORKING
 from unpooled.run.audit_files import Answer, Opening, Request, Salt, read_answer, read_request
 from unpooled.run.folder import STATUS, plan_in, read_json
@@ -81,7 +84,7 @@ def answer(home: Path, request: Request) -> Answer:
     fits = {line["about"]["fit"] for line in openings}
     commitments = [line for line in kept if "commitment" in line and line["fit"] in fits]
     names = [line["page"] for line in commitments]
-    names += [name for name in _audit_of(plan)[1].pages(openings) if has_page(shelf, name)]
+    names += [name for name in _audit_of(plan).pages(openings) if has_page(shelf, name)]
     pages, told = {name: page_in(shelf, name) for name in dict.fromkeys(names)}, dict[str, Opening]()
     for line in openings:
         seed, page = opening_of(line)
@@ -164,6 +167,7 @@ def _check_of(
     `earlier` are the labels and weights of the fits before it, to which its own are added.
     """
     opener = answered.request.opener
+    parameters = _audited_of(plan).model(parameters_of(plan), fit, read_json(home / RESULT))
     committed = {line["commitment"] for line in lines if _is_of(line, "commitment", opener) and line["fit"] == fit}
     opened = {  # those of an interrupted run that never arrived do not count
         digest: told.page
@@ -180,7 +184,7 @@ def _check_of(
         return "the party committed to other inputs after an interruption than before"
     received = [line for line in lines if _is_of(line, "about", opener) and line["about"]["fit"] == fit]
     try:
-        return _check_by(home, plan, inputs, answered, fit, received, earlier)
+        return _check_by(home, plan, parameters, inputs, answered, fit, received, earlier)
     except _CANNOT_BE as error:
         return f"the opened inputs are invalid: {error}"
 
@@ -188,16 +192,16 @@ def _check_of(
 def _check_by(
     home: Path,
     plan: Plan,
+    parameters: LearnerParameters,
     inputs: Mapping[str, Arrays],
     answered: Answer,
     fit: int,
     received: list[Line],
     earlier: list[Arrays],
 ) -> Check | str:
-    (parameters, audit), shelf = _audit_of(plan), home / WORKING / SECRETS
-    audited, targets = kind_named(plan.kind).audit, inputs.get(TARGETS)
-    if audited and targets:
-        if problem := audited.problem(parameters_of(plan), targets, earlier):
+    audit, shelf = _audit_of(plan), home / WORKING / SECRETS
+    if targets := inputs.get(TARGETS):
+        if problem := _audited_of(plan).problem(parameters_of(plan), targets, earlier):
             return problem
         earlier.append(targets)
     own = {name: page_in(shelf, name) for name in audit.pages(received) if has_page(shelf, name)}
@@ -205,14 +209,23 @@ def _check_by(
     return audit.check(parameters, Audited(setup_of(plan), opener, fit, inputs, answered.pages, received, own))
 
 
-def _audit_of(plan: Plan) -> tuple[LearnerParameters, Audit]:
-    """The parameters of the plan's learner, and how its products are checked."""
-    audited = kind_named(plan.kind).audit
-    model = audited.model(parameters_of(plan)) if audited else None
-    audit = learner_of(model).audit if model else None
-    if model is None or audit is None:
-        raise InputError(f"there is nothing to audit in a job of the kind {plan.kind}")
-    return model, audit
+def _audit_of(plan: Plan) -> Audit:
+    """How the products of the plan's learner are checked."""
+    audit = learner_of(_audited_of(plan).model(parameters_of(plan), 0, {})).audit
+    if audit is None:
+        raise _nothing_in(plan)
+    return audit
+
+
+def _audited_of(plan: Plan) -> AuditOfKind[Any]:
+    """What a kind of job says of audits."""
+    if (audited := kind_named(plan.kind).audit) is None:
+        raise _nothing_in(plan)
+    return audited
+
+
+def _nothing_in(plan: Plan) -> InputError:
+    return InputError(f"there is nothing to audit in a job of the kind {plan.kind}")
 
 
 def _products(lines: Iterable[Line], sender: str) -> dict[str, Line]:

@@ -233,7 +233,6 @@ def rehearsed(cast: Cast) -> Scale:
     """Rehearse the job as often as it takes to see how its figures grow."""
     plan = cast.plan
     kind, parameters, raw = kind_named(plan.kind), parameters_of(plan), plan.parameters
-    model: LearnerParameters | None = getattr(parameters, "model", None)
     groups = kind.groups(parameters)
     widths = _widths(cast) if groups else {}
     encrypts = plan.engine == "paillier" and bool(groups)
@@ -241,7 +240,9 @@ def rehearsed(cast: Cast) -> Scale:
     together = {party: (cast.tables[party].take(rows), cast.privates[party]) for party, rows in cast.together.items()}
     changes = kind.rehearsed(parameters, encrypts, together, own_columns)
     raw, fewest = {**raw, **changes.parameters}, common_rows_for(changes.least_own)
-    fewer = kind.groups(kind.parameters.model_validate(raw))
+    changed = kind.parameters.model_validate(raw)
+    model: LearnerParameters | None = getattr(changed, "model", None)
+    fewer = kind.groups(changed)
     times = (sum(groups) / sum(fewer), len(groups) / len(fewer)) if fewer else (1.0, 1.0)
     most = _SHORT_KEY_ROWS if encrypts else _ROWS
     few, more, wanted, batch, name = 1, 1, 1.0, 0, ""
@@ -256,12 +257,13 @@ def rehearsed(cast: Cast) -> Scale:
         if encrypts and not learner.batch_rows:
             unit = max(unit, ceil(_SHAPES / max(fewer)))
         few = min(unit, int(wanted))
-        more = 2 * few if encrypts else min(2 * unit, int(wanted))  # models left out must be seen by round
+        left_out = encrypts or times[0] > 1
+        more = 2 * few if left_out else min(2 * unit, int(wanted))  # models left out must be seen by round
     rows = min(max(most, 2 * fewest), cast.common)
 
     def run(rows: int, rounds: int, table_rows: int = 1, **settings: Any) -> Rehearsal:
-        changed = raw | {"model": {**raw.get("model", {}), name: rounds}} if name else raw
-        return rehearse(cast, rows, changed, table_rows, changes, **settings)
+        rounded = raw | {"model": {**raw.get("model", {}), name: rounds}} if name else raw
+        return rehearse(cast, rows, rounded, table_rows, changes, **settings)
 
     short, own_key = dict[str, Any](), None
     if encrypts:

@@ -211,5 +211,8 @@ class Learner:
     for_secret_labels: Mapping[str, Any] = field(default_factory=dict)
     """Settings that hide from passive parties who is alike, for jobs whose labels are a secret, such as look-alikes.
     They may also limit what such a job, which has many models, shows of passive parties' columns."""
+    tunable: frozenset[str] = frozenset()
+    """The settings that may be chosen by trying: none that protects a party, and none that says how its columns are
+    made ready or rows are cut into batches, which is the same in all fits."""
     audit: Audit | None = None
     explaining: Explaining | None = None

@@ -26,8 +26,9 @@ from unpooled.secure.engine import limit_bits
 from unpooled.secure.outline import Exchange, Setup
 from unpooled.secure.query_count import Asked
 from unpooled.vertical.inputs import Columns
-from unpooled.vertical.learner import Fitted, LearnerParameters, Limits, Model, Part
+from unpooled.vertical.learner import Fitted, LearnerParameters, Model, Part
 from unpooled.vertical.learners import learner_of
+from unpooled.vertical.stages import Stage, limits_of, models_in
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team
 from unpooled.wire import message
@@ -203,9 +204,9 @@ class Fits:
 
 
 class Loans:
-    """At a passive party: lends columns for as many models as there are to be in `groups`, or in all of a `series`.
+    """At a passive party: lends columns for as many models as there are to be in all `stages`.
 
-    A series has groups with several parameters of one learner; columns are prepared once for all of them.
+    These are of one learner, and columns are prepared once for all of them, as the first one's parameters say.
     If the run was resumed it may be asked again what it has answered, or something else; so it lends only so much more.
     `part` is its part of the last group that is whole, `left` how many models are still to come.
     """
@@ -213,19 +214,18 @@ class Loans:
     def __init__(
         self,
         team: Team,
-        parameters: LearnerParameters,
+        stages: Sequence[Stage],
         columns: Columns,
-        groups: Sequence[int],
         most_thresholds: int | None,
         checkpoint: Checkpoint | None,
-        series: Sequence[tuple[LearnerParameters, Sequence[int]]] = (),
     ) -> None:
+        parameters = stages[0].choices[0]
         self.learner = learner_of(parameters)
+        self.columns = columns
         self._team, self._parameters, self._checkpoint = team, parameters, checkpoint
         self._prepared = self.learner.prepare(team, parameters, columns, most_thresholds)
-        rules, series = team.products.rules, series or [(parameters, groups)]
-        self._limits = _all_limits([self.learner.limits(rules, each, self._prepared, some) for each, some in series])
-        groups = [models for _, some in series for models in some]
+        self._limits = limits_of(team.products.rules, stages, self._prepared)
+        groups = models_in(stages)
         self.part: Part | None = None
         self._parts: list[Part] = []
         self.left, self.group = sum(groups), 0
@@ -291,15 +291,6 @@ class Loans:
     def _tell_revealed(self) -> None:
         """Let the engine know what all groups so far show of this party's columns."""
         self._team.products.revealed[self._team.digest] = self.learner.revealed(self._prepared, self._parts)
-
-
-def _all_limits(each: Sequence[Limits | None]) -> Limits | None:
-    """What a series of fits asks; None if one of them has no limit of its own."""
-    limits = [one for one in each if one is not None]
-    if len(limits) < len(each):
-        return None
-    between = {name: max(one.between_pages[name] for one in limits) for name in limits[0].between_pages}
-    return Limits(sum(one.bits for one in limits), between)
 
 
 def _model_on(page: Page, kind: type[BaseModel]) -> Any:

@@ -62,6 +62,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "two steps": {"method": {"name": "two-step", "folds": 2}, "engine": "plain"},
     "patience": {"model": {"patience": 1, "validation_fraction": 0.3}, "engine": "plain"},
     "reliable negatives": {"method": {"negatives": "reliable", "iterations": 2, "bags": 2}, "engine": "plain"},
+    "tuning": {"tuning": {"settings": {"depth": [1, 2]}, "folds": 2, "bags": 1}, "engine": "plain"},
     "paillier": {"method": {"name": "bagging", "bags": 1}, "estimate": False, "top": 9} | PAILLIER,
 }
 

@@ -55,6 +55,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "forest": {"model": {"learner": "rf", "trees": 4, "lockstep": 2}, "engine": "plain"},
     "patience": {"model": {"patience": 1, "validation_fraction": 0.3}, "engine": "plain"},
     "linear": {"model": LINEAR, "engine": "plain"},
+    "tuning": {"tuning": {"settings": {"trees": [1, 2]}, "folds": 2}, "engine": "plain"},
 }
 
 
@@ -84,6 +85,16 @@ def test_a_model_that_is_whole_is_not_fitted_again(begin: Callable[..., Any]) ->
     run.stop("bank", sent(outcome, "bank").index("Sort"))
     again = run.go()
     assert "Trees" not in sent(again, "bank")
+    assert left(run, again) == left(whole, outcome)
+
+
+def test_candidates_that_were_tried_are_not_tried_again(begin: Callable[..., Any]) -> None:
+    whole, run = (begin(name, **WAYS["tuning"]) for name in ("whole", "run"))
+    outcome = whole.go(resume=False)
+    begun = [place for place, kind in enumerate(sent(outcome, "bank")) if kind == "Begin"]
+    run.stop("bank", begun[4])
+    again = run.go()
+    assert (len(begun), sent(again, "bank").count("Begin"), sent(again, "bank").count("Chosen")) == (6, 2, 2)
     assert left(run, again) == left(whole, outcome)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from unpooled.jobs.lookalike.job import Parameters
+from unpooled.jobs.lookalike.parameters import Parameters
 from unpooled.vertical.learner import LearnerParameters
 from unpooled.vertical.linear.parameters import PAPER_PRESETS
 

@@ -50,6 +50,7 @@ from unpooled.secure.product import finish
 from unpooled.session import Session
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learners import learner_of
+from unpooled.vertical.stages import stage
 from unpooled.vertical.targets import SEEDS
 
 _SCREENING = "screening"
@@ -75,7 +76,7 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     with session.scope("align"):
         extended = _other_rows(session, work, places, common)
     with session.scope("screen"):
-        engine = open_products(session, work, places, parameters.widest, groups_of(parameters))
+        engine = open_products(session, work, places, [stage(parameters.widest, groups_of(parameters))])
         if not isinstance(common, align.Common) or extended is None:
             return served(engine, work.private.policy, None, parameters.model)
     rows = _Rows(common, extended, engine)

@@ -31,6 +31,7 @@ from unpooled.jobs.plan import Plan
 from unpooled.jobs.query_bounds import Answers, answers_of
 from unpooled.jobs.scores import RowFile
 from unpooled.jobs.work import CheckedJob, cleaned, with_table
+from unpooled.vertical.stages import stage
 
 _LITTLE = {
     "measure": "max",
@@ -49,7 +50,7 @@ def _answers(job: CheckedJob[Parameters]) -> Answers | None:
     """Associations, a screening by gain and the prediction are counted apart, and a policy's limits hold for each."""
     parameters, job = job.parameters, with_table(job, job.private.table)
     steps = screening_groups(parameters), predicting_groups(parameters)
-    parts = [part for groups in steps if groups and (part := answers_of(job, parameters.widest, groups))]
+    parts = [part for groups in steps if groups and (part := answers_of(job, [stage(parameters.widest, groups)]))]
     if not parts:
         return None
     own, rows = job.private.policy.maximum_bits_per_row, parts[0].rows

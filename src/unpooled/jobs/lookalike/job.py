@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Annotated, Any, Self
+from math import ceil
+from typing import Any
 
 import numpy as np
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from unpooled.align import rows
-from unpooled.align.handles import RowRules, has_only_handles
+from unpooled.align.handles import has_only_handles
 from unpooled.align.rows import Aligned, Places
 from unpooled.arrays import Bools, Floats
 from unpooled.data.columns import fault
@@ -35,111 +35,32 @@ from unpooled.jobs.lookalike.advice import ADVICE_BYTES, Advice, checked_advice
 from unpooled.jobs.lookalike.figures import estimates_of, histogram, judged, promotions_of
 from unpooled.jobs.lookalike.in_common import InCommon, Line, checked_lines, describing
 from unpooled.jobs.lookalike.list_files import Lookalikes
+from unpooled.jobs.lookalike.parameters import Parameters, groups_of
 from unpooled.jobs.lookalike.receiving import LISTED_BYTES, received
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.row_weights import WeightRules, as_secret, weights_of
+from unpooled.jobs.row_weights import as_secret, weights_of
+from unpooled.jobs.tuned import choice_outline, chosen_result, result_of
 from unpooled.jobs.work import CheckedJob, Work
+from unpooled.pu.bags import CLASSES
 from unpooled.pu.estimates import spies
 from unpooled.pu.federated import search
 from unpooled.pu.federated.search import NextBags, NoMoreBags
 from unpooled.pu.ranking import Ranking
-from unpooled.pu.settings import BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
+from unpooled.pu.settings import VfpuSettings
 from unpooled.secure.engine import HowFar, follow
 from unpooled.secure.product import finish
 from unpooled.session import Session
-from unpooled.settings import tag_by
-from unpooled.vertical.learners import AnyParameters, begun_secret, default_parameters, learner_of
+from unpooled.tuning.search import Tuned, help_tune, tune
+from unpooled.tuning.unlabelled import known_folds
+from unpooled.vertical.learner import LearnerParameters
+from unpooled.vertical.learners import learner_of
+from unpooled.vertical.resume import Fits, Loans
 from unpooled.vertical.targets import SEEDS
 from unpooled.vertical.team import Team
 
 _SPIES = 0.2
 _FEWEST = 5  # estimates divide both the known and the others into as many groups
-
-
-def _named(method: Any) -> Any:
-    """A method's name alone stands for the method with its defaults."""
-    return {"name": method} if isinstance(method, str) else method
-
-
-def _who_describes(value: Any) -> Any:
-    """A list as it stands in a file."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
-        return tuple(value)
-    raise ValueError("must be true, false or a list of parties")
-
-
-AnyMethod = Annotated[
-    Annotated[VfpuSettings, Tag("[vfpu]")]
-    | Annotated[BaggingSettings, Tag("[bagging]")]
-    | Annotated[TwoStepSettings, Tag("[two-step]")]
-    | Annotated[NaiveSettings, Tag("[naive]")],
-    Discriminator(
-        tag_by("name", default="vfpu"),
-        custom_error_type="method",
-        custom_error_message="must be 'vfpu', 'bagging', 'two-step' or 'naive', or a table with one of these as name",
-    ),
-    BeforeValidator(_named),
-]
-
-
-class Parameters(align.Parameters, RowRules, WeightRules, explaining.ExplainRules):
-    """What a search for look-alikes can be told."""
-
-    top: int | None = Field(None, description="how many look-alikes the seeker receives", ge=1)
-    fraction: float | None = Field(
-        None,
-        description="the same as a fraction of the rows that the seeker does not know; with neither, as many as "
-        "were promoted, or without promotions as many as the estimated fraction of positives suggests",
-        gt=0,
-        le=1,
-    )
-    estimate: bool = Field(
-        True, description="learn five models more, to estimate how many there are and whether the seeker's are typical"
-    )
-    advice: bool = Field(
-        False,
-        description="the active party also tells the seeker what to expect of lists of several lengths, if it agrees "
-        "to that; needs estimate",
-    )
-    describe: Annotated[bool | tuple[str, ...], BeforeValidator(_who_describes)] = Field(
-        False,
-        description="all owners, or those in a list, also tell the seeker what look-alikes have in common, each in "
-        "those of its columns that it agrees to describe",
-    )
-    stop: bool = Field(
-        False,
-        description="with vfpu: hide a fifth of the seeker's people among the others, and stop when promotions hold "
-        "far fewer of them than before",
-    )
-    method: AnyMethod = Field(
-        VfpuSettings(),
-        description="how they are found: vfpu, with what is below; bagging, which has bags; two-step, which has first, "
-        "folds, balanced and fractions; or naive, which has folds and balanced",
-    )
-    model: Annotated[AnyParameters, BeforeValidator(begun_secret)] = Field(
-        default_parameters(bags=True, secret_labels=True),
-        description="the learner and its settings: gbdt with small trees, since bags are small, and what is below; or "
-        "xgb, lgb or rf as for train, or linear with l2 = 0.01; of all trees the nodes are hidden, and passive "
-        "parties' columns have 9 bins, unless hide_nodes and lent_bins say otherwise",
-    )
-
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
-        if self.top is not None and self.fraction is not None:
-            raise ValueError("top and fraction: give one of them")
-        if self.advice and not self.estimate:
-            raise ValueError("advice: it comes from estimates, so estimate must be true")
-        promotes = isinstance(self.method, VfpuSettings)
-        if self.stop and not promotes:
-            raise ValueError("stop: only vfpu has promotions to stop after")
-        if not (promotes or self.estimate or self.top or self.fraction):
-            raise ValueError("estimate: without it, and without promotions, say how many with top or fraction")
-        if self.model.classes != 2:
-            raise ValueError("model.classes: two are told apart here, positive and other")
-        return self
 
 
 def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
@@ -154,7 +75,7 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
     known, counts = _known(session, work, places, common) if isinstance(common, align.Common) else (None, None)
     parameters = work.parameters.model
     with session.scope("find"):
-        engine = open_products(session, work, places, parameters, groups_of(work.parameters))
+        engine = open_products(session, work, places, work.parameters.stages)
         if not isinstance(common, align.Common):
             return served(engine, work.private.policy, common, parameters)
     team = team_of(plan, engine, common.digest)
@@ -165,7 +86,8 @@ def role(session: Session, work: Work[Parameters]) -> dict[str, Any]:
 def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
     """What a search sends; how often depends on the rows, and on how learning goes."""
     places, active, passive = align.places_of(plan, parameters), plan.active, plan.with_role("passive")
-    check_learner(plan, parameters.model, bags=True, weighted=parameters.weights is not None)
+    for model in [each.parameters for each in parameters.candidates] or [parameters.model]:
+        check_learner(plan, model, bags=True, weighted=parameters.weights is not None)
     begin, fit, end = learning_outline(plan, parameters.model)
     describers, seeker = describing(plan, parameters.describe), places.seeker or ""
     bins, counts = list_counts.outline(setup_of(plan), seeker, [party for party in passive if party in describers])
@@ -176,6 +98,7 @@ def outline(plan: Plan, parameters: Parameters) -> list[Exchange]:
         *bins,
         *(Exchange(active, party, NextBags) for party in passive),
         *(replace(one, frames=None, bytes=None) for one in fit),
+        *choice_outline(plan, parameters.candidates),
         *(Exchange(active, party, NoMoreBags, 1, 50) for party in passive),
         *counts,
         *end,
@@ -211,25 +134,15 @@ def check_known(job: CheckedJob[Parameters], table: Table, known: Bools, weights
         reason = f"{seeker} knows all {len(known):,} people whom the owners have in common, so there is nobody to find"
         raise fault(table.party, table.origin, reason)
     counts, whom = (weights > 0, ", and who have a weight above zero,") if weights is not None else (True, "")
+    folds = job.parameters.tuning.folds if job.parameters.candidates else 0
+    fewest = max(_FEWEST, ceil(folds / (1 - _SPIES)) if job.parameters.stop else folds)
     for count, what in ((int((known & counts).sum()), "knows"), (int((~known & counts).sum()), "does not know")):
-        if count < _FEWEST:
+        if count < fewest:
             reason = (
-                f"of the people whom the owners have in common{whom} {seeker} {what} {count}; at least {_FEWEST} are "
+                f"of the people whom the owners have in common{whom} {seeker} {what} {count}; at least {fewest} are "
                 "needed"
             )
             raise fault(table.party, table.origin, reason)
-
-
-def groups_of(parameters: Parameters) -> list[int]:
-    """How many models are learned together, step by step, at the most."""
-    return search.groups_of(parameters.method, estimate=parameters.estimate)
-
-
-def fewer_bags(_parameters: Parameters, encrypted: bool) -> dict[str, Any]:
-    """What is learned in a rehearsal: under encryption a few bags only."""
-    few = {"name": "bagging", "bags": 5}
-    nothing_else = {"estimate": False, "advice": False, "stop": False, "top": 10, "fraction": None}
-    return {**nothing_else, "method": few} if encrypted else {}
 
 
 def _known(
@@ -281,10 +194,20 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools, counts
     hidden = spies.hidden(known, _SPIES, np.random.default_rng([seed, 0])) if parameters.stop else None
     goes_on, rankings = spies.StopWhenFalling(hidden) if hidden else lambda _: True, list[Ranking]()
     describers = describing(work.plan, parameters.describe)
+    tuned: Tuned | None = None
 
     def watched(ranking: Ranking) -> bool:
         rankings.append(ranking)
         return goes_on(ranking)
+
+    def choose(fits: Fits) -> LearnerParameters:
+        nonlocal tuned
+        taken = hidden.known if hidden else known
+        fraction = (parameters.top or 0) / int((~taken).sum()) if parameters.top else parameters.fraction or 0.0
+        folds = known_folds(taken, counts, parameters.method, parameters.tuning, fraction, seed)
+        rest = len(parameters.stages[-1].groups)
+        tuned = tune(team, fits, parameters.candidates, folds, CLASSES, parameters.tuning.measure, rest)
+        return tuned.best.parameters
 
     with session.scope("find"):
         bins = list_counts.take_bins(team, [party for party in team.passive if party in describers], len(known))
@@ -299,6 +222,7 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools, counts
             estimate=parameters.estimate,
             keep_going=watched,
             checkpoint=checkpoint,
+            choose=choose if parameters.candidates else None,
         )
     ranking = replace(found.ranking, known=known)
     estimated, advice = estimates_of(found.held_out, ranking, hidden)
@@ -331,6 +255,7 @@ def _find(team: Team, work: Work[Parameters], table: Table, known: Bools, counts
         "scores": histogram(ranking.scores[~known]),
         "promotions": promotions_of(ranking),
         "estimates": estimated,
+        **result_of(tuned, parameters.models_each),
         **({"advice": asdict(advice)} if advice else {}),
         **_told(lines, work),
         **learner.importance(found.model.part),
@@ -347,6 +272,13 @@ def _help(team: Team, work: Work[Parameters], table: Table) -> dict[str, Any]:
     learner = learner_of(parameters.model)
     columns, preparation = ready(work, table, learner)
     checkpoint = checkpoint_of(work, table)
+    candidates, chosen = parameters.candidates, 1
+
+    def choose(loans: Loans) -> LearnerParameters:
+        nonlocal chosen
+        chosen = help_tune(team, loans, candidates, parameters.models_each, len(parameters.stages[-1].groups))
+        return candidates[chosen - 1].parameters
+
     with session.scope("find"):
         named = work.private.consent.describe
         bins = list_counts.announce_bins(team, table, named, policy.minimum_rows) if describes else None
@@ -358,6 +290,8 @@ def _help(team: Team, work: Work[Parameters], table: Table) -> dict[str, Any]:
             policy.maximum_thresholds,
             estimate=parameters.estimate,
             checkpoint=checkpoint,
+            before=parameters.stages[:-1],
+            choose=choose if candidates else None,
         )
         lines = list_counts.lines_of(team, bins, policy.minimum_rows) if bins else []
         finish(team.products)
@@ -369,7 +303,8 @@ def _help(team: Team, work: Work[Parameters], table: Table) -> dict[str, Any]:
         with session.scope("deliver"):
             session.send(work.plan.with_role("seeker")[0], in_common.message_of(lines))
     model_files.save(part, preparation, work.folder)
-    return learner.importance(part) | _told(lines, work) | explained
+    found = chosen_result(candidates, parameters.models_each, chosen)
+    return learner.importance(part) | found | _told(lines, work) | explained
 
 
 def _told(lines: Sequence[Line], work: Work[Parameters]) -> dict[str, Any]:

@@ -17,15 +17,19 @@ from unpooled.jobs.learning import check_prepared, said_of_learner
 from unpooled.jobs.lookalike.evaluation import judge
 from unpooled.jobs.lookalike.figures import check_truth
 from unpooled.jobs.lookalike.in_common import check_described, describing
-from unpooled.jobs.lookalike.job import Parameters, check_known, check_table, fewer_bags, groups_of, outline, role
+from unpooled.jobs.lookalike.job import check_known, check_table, outline, role
 from unpooled.jobs.lookalike.list_files import RANKING, RELIABLE, as_sent
+from unpooled.jobs.lookalike.parameters import Parameters, fewer_bags, groups_of
 from unpooled.jobs.lookalike.section import headline, section
+from unpooled.jobs.plan import Plan
 from unpooled.jobs.query_bounds import Answers, answers_of
 from unpooled.jobs.row_weights import LENDING, own_weights
 from unpooled.jobs.scores import RowFile
-from unpooled.jobs.work import CheckedJob
+from unpooled.jobs.tuned import audited_parameters, rehearsed_once, said_of_tuning
+from unpooled.jobs.work import CheckedJob, Result
 from unpooled.pu.bags import is_bag
 from unpooled.secure.evidence import Arrays
+from unpooled.vertical.learner import LearnerParameters
 from unpooled.vertical.targets import ROW_WEIGHTS
 
 FOUND = Agreement("found", "{seeker} learns the ids of the look-alikes, who are customers of {party}")
@@ -59,7 +63,21 @@ def _check_common(job: CheckedJob[Parameters], table: Table, known: Bools | None
 
 
 def _answers(job: CheckedJob[Parameters]) -> Answers | None:
-    return answers_of(job, job.parameters.model, groups_of(job.parameters))
+    return answers_of(job, job.parameters.stages)
+
+
+def _said_before(plan: Plan, parameters: Parameters) -> list[str]:
+    said, rest = said_of_learner(plan, parameters.model), sum(parameters.stages[-1].groups)
+    return said + said_of_tuning(plan, parameters.candidates, parameters.models_each, rest)
+
+
+def _rehearsed(parameters: Parameters, encrypted: bool, *_: object) -> Rehearsed:
+    once = rehearsed_once(parameters, parameters.candidates)
+    return replace(once, parameters={**once.parameters, **fewer_bags(parameters, encrypted)})
+
+
+def _audited(parameters: Parameters, fit: int, result: Result) -> LearnerParameters:
+    return audited_parameters(parameters.model, parameters.candidates, fit, result)
 
 
 def _problem(parameters: Parameters, targets: Arrays, earlier: Sequence[Arrays]) -> str:
@@ -112,10 +130,10 @@ LOOKALIKE = Kind(
     check_table=_check_table,
     check_common=_check_common,
     answers=_answers,
-    said_before=lambda plan, parameters: said_of_learner(plan, parameters.model),
-    audit=Audit(model=lambda parameters: parameters.model, problem=_problem),
+    said_before=_said_before,
+    audit=Audit(model=_audited, problem=_problem),
     groups=groups_of,
-    rehearsed=lambda parameters, encrypted, *_: Rehearsed(fewer_bags(parameters, encrypted)),
+    rehearsed=_rehearsed,
     example=Example(
         tables=CUSTOMERS, parameters=_TOLD, paillier_parameters=_LITTLE, private={}, seeded=True, judge=judge
     ),

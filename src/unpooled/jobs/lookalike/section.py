@@ -14,14 +14,19 @@ from unpooled.drawing.words import listed, many, percent
 from unpooled.jobs.align.section import alignment_html, common_figures
 from unpooled.jobs.explained_section import explained_html
 from unpooled.jobs.lookalike.advice import KeptAdvice, at_length
-from unpooled.jobs.lookalike.job import Parameters
 from unpooled.jobs.lookalike.list_section import ListResult, advice_chart, list_figures, list_section
+from unpooled.jobs.lookalike.parameters import Parameters
 from unpooled.jobs.run_files import Figure, Histogram, RunFiles, Section, result_of
 from unpooled.jobs.train.columns import OwnerResult, columns_html
 from unpooled.jobs.train.section import Curve, Fraction
+from unpooled.jobs.tuned import tuning_html
 from unpooled.jobs.work import Result
 from unpooled.pu.settings import VfpuSettings
 
+_TUNED = (
+    "Left out were people whom the seeker knows. They are compared with people whom it does not know, of whom some are "
+    "positive too: so figures are lower than the truth, for all candidates alike if the people it knows are typical."
+)
 _TEMPLATE = Path(__file__).with_name("section.html")
 
 Drawn = Annotated[Curve | None, BeforeValidator(lambda points: points or None)]
@@ -126,6 +131,7 @@ def section(run: RunFiles, parameters: Parameters) -> Section:
         at_length=at_length,
         charts=_charts(found) if found else {},
         explained=explained_html(run, "Why the first people are on the list"),
+        tuning=tuning_html(owned.tuning if owned else None, _TUNED),
         columns=columns_html(run, {run.owner: owned} if owned else {}),
         alignment=alignment,
     )

@@ -11,6 +11,7 @@ from pydantic import Field, NonNegativeInt
 
 from unpooled.drawing.html import render
 from unpooled.jobs.run_files import Number, RunFiles, learnt
+from unpooled.jobs.tuned import TuningResult
 
 COLUMNS_SHOWN = 15
 
@@ -57,6 +58,7 @@ class OwnerResult:
     bits: NonNegativeInt = 0
     most_bits: NonNegativeInt | None = None
     table_bits: NonNegativeInt = 0
+    tuning: TuningResult | None = None
 
     def __post_init__(self) -> None:
         if any(isinstance(one, Weight if self.thresholds is not None else Splits) for one in self.importance):

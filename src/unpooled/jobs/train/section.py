@@ -17,9 +17,11 @@ from unpooled.jobs.align.section import alignment_html, common_figures
 from unpooled.jobs.run_files import Figure, Number, RunFiles, Section
 from unpooled.jobs.train.columns import Gain, OwnerResult, Positive, Splits, columns_html
 from unpooled.jobs.train.job import Parameters
+from unpooled.jobs.tuned import tuning_html
 from unpooled.jobs.work import Result
 
 SETS = ("test", "train")
+_TUNED = "Rows that were set aside as a test had no part in the choice."
 
 _TEMPLATE = Path(__file__).with_name("section.html")
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -120,6 +122,7 @@ def section(run: RunFiles, parameters: Parameters) -> Section:
         model=model,
         measures=measures_of(model.metrics, SETS) if model else (),
         charts=_charts(model) if model else {},
+        tuning=tuning_html(next((each.tuning for each in (model, *lent.values()) if each), None), _TUNED),
         columns=columns_html(run, lent | ({active: model} if model else {}), _gain(model)),
         alignment=alignment_html(run, parameters),
     )

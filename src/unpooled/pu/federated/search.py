@@ -18,7 +18,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
@@ -32,6 +32,7 @@ from unpooled.pu.settings import AnyMethod, BaggingSettings, NaiveSettings, TwoS
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import LearnerParameters, Model, Part
 from unpooled.vertical.resume import Checkpoint, Fits, Loans
+from unpooled.vertical.stages import Stage
 from unpooled.vertical.team import Team
 from unpooled.wire import message
 
@@ -75,10 +76,12 @@ def find(
     estimate: bool = False,
     keep_going: KeepGoing | None = None,
     checkpoint: Checkpoint | None = None,
+    choose: Callable[[Fits], LearnerParameters] | None = None,
 ) -> Found:
     """At the active party: rank the rows that are not known. The seed is its secret, and so are `weights` of rows.
 
-    Bags are drawn as without weights; in the models of all bags a row then counts by its weight.
+    Bags are drawn as without weights; in the models of all bags a row then counts by its weight. With `choose`, which
+    may learn models first, it says with which parameters.
 
     If it is to `estimate` as well, some models more are learned first. If all parties have a checkpoint, the search
     goes on from what all of them have kept there.
@@ -90,19 +93,22 @@ def find(
         raise InputError(f"weights: {len(weights)} of them for {len(known)} rows")
     steps, fits = steps_of(settings, estimate=estimate), Fits(team, base, columns, checkpoint)
     model: Model | None = None
+    parameters, before = base, 0
 
     def learn(bags: Sequence[Bag]) -> list[Floats]:
         nonlocal model
         if not (fitted := fits.kept()):
             _tell(team, NextBags(len(bags)))
-            with _scope(team, fits.learner.models, steps, fits.group, len(bags)):
+            with _scope(team, fits.learner.models, steps, before, fits.group, len(bags)):
                 targets = [replace(bag.target, row_weights=weights) for bag in bags]
-                fitted = fits.scored(fits.fit(targets, CLASSES))
+                fitted = fits.scored(fits.fit(targets, CLASSES, parameters))
             fits.keep(fitted)
         model = fitted.model
         return [scores[:, 0] for scores in fitted.scores or ()]
 
     with fits.counting():
+        if choose is not None:
+            parameters, before = choose(fits), fits.group
         scored = held_out(known, learn, seed, ESTIMATING) if estimate else None
         ranking = rank(known, settings, learn, seed, keep_going)
     _tell(team, NoMoreBags())
@@ -120,19 +126,27 @@ def help_find(
     *,
     estimate: bool = False,
     checkpoint: Checkpoint | None = None,
+    before: Sequence[Stage] = (),
+    choose: Callable[[Loans], LearnerParameters] | None = None,
 ) -> Part:
-    """At a passive party: lend columns as often as the method needs; what is kept is its part of the last models."""
+    """At a passive party: lend columns as often as the method needs; what is kept is its part of the last models.
+
+    With `choose` it lends them for the stages `before` too, and is told with which of their parameters all is learned.
+    """
     _check(base)
-    steps = steps_of(settings, estimate=estimate)
-    groups = groups_of(settings, estimate=estimate)
-    loans = Loans(team, base, columns, groups, most_thresholds, checkpoint)
+    steps, parameters = steps_of(settings, estimate=estimate), base
+    choices = tuple(choice for stage in before for choice in stage.choices) or (base,)
+    stages = [*before, Stage(choices, tuple(groups_of(settings, estimate=estimate)))]
+    loans, earlier = Loans(team, stages, columns, most_thresholds, checkpoint), sum(len(one.groups) for one in before)
     learner = loans.learner
     with loans.counting():
+        if choose is not None:
+            parameters = choose(loans)
         while bags := _next_bags(team, loans.left):
             notebook = loans.begin(bags)
-            with _scope(team, learner.models, steps, loans.group, bags):
-                part = loans.lend(bags, notebook)
-                if not learner.scores_in_fit(base):
+            with _scope(team, learner.models, steps, earlier, loans.group, bags):
+                part = loans.lend(bags, notebook, parameters)
+                if not learner.scores_in_fit(parameters):
                     learner.help_score(team, part, columns, True)
             loans.keep(part, bags)
     if loans.part is None:
@@ -174,15 +188,15 @@ def steps_of(settings: AnyMethod, *, estimate: bool = False) -> list[tuple[str, 
 
 
 def _scope(
-    team: Team, models: str, steps: Sequence[tuple[str, int]], group: int, bags: int
+    team: Team, models: str, steps: Sequence[tuple[str, int]], before: int, group: int, bags: int
 ) -> AbstractContextManager[None]:
-    """Says where in the search we are; a party alone says nothing."""
+    """Says where in the search we are, after so many groups `before`; a party alone says nothing."""
     if not team.passive:
         return nullcontext()
     if team.products.evidence:
         team.products.evidence.fit = group
-    step = min(group, len(steps) - 1)
-    team.progress(step, len(steps))
+    step = min(group - before, len(steps) - 1)
+    team.progress(before + step, before + len(steps))
     return team.session.scope(f"{steps[step][0]}, {models} of {bags} bags")
 
 

@@ -219,6 +219,7 @@ LINEAR = Learner(
     batch_rows=batch_size,
     rounds_of=epochs_of,
     ends_early=lambda parameters: messages.NextEpoch if parameters.reveal == "gradients" else None,
+    tunable=frozenset({"epochs", "tolerance", "patience", "learning_rate", "optimiser", "l2", "limit", "balanced"}),
     audit=Audit(pages_needed, LinearCheck),
     explaining=Explaining(
         outline=explain_outline,

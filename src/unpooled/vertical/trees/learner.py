@@ -35,6 +35,9 @@ from unpooled.vertical.trees.parameters import (
 )
 
 _UNTIL_DEALT_AHEAD = 8
+_SIZES = {"trees", "depth", "leaves", "learning_rate", "patience", "validation_fraction"}
+_SPLITS = {"minimum_gain", "minimum_child_weight", "l1", "l2"}
+_DRAWS = {"balanced", "bootstrap", "row_fraction", "column_fraction", "top_fraction", "other_fraction"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,6 +300,7 @@ TREES = Learner(
     full_rows=full_rows,
     for_bags=GbdtParameters(depth=3),  # deep trees would learn small bags by heart
     for_secret_labels={"hide_nodes": True, "lent_bins": 9},  # few, since every split is opened for all rows
+    tunable=frozenset(_SIZES | _SPLITS | _DRAWS),
     audit=Audit(pages_needed, _check),
     explaining=Explaining(
         outline=explain_outline,

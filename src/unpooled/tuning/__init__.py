@@ -1,0 +1,1 @@
+"""Settings of a learner chosen by trying: cross-validated search over candidates."""
