@@ -21,9 +21,9 @@ from unpooled.estimators.apart import Apart
 from unpooled.estimators.lookalike import LookalikeFinder
 from unpooled.estimators.settings import LEARNERS
 from unpooled.estimators.vertical import VerticalClassifier, VerticalRegressor
+from unpooled.frames.simulate import Member, simulate
 from unpooled.jobs.private import Private
 from unpooled.ledger import Record
-from unpooled.run.simulate import Member, simulate
 
 ROWS = 120
 FEW: dict[str, Any] = {"trees": 3, "depth": 2, "random_state": 1}
