@@ -22,19 +22,20 @@ Search = Callable[..., tuple[Stage, View]]
 @pytest.mark.parametrize("hide_bags", [True, False])
 def test_leaves_are_those_that_the_party_keeps_or_finer(monkeypatch: pytest.MonkeyPatch, *, hide_bags: bool) -> None:
     """Finer where the party's own split is the last of a branch: of that it is told no more."""
-    kept, begin = list[tuple[Any, TreeRows]](), passive.rows_in_bag
+    groups, begin = list[tuple[Any, TreeRows]](), passive.rows_in_bags
 
-    def noted(own: Any, part: Any, *others: Any, **more: Any) -> TreeRows:
-        kept.append((part, begin(own, part, *others, **more)))
-        return kept[-1][1]
+    def noted(own: Any, parts: Any, *others: Any, **more: Any) -> TreeRows:
+        groups.append((parts, begin(own, parts, *others, **more)))
+        return groups[-1][1]
 
-    monkeypatch.setattr(passive, "rows_in_bag", noted)
+    monkeypatch.setattr(passive, "rows_in_bags", noted)
     seen = views_of(searching(trees=3, hide_nodes=False, hide_bags=hide_bags))["telco"].trees
+    kept = [each for parts, rows in groups for each in zip(parts, rows.nodes_of_rows(), strict=True)]
     assert len(seen.leaves) == len(kept) == 12
     for leaves, (part, rows) in zip(seen.leaves, kept, strict=True):
         inside = np.ones(ROWS, bool) if part is None else part
         assert ((leaves == OUTSIDE) == ~inside).all()
-        known = rows.node_of_row if len(rows.node_of_row) == inside.sum() else rows.node_of_row[inside]
+        known = rows if len(rows) == inside.sum() else rows[inside]
         _refines(leaves[inside], known)
     assert len(seen.bags) == (0 if hide_bags else 12)
 

@@ -17,6 +17,7 @@ from unpooled.run.folder import PLAN, STATUS
 from unpooled.secure.shares import blocks
 from unpooled.vertical.trees.grower import active as grower
 from unpooled.vertical.trees.grower import histogram
+from unpooled.vertical.trees.grower.node_rows import no_families
 
 TASKS = {"buys": 2, "group": 3, "amount": 0}
 TWO = ("telco", "bank", "coordinator")
@@ -132,8 +133,8 @@ def test_powers_of_two_as_gradients_are_found(
     learning: Any, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
 ) -> None:
     model = {"hide_nodes": settings.get("hide_nodes", False), "trees": 1, "depth": 1}
-    monkeypatch.setattr(grower, "_split", lambda *_: ({}, {}))
-    monkeypatch.setattr(grower, "open_splits", lambda *_: {})
+    monkeypatch.setattr(grower, "_split", lambda *_: (no_families(), np.empty(0, bool)))
+    monkeypatch.setattr(grower, "open_splits", lambda *_: None)
     monkeypatch.setattr(histogram, "_inputs", powers_of_two)
     own = {key: value for key, value in settings.items() if key != "hide_nodes"}
     learning.run(learning.plan(parties=TWO, model=model, **own))

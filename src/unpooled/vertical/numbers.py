@@ -112,12 +112,11 @@ def to_integers(values: Floats, bits: int = 16, most: int | None = None) -> tupl
     exponents = np.minimum(bits - powers - (np.ldexp(part, bits) > 2.0**bits - 1.0), _RANGE_BITS)
     exponents[worst == 0.0] = 0
     numbers = np.rint(values * np.ldexp(1.0, exponents)).astype(np.int64)
-    if most is not None:
-        for column, total in enumerate(np.abs(numbers).sum(axis=0).tolist()):
-            while total > most:
+    if most is not None and most < len(values) * (2**bits - 1):
+        for column in range(values.shape[1]):
+            while (total := int(np.abs(numbers[:, column]).sum())) > most:
                 exponents[column] -= max(total.bit_length() - most.bit_length(), 1)
                 numbers[:, column] = np.rint(values[:, column] * np.ldexp(1.0, exponents[column]))
-                total = int(np.abs(numbers[:, column]).sum())
     return numbers, exponents.tolist()
 
 

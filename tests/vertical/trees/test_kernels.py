@@ -16,12 +16,14 @@ from unpooled.vertical.trees.bundles import to_physical_bins
 from unpooled.vertical.trees.ensemble import fit
 from unpooled.vertical.trees.grower.min_rows import merged, whole
 from unpooled.vertical.trees.grower.node_rows import (
-    AskedRows,
+    ROOT,
+    TreeRows,
     bin_counts,
     bin_sums,
-    members,
-    move_rows,
+    fill_sides,
     right_totals,
+    rows_in_bags,
+    shown_rows,
 )
 from unpooled.vertical.trees.grower.splitting import Best, Space, best_splits
 from unpooled.vertical.trees.parameters import (
@@ -31,10 +33,10 @@ from unpooled.vertical.trees.parameters import (
     LgbParameters,
     XgbParameters,
 )
-from unpooled.vertical.trees.split_table import NO_SPLIT, SplitTable, fill_sides, right_of
+from unpooled.vertical.trees.split_table import NO_SPLIT, SplitTable, right_of
 
 Both = Callable[[Callable[[], Any]], tuple[Any, Any]]
-ROWS, NODES = 300, 5
+ROWS = 300
 
 
 @pytest.fixture
@@ -76,63 +78,111 @@ def binned(seed: int, rows: int = ROWS) -> Binned:
     return Binned(features, to_physical_bins(binning.layout, features), binning.layout)
 
 
-def some_nodes(seed: int) -> Any:
-    """The node of each row; some rows are outside."""
-    return np.random.default_rng(seed).integers(-1, NODES, ROWS).astype(np.int32)
+def ints(*values: int) -> Any:
+    return np.array(values, np.int32)
 
 
-@pytest.mark.parametrize("nodes", [[3, 1, 4], [0], [7], [0, 1, 2, 3, 4]])
-def test_members(both: Both, nodes: list[int]) -> None:
-    assert_equal(*both(lambda: members(some_nodes(1), np.array(nodes, np.int32))))
+TREES, NUMBERS = ints(0, 0, 2), ints(3, 1, 1)
+"""Some nodes of trees."""
 
 
-def test_members_if_all_rows_are_outside(both: Both) -> None:
-    assert_equal(*both(lambda: members(np.full(5, -1, np.int32), np.array([0], np.int32))))
+def some_rows(seed: int, *, cut: bool = False) -> TreeRows:
+    """The rows of three trees, of which some are in no tree, in five nodes each."""
+    rng = np.random.default_rng(seed)
+    trees = rows_in_bags(binned(seed), [rng.random(ROWS) < 0.7 for _ in range(3)], 8, cut=cut)
+    for parent, first in ((ROOT, 1), (2, 3)):
+        of, nodes, firsts = ints(0, 1, 2), ints(*[parent] * 3), ints(*[first] * 3)
+        rows = trees.of(of, nodes)
+        trees.split(rows, of, nodes, firsts, rng.random(len(rows)) < 0.6)
+    return trees
 
 
-@pytest.mark.parametrize("columns", [1, 2, 3])
-def test_bin_sums_and_counts(both: Both, columns: int) -> None:
-    own, rng = binned(2), np.random.default_rng(3)
-    rows, counts = members(some_nodes(4), np.array([2, 0], np.int32))
-    asked = AskedRows(rows, np.arange(2, dtype=np.int32).repeat(counts))
-    y = rng.integers(-(2**31), 2**31, (ROWS, columns))
-    assert_equal(*both(lambda: bin_sums(own, asked, 2, y)))
-    assert_equal(*both(lambda: [bin_counts(own, asked, 2)]))
-    assert bin_counts(own, asked, 2)[:, : own.layout.sizes[0]].sum(axis=1).tolist() == counts.tolist()
-
-
-def test_totals_on_the_right_and_moved_rows(both: Both) -> None:
-    rng, node_of_row = np.random.default_rng(5), some_nodes(6)
-    rows, counts = members(node_of_row, np.array([1, 3, 4], np.int32))
-    sides, y = rng.random(len(rows)) < 0.3, rng.integers(-(2**31), 2**31, (ROWS, 2))
-    assert_equal(*both(lambda: right_totals(y, rows, counts, sides)))
-
+@pytest.mark.parametrize("cut", [False, True])
+def test_rows_are_moved_apart(both: Both, cut: bool) -> None:
     def moved() -> list[Any]:
-        after = node_of_row.copy()
-        move_rows(after, rows, counts, sides, np.array([5, -1, 7], np.int32))
-        return [after]
+        trees = some_rows(1, cut=cut)
+        return [trees.order, trees.begins, trees.counts, *trees.nodes_of_rows()]
 
     assert_equal(*both(moved))
+    trees = some_rows(1, cut=cut)
+    for tree, of_rows in enumerate(trees.nodes_of_rows()):
+        assert len(of_rows) == trees.sizes[tree]
+        for node in (1, 3, 4):
+            rows = np.flatnonzero(of_rows == node)
+            assert trees.of(ints(tree), ints(node)).numbers.tolist() == (rows + trees.starts[tree]).tolist()
+            assert len(rows) > 9
+
+
+@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize(("columns", "value_bits"), [(1, 16), (2, 16), (2, 22), (2, 31), (3, 16)])
+def test_bin_sums_and_counts(both: Both, columns: int, value_bits: int, cut: bool) -> None:
+    """Few bits are added several at once in one word, if there are two columns."""
+    trees, rng = some_rows(2, cut=cut), np.random.default_rng(3)
+    rows, most = trees.of(TREES, NUMBERS), 2**value_bits
+    y = rng.integers(1 - most, most, (int(trees.starts[-1]), columns)).astype(np.int32)
+    y[rng.random(len(y)) < 0.5] = most - 1
+    both_ways = both(lambda: bin_sums(trees, rows, y, value_bits))
+    assert_equal(*both_ways)
+    assert_equal(*both(lambda: [bin_counts(trees, rows)]))
+    sums, counts = both_ways[0]
+    np.testing.assert_array_equal(counts, bin_counts(trees, rows))
+    assert counts[:, : trees.layout.sizes[0]].sum(axis=1).tolist() == rows.counts.tolist()
+    totals = [y[numbers].sum(axis=0).tolist() for numbers in np.split(rows.numbers, np.cumsum(rows.counts)[:-1])]
+    assert sums[:, : trees.layout.sizes[0]].sum(axis=1).tolist() == totals
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_rows_are_shown_as_their_nodes_are(both: Both, cut: bool) -> None:
+    trees, rng = some_rows(4, cut=cut), np.random.default_rng(5)
+    rows = trees.of(TREES, NUMBERS)
+    tables = rng.integers(0, 255, len(TREES) * trees.layout.bins).astype(np.uint8)
+    assert_equal(*both(lambda: [shown_rows(trees, rows, tables)]))
+
+
+@pytest.mark.parametrize("columns", [2, 4])
+def test_totals_on_the_right(both: Both, columns: int) -> None:
+    trees, rng = some_rows(6), np.random.default_rng(7)
+    rows = trees.of(TREES, NUMBERS)
+    y = rng.integers(1 - 2**31, 2**31, (int(trees.starts[-1]), columns)).astype(np.int32)
+    sides = rng.random(len(rows)) < 0.3
+    assert_equal(*both(lambda: right_totals(y, rows, sides)))
+
+
+@pytest.mark.parametrize("k", [2, 9, 40])
+def test_groups_of_bins(both: Both, k: int) -> None:
+    """Of siblings, and then of their children."""
+    layout, rng = binned(12).layout, np.random.default_rng(13)
+    counts = rng.integers(0, 12, (30, 4, layout.logical)) * (rng.random((30, 4, layout.logical)) < 0.7)
+
+    def found() -> list[Any]:
+        parents = merged(layout, whole(layout, 30), counts.reshape(30, 2, 2, -1).sum(axis=2), k)
+        groups = merged(layout, parents, counts[:, :2], k)
+        return [parents.ends, parents.missing_joined, groups.ends, groups.missing_joined]
+
+    one, other = both(found)
+    assert_equal(one, other)
+    assert one[1].any()
+    assert (one[0] & ~one[2]).any()
 
 
 @pytest.mark.parametrize("missing_left", [False, True])
 def test_sides(both: Both, missing_left: bool) -> None:
-    own, table = binned(7), SplitTable()
-    rows = np.random.default_rng(8).permutation(ROWS)[:100]
-    numbers = [table.number(feature, 0, missing_left) for feature in range(len(own.layout.features))]
+    trees, table = some_rows(7, cut=True), SplitTable()
+    rows = trees.of(TREES, NUMBERS)
+    numbers = [table.number(feature, 0, missing_left) for feature in range(len(trees.layout.features))]
 
     def filled() -> list[Bools]:
-        """A third of the rows in each of three nodes, of which the second has no split."""
-        each, sides = np.array([len(rows) - 2 * (len(rows) // 3), *[len(rows) // 3] * 2]), list[Bools]()
+        """The second node has no split."""
+        sides = list[Bools]()
         for number in numbers:
             sides.append(np.ones(len(rows), bool))
-            fill_sides(table, own, rows, each, [number, NO_SPLIT, number], sides[-1])
+            fill_sides(table, trees, rows, [number, NO_SPLIT, number], sides[-1])
         return sides
 
     one, other = both(filled)
     assert_equal(one, other)
-    expected = right_of(table, own.layout, own.feature_bins, rows, numbers[0])
-    expected[len(rows) - 2 * (len(rows) // 3) : len(rows) - len(rows) // 3] = True
+    expected = right_of(table, trees.layout, trees.features, rows.places, numbers[0])
+    expected[rows.counts[0] : rows.counts[:2].sum()] = True
     np.testing.assert_array_equal(one[0], expected)
 
 

@@ -16,7 +16,7 @@ from unpooled.secure.shares.dealer import Deal
 from unpooled.secure.shares.permuting import Orders
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.grower.node_rows import AskedRows, Families, rows_together
+from unpooled.vertical.trees.grower.asked_rows import AskedRows, rows_together
 from unpooled.vertical.trees.grower.products import trees_together
 
 Make = Callable[..., Any]
@@ -33,7 +33,7 @@ def test_whoever_asks_about_the_larger_siblings_is_refused(
         return messages.Level(tuple(replace(tree, asked=_other(tree)) for tree in message.trees))
 
     def _other(tree: messages.TreeLevel) -> Any:
-        return tree.asked if Families(tree.parents, tree.firsts, tree.asked).siblings == 1 else 1 - tree.asked
+        return tree.asked if tree.parents[0] < 0 else 1 - tree.asked
 
     with pytest.raises(ProtocolError, match="Level from bank"):
         together(parameters_for(learner, 3), engine=engine, tamper={"bank": larger})

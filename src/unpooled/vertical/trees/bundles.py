@@ -23,7 +23,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.arrays import Ints
+from unpooled.arrays import Bools, Ints
 from unpooled.errors import InputError
 
 Bins = NDArray[np.unsignedinteger]
@@ -100,6 +100,16 @@ class Layout:
         return _fixed([feature.values for feature in self.features])
 
     @cached_property
+    def missing(self) -> Bools:
+        """Whether each feature has a bin for missing values."""
+        return np.array([feature.missing for feature in self.features], bool)
+
+    @cached_property
+    def alone(self) -> bool:
+        """Whether every feature has its column, in order, so that logical bins are those of the columns."""
+        return all(bundle == (number,) for number, bundle in enumerate(self.bundles))
+
+    @cached_property
     def starts(self) -> Ints:
         """The first logical bin of each feature."""
         return _fixed([0, *accumulate(feature.size for feature in self.features)][:-1])
@@ -159,6 +169,8 @@ def to_logical(layout: Layout, sums: Ints, totals: Ints) -> Ints:
 
     The usual bin of a feature in a bundle has what the node has and the feature's other bins have not.
     """
+    if layout.alone:
+        return sums
     found = sums.take(layout.physical, axis=1)
     if len(layout.shared):
         usual = layout.usual[layout.shared]
@@ -169,7 +181,7 @@ def to_logical(layout: Layout, sums: Ints, totals: Ints) -> Ints:
 
 def to_physical_bins(layout: Layout, feature_bins: Bins) -> Bins:
     """The bins of training rows by feature as bins by column."""
-    if all(bundle == (number,) for number, bundle in enumerate(layout.bundles)):
+    if layout.alone:
         return feature_bins
     columns = np.zeros((len(feature_bins), len(layout.bundles)), narrow(layout.sizes))
     for place, bundle in enumerate(layout.bundles):

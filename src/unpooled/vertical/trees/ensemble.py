@@ -180,9 +180,9 @@ def _ensemble(space: Space, fitted: Booster | Forest) -> Ensemble:
     gains = [[0.0] * len(layout.features) for layout in space.layouts]
     for grown in (tree.grown for tree in trees):
         inner = grown.first != LEAF
-        for (owner, feature, _), gain in zip(
-            space.places_of(grown.best[inner]), grown.gains[inner].tolist(), strict=True
-        ):
+        owners, features, _ = space.places_of(grown.best[inner])
+        each = zip(owners.tolist(), features.tolist(), grown.gains[inner].tolist(), strict=True)
+        for owner, feature, gain in each:
             gains[owner][feature] += gain
     return Ensemble(
         base=tuple(fitted.base.tolist()),

@@ -1,128 +1,207 @@
-"""The compiled loops of trees (`unpooled.compiled`); each gives what the function that calls it gives with numpy."""
+"""The compiled loops of trees (`unpooled.compiled`); each gives what the function that calls it gives with numpy.
+
+Rows of nodes are parts of an order: where each begins, how many rows it has, and what a row's number is more than its
+place among the bins. Places without a sign spare a check for negative ones.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from unpooled.arrays import Bools, Floats, Ints, Ints32
+from unpooled.arrays import Bools, Floats, Ints, Ints32, Ring
 from unpooled.compiled import compiled
 from unpooled.vertical.trees.bundles import Bins
 
 
 @compiled
-def members(node_of_row: Ints32, nodes: Ints32) -> tuple[Ints, Ints]:
-    """The rows of some nodes, node by node, and how many each has."""
-    count, size = len(nodes), 0
-    for node in nodes:
-        size = max(size, node)
-    for node in node_of_row:
-        size = max(size, node)
-    slots = np.full(size + 2, count, np.int32)  # the last one is for rows outside, whose node is -1
-    for place in range(count):
-        slots[nodes[place]] = place
-    counts = np.zeros(count + 1, np.int64)
-    for node in node_of_row:
-        counts[slots[node]] += 1
-    ends = np.cumsum(counts) - counts
-    rows = np.empty(len(node_of_row), np.int64)
-    for row in range(len(node_of_row)):
-        slot = slots[node_of_row[row]]
-        rows[ends[slot]] = row
-        ends[slot] += 1
-    return rows[: len(rows) - counts[count]], counts[:count]
-
-
-@compiled
-def bin_counts(columns: Bins, first_bins: Ints, rows: Ints, families: Ints32, bins: int, count: int) -> Ints:
-    """How many of the rows each family has in each bin."""
-    counts = np.zeros(count * bins, np.int64)
-    for place in range(len(rows)):
-        row, offset = rows[place], families[place] * bins
-        for column in range(columns.shape[1]):
-            counts[offset + first_bins[column] + columns[row, column]] += 1
-    return counts
-
-
-@compiled
-def bin_sums(
-    columns: Bins, first_bins: Ints, rows: Ints, families: Ints32, bins: int, count: int, y: Ints
-) -> tuple[Ints, Ints]:
-    """The sums of y over the rows of each family in each bin, and how many rows these are."""
-    width = y.shape[1]
-    sums, counts = np.zeros((count * bins, width), np.int64), np.zeros(count * bins, np.int64)
-    for place in range(len(rows)):
-        row, offset = rows[place], families[place] * bins
-        if width == 2:  # a loop over two columns of y takes twice as long
-            one, two = y[row, 0], y[row, 1]
+def bin_counts(columns: Bins, firsts: Ring, order: Ints, begins: Ints, counts: Ints, shifts: Ints, bins: int) -> Ints:
+    """How many rows each node has in each bin."""
+    found = np.zeros(len(begins) * bins, np.int64)
+    for node in range(len(begins)):
+        of_node = found[node * bins : (node + 1) * bins]
+        for at in range(begins[node], begins[node] + counts[node]):
+            row = np.uint64(order[at] - shifts[node])
             for column in range(columns.shape[1]):
-                at = offset + first_bins[column] + columns[row, column]
-                sums[at, 0] += one
-                sums[at, 1] += two
-                counts[at] += 1
-        else:
-            for column in range(columns.shape[1]):
-                at = offset + first_bins[column] + columns[row, column]
-                counts[at] += 1
-                for k in range(width):
-                    sums[at, k] += y[row, k]
-    return sums, counts
-
-
-@compiled
-def shown(columns: Bins, first_bins: Ints, rows: Ints, families: Ints32, bins: int, tables: Bins) -> Bins:
-    """The bin of each row in each column, as the table of its family shows it."""
-    found = np.empty((len(rows), columns.shape[1]), tables.dtype)
-    for place in range(len(rows)):
-        row, offset = rows[place], families[place] * bins
-        for column in range(columns.shape[1]):
-            found[place, column] = tables[offset + first_bins[column] + columns[row, column]]
+                of_node[firsts[column] + np.uint64(columns[row, column])] += 1
     return found
 
 
 @compiled
-def right_of(features: Bins, rows: Ints, counts: Ints, splits: Ints32, right: Bools) -> None:
+def bin_sums(
+    columns: Bins, firsts: Ring, order: Ints, begins: Ints, counts: Ints, shifts: Ints, bins: int, y: Ints32
+) -> tuple[Ints, Ints]:
+    """The sums of y over the rows of each node in each bin, and how many rows these are."""
+    width = y.shape[1]
+    sums, found = np.zeros((len(begins) * bins, width), np.int64), np.zeros(len(begins) * bins, np.int64)
+    for node in range(len(begins)):
+        for place in range(begins[node], begins[node] + counts[node]):
+            row = np.uint64(order[place] - shifts[node])
+            for column in range(columns.shape[1]):
+                at = np.uint64(node * bins) + firsts[column] + np.uint64(columns[row, column])
+                found[at] += 1
+                for k in range(width):
+                    sums[at, k] += y[order[place], k]
+    return sums, found
+
+
+@compiled
+def bin_sums_of_pairs(
+    columns: Bins,
+    firsts: Ring,
+    order: Ints,
+    begins: Ints,
+    counts: Ints,
+    shifts: Ints,
+    bins: int,
+    y: Ints32,
+    at_once: int,
+    below_one: int,
+    below_other: int,
+) -> tuple[Ints, Ints]:
+    """The same where y has two columns: both sums and the count of so many rows are one word, with so many bits below.
+
+    So a row is added to a bin in one step, and a node's bins take little room while its rows are added.
+    """
+    sums, found = np.zeros((len(begins) * bins, 2), np.int64), np.zeros(len(begins) * bins, np.int64)
+    words = np.empty(bins, np.int64)
+    for node in range(len(begins)):
+        end = begins[node] + counts[node]
+        for begin in range(begins[node], end, at_once):
+            words[:] = 0
+            for place in range(begin, min(begin + at_once, end)):
+                number = np.uint64(order[place])
+                row = np.uint64(order[place] - shifts[node])
+                word = (np.int64(y[number, 0]) << below_one) + (np.int64(y[number, 1]) << below_other) + 1
+                for column in range(columns.shape[1]):
+                    words[firsts[column] + np.uint64(columns[row, column])] += word
+            for at in range(bins):
+                word = words[at]
+                rows = word & ((1 << below_other) - 1)
+                rest = ((word - rows) << (64 - below_one)) >> (64 - below_one)  # with its sign
+                found[node * bins + at] += rows
+                sums[node * bins + at, 0] += (word - rows - rest) >> below_one
+                sums[node * bins + at, 1] += rest >> below_other
+    return sums, found
+
+
+@compiled
+def shown(
+    columns: Bins, firsts: Ring, order: Ints, begins: Ints, counts: Ints, shifts: Ints, bins: int, tables: Bins
+) -> Bins:
+    """The bin of each row in each column, as the table of its node shows it."""
+    found = np.empty((counts.sum(), columns.shape[1]), tables.dtype)
+    place = 0
+    for node in range(len(begins)):
+        table = tables[node * bins : (node + 1) * bins]
+        for at in range(begins[node], begins[node] + counts[node]):
+            row = np.uint64(order[at] - shifts[node])
+            for column in range(columns.shape[1]):
+                found[place, column] = table[firsts[column] + np.uint64(columns[row, column])]
+            place += 1
+    return found
+
+
+@compiled
+def right_of(
+    features: Bins, order: Ints, begins: Ints, counts: Ints, shifts: Ints, splits: Ints32, right: Bools
+) -> None:
     """Whether the bin of each row is after the place of its node's split, and before its end.
 
     A split is a feature, -1 for none, a place and an end.
     """
-    begin = 0
-    for node in range(len(counts)):
+    at = 0
+    for node in range(len(begins)):
         feature, place, end = splits[node]
         if feature >= 0:
-            for at in range(begin, begin + counts[node]):
-                found = features[rows[at], feature]
-                right[at] = place < found < end
-        begin += counts[node]
+            for number in range(counts[node]):
+                found = features[np.uint64(order[begins[node] + number] - shifts[node]), np.uint64(feature)]
+                right[at + number] = (found > place) & (found < end)
+        at += counts[node]
 
 
 @compiled
-def right_totals(y: Ints, rows: Ints, counts: Ints, sides: Bools) -> tuple[Ints, Ints]:
+def right_totals(y: Ints32, order: Ints, begins: Ints, counts: Ints, sides: Bools) -> tuple[Ints, Ints]:
     """The sums of y on the right of each node, and how many rows are there."""
     width = y.shape[1]
-    sums, on_the_right = np.zeros((len(counts), width), np.int64), np.zeros(len(counts), np.int64)
-    begin = 0
-    for node in range(len(counts)):
-        end = begin + counts[node]
-        for place in range(begin, end):
-            on_the_right[node] += sides[place]
-        for k in range(width):
-            total = 0
-            for place in range(begin, end):
-                total += y[rows[place], k] * sides[place]
-            sums[node, k] = total
-        begin = end
+    sums, on_the_right = np.zeros((len(begins), width), np.int64), np.zeros(len(begins), np.int64)
+    at = 0
+    for node in range(len(begins)):
+        if width == 2:  # a loop over two columns of y takes twice as long
+            one, two, rows = np.int64(0), np.int64(0), np.int64(0)
+            for place in range(counts[node]):
+                number, side = np.uint64(order[begins[node] + place]), np.int64(sides[at + place])
+                one += np.int64(y[number, 0]) * side
+                two += np.int64(y[number, 1]) * side
+                rows += side
+            sums[node, 0], sums[node, 1], on_the_right[node] = one, two, rows
+        else:
+            for place in range(counts[node]):
+                number, side = np.uint64(order[begins[node] + place]), np.int64(sides[at + place])
+                on_the_right[node] += side
+                for k in range(width):
+                    sums[node, k] += np.int64(y[number, k]) * side
+        at += counts[node]
     return sums, on_the_right
 
 
 @compiled
-def move_rows(node_of_row: Ints32, rows: Ints, counts: Ints, sides: Bools, firsts: Ints32) -> None:
-    """Put the rows of each node into its children, if it has any."""
-    place = 0
-    for node in range(len(counts)):
-        if firsts[node] >= 0:
-            for at in range(place, place + counts[node]):
-                node_of_row[rows[at]] = firsts[node] + sides[at]
-        place += counts[node]
+def move_apart(order: Ints, begins: Ints, counts: Ints, sides: Bools) -> Ints:
+    """Move the rows of each node that are on the left to its front; how many are on the right."""
+    on_the_right = np.empty(len(begins), np.int64)
+    right = np.empty(counts.max() if len(counts) else 0, order.dtype)
+    at = 0
+    for node in range(len(begins)):
+        left, behind = begins[node], 0
+        for place in range(begins[node], begins[node] + counts[node]):
+            row, side = order[place], sides[at]
+            order[left] = row  # without a branch, which would often be guessed wrongly
+            right[behind] = row
+            left += not side
+            behind += side
+            at += 1
+        order[left : left + behind] = right[:behind]
+        on_the_right[node] = behind
+    return on_the_right
+
+
+@compiled
+def merged(
+    counts: Ints, ends: Bools, joined: Bools, starts: Ints, values: Ints, missing: Bools, k: int
+) -> tuple[Bools, Bools]:
+    """The groups of the parents of families, whose rows in each bin are counted, merged until none has few rows."""
+    families, siblings, _ = counts.shape
+    found, found_joined = ends.copy(), joined.copy()
+    before, rows = np.zeros(siblings, np.int64), np.zeros(siblings, np.int64)
+    for family in range(families):
+        for feature in range(len(starts)):
+            first, last = starts[feature], starts[feature] + values[feature] - 1
+            joins = joined[family, feature]
+            for sibling in range(siblings):
+                before[sibling] = rows[sibling] = 0
+                if missing[feature]:
+                    joins |= 0 < counts[family, sibling, last + 1] < k
+            for at in range(first, last + 1):
+                few = False
+                for sibling in range(siblings):
+                    rows[sibling] += counts[family, sibling, at]
+                    if at == last and missing[feature] and joins:
+                        rows[sibling] += counts[family, sibling, last + 1]
+                    few |= 0 < rows[sibling] - before[sibling] < k
+                found[family, at] = ends[family, at] and not few
+                if found[family, at]:
+                    before[:] = rows
+            for sibling in range(siblings):  # a last group with too few rows needs the latest one that has any
+                if 0 < rows[sibling] - before[sibling] < k:
+                    joins |= missing[feature] and before[sibling] == 0
+                    at, running = first, 0
+                    while at < last:
+                        running += counts[family, sibling, at]
+                        if running >= before[sibling]:
+                            found[family, at] = False
+                        at += 1
+            found[family, last] = True
+            found_joined[family, feature] = joins
+    return found, found_joined
 
 
 @compiled

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unpooled.arrays import Bools, Ints, Ints32
-from unpooled.compiled import worthwhile
-from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.bundles import Bins, Layout
 
 
@@ -65,18 +63,3 @@ def right_of(table: SplitTable, layout: Layout, features: Bins, rows: Ints | sli
     if missing_left:
         right &= bins < layout.features[feature].values
     return right
-
-
-def fill_sides(table: SplitTable, own: Binned, rows: Ints, counts: Ints, numbers: Sequence[int], sides: Bools) -> None:
-    """The sides of the rows of several nodes, which come node by node; a node without a split keeps what it has."""
-    if worthwhile(len(rows)):
-        from unpooled.vertical.trees import kernels
-
-        kernels.right_of(own.feature_bins, rows, counts, table.as_places(own.layout, numbers), sides)
-        return
-    begin = 0
-    for count, number in zip(counts.tolist(), numbers, strict=True):
-        if number != NO_SPLIT:
-            part = slice(begin, begin + count)
-            sides[part] = right_of(table, own.layout, own.feature_bins, rows[part], number)
-        begin += count

@@ -14,8 +14,8 @@ from unpooled.secure.calls import Inputs
 from unpooled.secure.product import finish, product
 from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.budget import groups_of, leaves_of, nodes_asked, splits_of
-from unpooled.vertical.trees.grower.limits import HiddenGrowth, check_growth, check_trees
-from unpooled.vertical.trees.grower.node_rows import Families, TreeRows, root_family
+from unpooled.vertical.trees.grower.limits import Growth, HiddenGrowth, check_growth, check_trees
+from unpooled.vertical.trees.grower.node_rows import Families, root_families
 from unpooled.vertical.trees.grower.products import layout_of, tree_call
 from unpooled.vertical.trees.parameters import (
     AnyTrees,
@@ -189,21 +189,25 @@ def test_gradients_are_forgotten_with_their_trees(
 # nodes in the open
 
 
-def tree_rows(rows: int = 100) -> TreeRows:
-    return TreeRows(None, np.zeros(rows, np.int32), 1)  # type: ignore[arg-type]
+def asks(parameters: AnyTrees, *asked: Families, rows: int = 100) -> None:
+    """A tree of so many rows is asked about, step by step."""
+    growth = Growth.of(1, 99)
+    for families in asked:
+        check_growth(TEAM, parameters, growth, np.array([rows]), families)
 
 
 def family(parent: int, first: int) -> Families:
-    return Families(ints(parent), ints(first), ints(0))
+    return Families(ints(0), ints(parent), ints(first), ints(0))
+
+
+ROOT_OF_TREE = root_families(ints(0))
 
 
 def test_the_root_is_looked_at_once() -> None:
-    tree = tree_rows()
-    check_growth(TEAM, GbdtParameters(), tree, root_family())
-    with pytest.raises(ProtocolError, match=r"Level from bank.*root"):
-        check_growth(TEAM, GbdtParameters(), tree, root_family())
-    with pytest.raises(ProtocolError, match=r"Level from bank.*root"):
-        check_growth(TEAM, GbdtParameters(), tree_rows(), family(0, 1))
+    asks(GbdtParameters(), ROOT_OF_TREE)
+    for asked in ((ROOT_OF_TREE, ROOT_OF_TREE), (family(0, 1),)):
+        with pytest.raises(ProtocolError, match=r"Level from bank.*root"):
+            asks(GbdtParameters(), *asked)
 
 
 def test_the_root_is_not_asked_about_again_in_a_run(parameters_for: Make, together: Make) -> None:
@@ -223,20 +227,18 @@ def test_the_root_is_not_asked_about_again_in_a_run(parameters_for: Make, togeth
 
 
 def test_no_node_is_looked_at_that_is_too_deep() -> None:
-    tree, parameters = tree_rows(), GbdtParameters(depth=2)
-    check_growth(TEAM, parameters, tree, root_family())
-    check_growth(TEAM, parameters, tree, family(0, 1))
+    asked = ROOT_OF_TREE, family(0, 1), family(1, 3)
+    asks(GbdtParameters(depth=2), *asked[:2])
     with pytest.raises(RefusedError, match=r"telco.*nodes.*bank"):
-        check_growth(TEAM, parameters, tree, family(1, 3))
+        asks(GbdtParameters(depth=2), *asked)
 
 
 def test_no_more_leaves_than_the_plan_names() -> None:
-    tree, parameters = tree_rows(1000), LgbParameters(leaves=4, depth=10)
-    check_growth(TEAM, parameters, tree, root_family())
-    check_growth(TEAM, parameters, tree, family(0, 1))
-    check_growth(TEAM, parameters, tree, family(1, 3))
+    parameters = LgbParameters(leaves=4, depth=10)
+    asked = ROOT_OF_TREE, family(0, 1), family(1, 3), family(2, 5)
+    asks(parameters, *asked[:3], rows=1000)
     with pytest.raises(RefusedError, match=r"telco.*nodes.*bank"):
-        check_growth(TEAM, parameters, tree, family(2, 5))
+        asks(parameters, *asked, rows=1000)
 
 
 def test_no_split_of_anybodys_leaves_few_rows_on_a_side(parameters_for: Make, together: Make) -> None:

@@ -20,8 +20,9 @@ from unpooled.vertical.targets import targets_from
 from unpooled.vertical.trees.audit.replay import columns, gradients, inputs_of
 from unpooled.vertical.trees.audit.trail import Leaves, columns_from, leaves_in, name_of, rows_of_trees
 from unpooled.vertical.trees.bundles import Bins
+from unpooled.vertical.trees.grower.asked_rows import AskedRows, rows_together
 from unpooled.vertical.trees.grower.context import TreeSpec
-from unpooled.vertical.trees.grower.node_rows import ROOT, AskedRows, rows_together
+from unpooled.vertical.trees.grower.node_rows import ROOT
 from unpooled.vertical.trees.parameters import AnyTrees
 
 T = TypeVar("T")

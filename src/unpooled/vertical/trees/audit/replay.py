@@ -20,16 +20,17 @@ from unpooled.vertical.trees.audit.trail import Leaves, rows_of_nodes, rows_of_t
 from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.bundles import Bins
 from unpooled.vertical.trees.ensemble import fit_trees, weighted_targets
+from unpooled.vertical.trees.grower.asked_rows import AskedRows, rows_in_product
 from unpooled.vertical.trees.grower.context import GrownTree, TreeSpec
+from unpooled.vertical.trees.grower.node_bins import NodeBins, asked_bins
 from unpooled.vertical.trees.grower.node_rows import (
     OUTSIDE,
     ROOT,
-    AskedRows,
     Families,
-    asked_bins,
+    asked_rows,
     leaf_sums,
-    root_family,
-    rows_in_bag,
+    root_families,
+    rows_in_bags,
 )
 from unpooled.vertical.trees.parameters import AnyTrees
 
@@ -82,19 +83,21 @@ def columns(
         yield from ((part, rows_of_nodes(leaves, nodes)) for nodes in asked)
         return
     taking_part = leaves.where != OUTSIDE if leaves.part is None else leaves.part
-    tree = rows_in_bag(own, taking_part, parameters.min_rows, cut=leaves.part is not None)
+    trees = rows_in_bags(own, [taking_part], len(leaves.first), cut=leaves.part is not None)
+    bins = NodeBins.of(parameters.min_rows, trees, last_only=False)
     parents = {child: node for node, first in enumerate(leaves.first.tolist()) for child in (first, first + 1)}
     for nodes in asked:
-        families = root_family()
+        families = root_families(np.zeros(1, np.int32))
         if list(nodes) != [ROOT]:
             of = [parents[node] for node in nodes]
             firsts = leaves.first[of]
-            families = Families(*(np.array(each, np.int32) for each in (of, firsts, nodes - firsts)))
-            children = np.concatenate([firsts, firsts + 1])
-            moved = rows_of_nodes(leaves, children.tolist())
-            tree.node_of_row[moved.rows] = children[moved.families]
-        ((rows, bins),) = asked_bins([tree], [families])
-        yield bins, rows
+            tree = np.zeros(len(of), np.int32)
+            families = Families(tree, *(np.array(each, np.int32) for each in (of, firsts, nodes - firsts)))
+            rows = trees.of(tree, families.parents)
+            right = rows_of_nodes(leaves, (firsts + 1).tolist())
+            trees.split(rows, tree, families.parents, families.firsts, np.isin(rows.numbers, right.rows))
+        shown, _ = asked_bins(trees, bins, families)
+        yield shown, rows_in_product(trees, families, asked_rows(trees, families))
 
 
 def _grown(spec: TreeSpec, leaves: Leaves) -> GrownTree:

@@ -6,7 +6,7 @@ three bits a row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,9 @@ from unpooled.secure.evidence import Arrays, Evidence, digest_of
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.bundles import Feature, Layout, narrow
+from unpooled.vertical.trees.grower.asked_rows import AskedRows, rows_together
 from unpooled.vertical.trees.grower.context import LEAF, GrownTree, TreeSpec
-from unpooled.vertical.trees.grower.node_rows import OUTSIDE, AskedRows, Families, rows_together
+from unpooled.vertical.trees.grower.node_rows import OUTSIDE, Families
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,12 +35,13 @@ class Leaves:
     part: Bools | None = None
 
 
-def about_nodes(team: Team, families: Mapping[int, Families], asked: AskedRows, *, part: bool) -> dict[str, Any] | None:
+def about_nodes(team: Team, families: Families, asked: AskedRows, *, part: bool) -> dict[str, Any] | None:
     """What a product is about, at a party that knows its nodes; a passive one's binds the active party's rows."""
     if not (evidence := team.evidence):
         return None
-    nodes = [of_tree.asked_nodes.tolist() for of_tree in families.values()]
-    said = {"fit": evidence.fit, "group": evidence.group, "trees": list(families), "nodes": nodes, "part": part}
+    by_tree = families.by_tree()
+    trees, nodes = [tree for tree, _ in by_tree], [families[some].asked_nodes.tolist() for _, some in by_tree]
+    said = {"fit": evidence.fit, "group": evidence.group, "trees": trees, "nodes": nodes, "part": part}
     return said | {"rows": digest_of(asked.rows)}
 
 

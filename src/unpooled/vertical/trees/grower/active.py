@@ -13,11 +13,11 @@ on a side: one that turns out to leave too few is dropped, and its node stays a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from unpooled.arrays import Bools
+from unpooled.arrays import Bools, Ints32
 from unpooled.errors import ProtocolError
 from unpooled.secure.product import forget
 from unpooled.vertical.trees import messages
@@ -26,24 +26,14 @@ from unpooled.vertical.trees.checkpoint import grown_from, numbered_from, page_o
 from unpooled.vertical.trees.grower.context import (
     LEAF,
     GrowerContext,
-    GrowingTree,
+    GrowingTrees,
     GrownTree,
-    Node,
     TreeSpec,
     can_split,
 )
 from unpooled.vertical.trees.grower.histogram import build_histograms, find_splits
-from unpooled.vertical.trees.grower.node_rows import (
-    OUTSIDE,
-    ROOT,
-    Families,
-    cut,
-    move_rows,
-    right_totals,
-    root_family,
-    rows_in_bag,
-)
-from unpooled.vertical.trees.grower.split_sides import TreeSides, open_splits
+from unpooled.vertical.trees.grower.node_rows import ROOT, Families, right_totals, root_families
+from unpooled.vertical.trees.grower.split_sides import OpenedSplits, open_splits
 from unpooled.vertical.trees.parameters import LgbParameters
 
 
@@ -74,94 +64,87 @@ def _grow(context: GrowerContext, specs: Sequence[TreeSpec]) -> list[GrownTree]:
         everybody = np.ones(len(context.own.columns), bool)
         bags = [everybody if spec.taking_part is None else spec.taking_part for spec in specs]
         context.tell(messages.Bags(tuple(map(np.packbits, bags)), specs[0].cut))
-    growing = [_at_root(context, spec) for spec in specs]
-    families = {number: root_family() for number, tree in enumerate(growing) if can_split(context, tree, ROOT)}
-    sides: dict[int, Bools] = {}
+    growing = GrowingTrees.at_roots(context, specs)
+    trees = np.arange(len(specs), dtype=np.int32)
+    families = root_families(trees[can_split(context, growing, trees, np.full_like(trees, ROOT))])
+    sides = np.empty(0, bool)
     while True:
-        if families:
-            build_histograms(context, group, growing, families, sides)  # 1, 2
-            find_splits(context, growing, families)  # 3
-        chosen = _choose(context, growing, families)
-        if not chosen:
+        if len(families):
+            histograms = build_histograms(context, group, growing, families, sides)  # 1, 2
+            find_splits(context, growing, families, histograms)  # 3
+        trees, chosen = _choose(context, growing, families)
+        if not len(chosen):
             break
-        opened = open_splits(context, growing, chosen)  # 4
-        families, sides = _split(context, growing, chosen, opened)
+        opened = open_splits(context, growing, trees, chosen)  # 4
+        families, sides = _split(context, growing, opened)
     done = tuple(name for name, spec in zip(names, specs, strict=True) if not spec.reused)
     context.tell(messages.Grown(done))
     if context.helpers:
         forget(context.team.products, done)
-    return [GrownTree.of(tree) for tree in growing]
+    return growing.grown()
 
 
-def _at_root(context: GrowerContext, spec: TreeSpec) -> GrowingTree:
-    """A tree before its first split."""
-    rows = rows_in_bag(context.own, spec.taking_part, context.rows_shown, cut=spec.cut)
-    inside = rows.node_of_row != OUTSIDE
-    return GrowingTree(spec, rows, [Node(0, int(inside.sum()), spec.y[inside].sum(axis=0))])
-
-
-def _choose(
-    context: GrowerContext, growing: Sequence[GrowingTree], families: Mapping[int, Families]
-) -> dict[int, list[int]]:
-    """By tree, which nodes are split now: level by level all that gain, leaf by leaf the one that gains most."""
-    chosen: dict[int, list[int]] = {}
+def _choose(context: GrowerContext, growing: GrowingTrees, families: Families) -> tuple[Ints32, Ints32]:
+    """Trees and nodes that are split now: level by level all that gain, leaf by leaf of each tree the one that gains
+    most."""
+    nodes = growing.nodes
     if not isinstance(context.parameters, LgbParameters):
-        for number, of_tree in families.items():
-            if gaining := [node for node in of_tree.nodes() if growing[number].nodes[node].best >= 0]:
-                chosen[number] = gaining
-        return chosen
-    for number, tree in enumerate(growing):
-        open_leaves = [place for place, node in enumerate(tree.nodes) if node.first == LEAF and node.best >= 0]
-        if open_leaves and tree.leaves < context.parameters.leaves:
-            chosen[number] = [max(open_leaves, key=lambda place: (tree.nodes[place].gain, -place))]
-    return chosen
+        trees, numbers = families.children()
+        gaining = nodes.best[trees, numbers] >= 0
+        return trees[gaining], numbers[gaining]
+    gains = np.where((nodes.first == LEAF) & (nodes.best >= 0), nodes.gain, -np.inf)
+    every, most = np.arange(len(gains)), gains.argmax(axis=1)  # the first of those that gain as much
+    goes_on = (gains[every, most] > -np.inf) & (growing.leaves < context.parameters.leaves)
+    return every[goes_on].astype(np.int32), most[goes_on].astype(np.int32)
 
 
-def _split(
-    context: GrowerContext,
-    growing: Sequence[GrowingTree],
-    chosen: Mapping[int, list[int]],
-    opened: Mapping[int, TreeSides],
-) -> tuple[dict[int, Families], dict[int, Bools]]:
-    """Make the children; by tree, the families that need histograms next, and the sides of their rows."""
-    families: dict[int, Families] = {}
-    sides: dict[int, Bools] = {}
-    for number, nodes in chosen.items():
-        tree, of_tree = growing[number], opened[number]
-        _make_children(context, tree, nodes, of_tree)
-        following: list[tuple[int, int, int]] = []
-        parts: list[Bools] = []
-        for node, right in zip(nodes, cut(of_tree.sides, of_tree.counts), strict=True):
-            first = tree.nodes[node].first
-            if first == LEAF:
-                continue
-            if tree.nodes[node].owner == context.me:
-                context.table.used(tree.nodes[node].split, len(right))
-            if can_split(context, tree, first) or can_split(context, tree, first + 1):
-                following.append((node, first, int(tree.nodes[first + 1].rows < tree.nodes[first].rows)))
-                parts.append(right)
-        if following:
-            families[number] = Families(*np.array(following, np.int32).T.copy())
-            sides[number] = np.concatenate(parts)
-    return families, sides
+def _split(context: GrowerContext, growing: GrowingTrees, opened: OpenedSplits) -> tuple[Families, Bools]:
+    """Make the children; the families that need histograms next, and the sides of their rows."""
+    kept = _make_children(context, growing, opened)
+    trees, parents, nodes = kept.trees, kept.nodes, growing.nodes
+    firsts, counts = nodes.first[trees, parents], kept.rows.counts
+    own = nodes.owner[trees, parents] == context.me
+    for split, count in zip(nodes.split[trees, parents][own].tolist(), counts[own].tolist(), strict=True):
+        context.table.used(split, count)
+    follows = can_split(context, growing, trees, firsts) | can_split(context, growing, trees, firsts + 1)
+    asked = (nodes.rows[trees, firsts + 1] < nodes.rows[trees, firsts]).astype(np.int32)
+    families = Families(trees[follows], parents[follows], firsts[follows], asked[follows])
+    return families, kept.sides[follows.repeat(counts)]
 
 
-def _make_children(context: GrowerContext, tree: GrowingTree, nodes: Sequence[int], opened: TreeSides) -> None:
-    """Two children of each node that has rows enough for both, the rows moved into them, and their totals."""
-    firsts, parents, min_rows = list[int](), [tree.nodes[node] for node in nodes], context.parameters.min_rows
-    right, counts = right_totals(tree.spec.y, opened.rows, opened.counts, opened.sides)
-    left = np.array([parent.totals for parent in parents]) - right
-    fits = (left == np.array([parent.left for parent in parents])).all(axis=1)
+def _make_children(context: GrowerContext, growing: GrowingTrees, opened: OpenedSplits) -> OpenedSplits:
+    """Two children of each node that has rows enough for both, the rows moved into them, and their totals.
+
+    The splits that were not dropped.
+    """
+    trees, numbers, nodes, min_rows = opened.trees, opened.nodes, growing.nodes, context.parameters.min_rows
+    right, on_the_right = right_totals(growing.y, opened.rows, opened.sides)
+    left = nodes.totals[trees, numbers] - right
+    fits = (left == nodes.left[trees, numbers]).all(axis=1)
     if not fits.all():
-        teller = context.team.owners[parents[int(fits.argmin())].owner]
+        first = int(fits.argmin())
+        teller = context.team.owners[nodes.owner[trees[first], numbers[first]]]
         raise ProtocolError(f"invalid SplitSides from {teller}: sides that do not fit the sums that it showed")
-    for parent, on_the_left, on_the_right, count in zip(parents, left, right, counts, strict=True):
-        if min(count, parent.rows - count) < min_rows:
-            parent.best = parent.owner = parent.split = -1
-        else:
-            parent.first = len(tree.nodes)
-            tree.nodes.append(Node(parent.depth + 1, parent.rows - count, on_the_left))
-            tree.nodes.append(Node(parent.depth + 1, count, on_the_right))
-        firsts.append(parent.first)
-    move_rows(tree.rows.node_of_row, opened.rows, opened.counts, opened.sides, np.array(firsts, np.int32))
-    tree.leaves += len(nodes)  # splits that were dropped count too: no more are opened than a tree has
+    on_the_left = opened.rows.counts - on_the_right
+    enough = np.minimum(on_the_left, on_the_right) >= min_rows
+    growing.leaves += np.bincount(trees, minlength=len(growing.leaves))
+    if not enough.all():
+        dropped = trees[~enough], numbers[~enough]
+        nodes.best[dropped] = nodes.owner[dropped] = nodes.split[dropped] = -1
+        opened = opened.only(enough, growing.rows)
+        trees, numbers, left, right = opened.trees, opened.nodes, left[enough], right[enough]
+        on_the_left, on_the_right = on_the_left[enough], on_the_right[enough]
+    of_trees = np.bincount(trees, minlength=len(growing.count))
+    earlier = np.arange(len(trees)) - (np.cumsum(of_trees) - of_trees)[trees]  # splits of the same tree
+    firsts = (growing.count[trees] + 2 * earlier).astype(np.int32)
+    growing.count += 2 * of_trees
+    most = int(growing.count.max())
+    nodes.make_room(most)
+    growing.rows.make_room(most)
+    nodes.first[trees, numbers] = firsts
+    for side, totals, rows in ((0, left, on_the_left), (1, right, on_the_right)):
+        nodes.depth[trees, firsts + side] = nodes.depth[trees, numbers] + 1
+        nodes.totals[trees, firsts + side] = totals
+        nodes.rows[trees, firsts + side] = rows
+    growing.rows.split(opened.rows, trees, numbers, firsts, opened.sides)
+    return opened

@@ -1,46 +1,25 @@
-"""What the active party's grower works with: its context, what a tree is grown from, and a tree while it grows."""
+"""What the active party's grower works with: its context, what a tree is grown from, and trees while they grow."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import ldexp
 
 import numpy as np
 
-from unpooled.arrays import Bools, Floats, Ints
+from unpooled.arrays import Bools, Floats, Ints, Ints32
 from unpooled.checkpoint import Notebook
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.budget import rows_shown
-from unpooled.vertical.trees.grower.min_rows import NodeGroups
-from unpooled.vertical.trees.grower.node_rows import OUTSIDE, TreeRows
+from unpooled.vertical.trees.grower.node_bins import ByNode, NodeBins
+from unpooled.vertical.trees.grower.node_rows import OUTSIDE, ROOT, TreeRows, rows_in_bags, with_room
 from unpooled.vertical.trees.grower.splitting import Space
 from unpooled.vertical.trees.parameters import AnyTrees, LgbParameters
 from unpooled.vertical.trees.split_table import SplitTable
 
 LEAF = -1
-
-
-@dataclass(eq=False)
-class Node:
-    """A node while its tree grows: its histogram (`sums`), how its bins are grouped, and its best split.
-
-    `left` are the totals on the left of that split, by the histogram.
-    """
-
-    depth: int
-    rows: int
-    totals: Ints
-    sums: Ints | None = None
-    groups: NodeGroups | None = None
-    gain: float = 0.0
-    best: int = -1
-    missing_left: bool = False
-    left: Ints | None = None
-    first: int = LEAF
-    owner: int = -1
-    split: int = -1
+_NODES_AT_FIRST = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,17 +41,6 @@ class TreeSpec:
     reused: bool = False
 
 
-@dataclass(eq=False)
-class GrowingTree:
-    spec: TreeSpec
-    rows: TreeRows
-    nodes: list[Node]
-    leaves: int = 1
-
-    def weight(self, node: int) -> float:
-        return ldexp(self.nodes[node].totals[-1], -self.spec.exponents[-1])
-
-
 @dataclass(frozen=True, eq=False)
 class GrownTree:
     """A tree. For each node: its first child or LEAF, whose column splits it, that party's number of the split, the
@@ -86,14 +54,6 @@ class GrownTree:
     gains: Floats
     totals: Ints
     where: Ints
-
-    @classmethod
-    def of(cls, tree: GrowingTree) -> GrownTree:
-        fields = np.array([(node.first, node.owner, node.split, node.best) for node in tree.nodes], np.int64)
-        gains, totals = np.array([node.gain for node in tree.nodes]), np.array([node.totals for node in tree.nodes])
-        narrow = np.min_scalar_type(-len(tree.nodes))  # since every row has a leaf in every tree
-        first, owner, split, best = fields.T.copy()
-        return cls(first, owner, split, best, gains, totals, tree.rows.node_of_row.astype(narrow))
 
     def cover(self, weights: Floats) -> Floats:
         """How much the rows of each node weigh, inner nodes too: added up in the order of rows, then of nodes."""
@@ -111,6 +71,102 @@ class FinishedTree:
     grown: GrownTree
     values: Floats
     cover: Floats
+
+
+@dataclass(eq=False)
+class Nodes:
+    """The nodes of trees that grow together, trees × nodes, in the order in which each tree gets them.
+
+    `left` are the totals on the left of a node's best split, by its histogram; `best` is -1 where it has none.
+    """
+
+    depth: Ints32
+    rows: Ints
+    totals: Ints
+    left: Ints
+    gain: Floats
+    best: Ints
+    missing_left: Bools
+    first: Ints32
+    owner: Ints32
+    split: Ints32
+
+    @classmethod
+    def of(cls, trees: int, sums: int) -> Nodes:
+        shape = trees, _NODES_AT_FIRST
+        return cls(
+            depth=np.zeros(shape, np.int32),
+            rows=np.zeros(shape, np.int64),
+            totals=np.zeros((*shape, sums), np.int64),
+            left=np.zeros((*shape, sums), np.int64),
+            gain=np.zeros(shape),
+            best=np.full(shape, -1, np.int64),
+            missing_left=np.zeros(shape, bool),
+            first=np.full(shape, LEAF, np.int32),
+            owner=np.full(shape, -1, np.int32),
+            split=np.full(shape, -1, np.int32),
+        )
+
+    def make_room(self, nodes: int) -> None:
+        """Have room for so many nodes in each tree."""
+        if nodes > self.depth.shape[1]:
+            for name, by_node in vars(self).items():
+                setattr(self, name, with_room(by_node, nodes, -1 if name in ("best", "first", "owner", "split") else 0))
+
+
+@dataclass(eq=False)
+class GrowingTrees:
+    """Trees that grow together: their rows, the gradients of these, `count` nodes each, and what is known of the bins.
+
+    `leaves` counts splits that were dropped too: no more are opened than a tree has.
+    """
+
+    specs: Sequence[TreeSpec]
+    rows: TreeRows
+    y: Ints32
+    exponents: Ints
+    nodes: Nodes
+    count: Ints
+    leaves: Ints
+    bins: NodeBins
+    sums: ByNode
+
+    @classmethod
+    def at_roots(cls, context: GrowerContext, specs: Sequence[TreeSpec]) -> GrowingTrees:
+        """Trees before their first split."""
+        trees, last_only = len(specs), not isinstance(context.parameters, LgbParameters)
+        rows = rows_in_bags(context.own, [spec.taking_part for spec in specs], _NODES_AT_FIRST, cut=specs[0].cut)
+        y = np.concatenate([spec.y for spec in specs], dtype=np.int32)  # numbers of at most 31 bits
+        nodes = Nodes.of(trees, y.shape[1])
+        for tree, spec in enumerate(specs):
+            inside = spec.y if spec.taking_part is None or spec.cut else spec.y[spec.taking_part]
+            nodes.totals[tree, ROOT] = [column.sum() for column in inside.T]  # numpy is slow along short rows
+        nodes.rows[:, ROOT] = rows.counts[:, ROOT]
+        return cls(
+            specs=specs,
+            rows=rows,
+            y=y,
+            exponents=np.array([spec.exponents for spec in specs], np.int64),
+            nodes=nodes,
+            count=np.ones(trees, np.int64),
+            leaves=np.ones(trees, np.int64),
+            bins=NodeBins.of(context.rows_shown, rows, last_only=last_only),
+            sums=ByNode.of(trees, _NODES_AT_FIRST, last_only=last_only),
+        )
+
+    def weight(self, trees: Ints32, numbers: Ints32) -> Floats:
+        found: Floats = np.ldexp(self.nodes.totals[trees, numbers, -1].astype(float), -self.exponents[trees, -1])
+        return found
+
+    def grown(self) -> list[GrownTree]:
+        nodes, found = self.nodes, list[GrownTree]()
+        for tree, (count, where) in enumerate(zip(self.count.tolist(), self.rows.nodes_of_rows(), strict=True)):
+            each = (nodes.first, nodes.owner, nodes.split, nodes.best)
+            first, owner, split, best = (of_trees[tree, :count].astype(np.int64) for of_trees in each)
+            gains, totals = nodes.gain[tree, :count].copy(), nodes.totals[tree, :count].copy()
+            narrow = np.min_scalar_type(-count)  # since every row has a leaf in every tree
+            found.append(GrownTree(first, owner, split, best, gains, totals, where.astype(narrow)))
+        return found
 
 
 Grow = Callable[[Sequence[TreeSpec]], list[GrownTree]]
@@ -159,13 +215,14 @@ class GrowerContext:
             self.team.session.send(helper, message)
 
 
-def can_split(context: GrowerContext, tree: GrowingTree, number: int) -> bool:
-    """Whether a node is not too deep, too small or too light to be split."""
-    node, parameters = tree.nodes[number], context.parameters
-    return (
-        node.depth < parameters.depth
-        and node.rows >= 2 * parameters.min_rows
-        and node.totals[-1] > 0
-        and tree.weight(number) >= 2 * parameters.minimum_child_weight
-        and (not isinstance(parameters, LgbParameters) or tree.leaves < parameters.leaves)
+def can_split(context: GrowerContext, growing: GrowingTrees, trees: Ints32, numbers: Ints32) -> Bools:
+    """Whether each of these nodes is not too deep, too small or too light to be split."""
+    nodes, parameters = growing.nodes, context.parameters
+    found: Bools = (nodes.depth[trees, numbers] < parameters.depth) & (
+        nodes.rows[trees, numbers] >= 2 * parameters.min_rows
     )
+    found &= nodes.totals[trees, numbers, -1] > 0
+    found &= growing.weight(trees, numbers) >= 2 * parameters.minimum_child_weight
+    if isinstance(parameters, LgbParameters):
+        found &= growing.leaves[trees] < parameters.leaves
+    return found

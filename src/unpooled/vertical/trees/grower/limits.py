@@ -6,17 +6,18 @@ node is split once, and a tree has no more nodes than the plan and the rows allo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from unpooled.arrays import Bools, Ints
+from unpooled.arrays import Bools, Ints, Ints32
 from unpooled.errors import ProtocolError, RefusedError
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.budget import leaves_of, nodes_asked
-from unpooled.vertical.trees.grower.node_rows import Families, TreeRows
+from unpooled.vertical.trees.grower.node_bins import NodeBins
+from unpooled.vertical.trees.grower.node_rows import Families
 from unpooled.vertical.trees.parameters import AnyTrees, LgbParameters, reuses_gradients, sums_of
 
 _LONGEST_NAME = 120
@@ -35,45 +36,83 @@ def check_trees(team: Team, parameters: AnyTrees, group: messages.Trees, model: 
         raise ProtocolError(f"{wrong}: {group.sums} sums, where the learner needs {sums_of(parameters)}")
 
 
-def check_growth(team: Team, parameters: AnyTrees, tree: TreeRows, families: Families) -> None:
-    """Refuse more histograms of a tree than the plan has: each is a question about every row of a node.
+@dataclass(eq=False)
+class Growth:
+    """How far a group of trees is at a passive party that knows their nodes, trees × nodes.
+
+    `depth` is 1 for a root, and 0 for nodes whose histograms were not asked for; `opened` are those whose split this
+    party has opened, `split` all that it knows to be split. `asked` counts the histograms that each tree was asked for.
+    """
+
+    depth: Ints32
+    opened: Bools
+    split: Bools
+    asked: Ints
+
+    @classmethod
+    def of(cls, trees: int, nodes: int) -> Growth:
+        shape = trees, nodes
+        return cls(np.zeros(shape, np.int32), np.zeros(shape, bool), np.zeros(shape, bool), np.zeros(trees, np.int64))
+
+
+def most_nodes(parameters: AnyTrees, rows: int) -> int:
+    """More nodes than a tree of so many rows has."""
+    return 2 * leaves_of(parameters, rows) + 2
+
+
+def check_growth(team: Team, parameters: AnyTrees, growth: Growth, sizes: Ints, families: Families) -> None:
+    """Refuse more histograms of trees of so many rows than the plan has: each is a question about every row of a node.
 
     The root's is shown once, those of nodes as deep as the plan's trees never, and in all as many as such a tree has.
     """
-    if (families.siblings == 1) != (not tree.depths):
+    trees, roots = families.trees, families.siblings == 1
+    if (growth.asked[trees] > 0).any() if roots else not growth.asked[trees].all():
         raise ProtocolError(f"invalid Level from {team.active}: the root comes first, and once")
-    depths = [tree.depths.get(parent, -1) + 1 for parent in families.parents.tolist()]
-    tree.asked += len(families)
-    if max(depths) >= parameters.depth or tree.asked > sum(nodes_asked(parameters, len(tree.node_of_row))):
+    depths = np.ones(len(trees), np.int32) if roots else growth.depth[trees, families.parents] + np.int32(1)
+    growth.asked += np.bincount(trees, minlength=len(growth.asked))
+    most = {rows: sum(nodes_asked(parameters, rows)) for rows in set(sizes[trees].tolist())}
+    too_many = any(growth.asked[tree] > most[int(sizes[tree])] for tree in set(trees.tolist()))
+    if depths.max() > parameters.depth or too_many:
         raise RefusedError(
             f"{team.session.party} shows no more nodes than trees of the plan have, and {team.active} asks for more"
         )
-    for depth, first in zip(depths, families.firsts.tolist(), strict=True):
-        tree.depths.update(dict.fromkeys(range(first, first + families.siblings), depth))
-    if families.siblings == 2:
-        count_split(team, parameters, tree, families.parents.tolist())
+    for sibling in range(families.siblings):
+        growth.depth[trees, families.firsts + sibling] = depths
+    if not roots:
+        count_splits_known(team, parameters, growth, sizes, trees, families.parents)
 
 
-def count_split(team: Team, parameters: AnyTrees, tree: TreeRows, nodes: Iterable[int]) -> None:
-    """Refuse to see more nodes split than a tree of the plan has."""
-    tree.split.update(nodes)
-    if len(tree.split) >= leaves_of(parameters, len(tree.node_of_row)):
-        raise RefusedError(
-            f"{team.session.party} opens no more splits than trees of the plan have, and {team.active} asks for more"
-        )
+def count_splits_known(
+    team: Team, parameters: AnyTrees, growth: Growth, sizes: Ints, trees: Ints32, nodes: Ints32
+) -> None:
+    """Refuse to see more nodes split than trees of the plan have."""
+    growth.split[trees, nodes] = True
+    me, asker = team.session.party, team.active
+    for tree in set(trees.tolist()):
+        if np.count_nonzero(growth.split[tree]) >= leaves_of(parameters, int(sizes[tree])):
+            raise RefusedError(f"{me} opens no more splits than trees of the plan have, and {asker} asks for more")
 
 
-def check_open(tree: TreeRows, node: int, feature: int, place: int, missing_left: bool, sender: str) -> None:
-    """Refuse a split of a node of which nothing was shown, or one that goes through a group of bins."""
-    if node not in tree.depths:
-        raise ProtocolError(f"invalid SplitRequest from {sender}: a node that it was shown nothing of")
-    if node in tree.opened:
-        raise ProtocolError(f"invalid SplitRequest from {sender}: a node that was opened before")
-    if tree.min_rows > 1:
-        ends, joined = tree.groups[node]
-        parts_missing = missing_left or place == tree.layout.features[feature].values - 1
-        if not ends[tree.layout.starts[feature] + place] or (joined[feature] and parts_missing):
-            raise ProtocolError(f"invalid SplitRequest from {sender}: a split within bins that were shown as one")
+def check_open(
+    growth: Growth, bins: NodeBins, request: messages.SplitRequest, missing_left: Bools, sender: str
+) -> None:
+    """Refuse splits of nodes of which nothing was shown, or that go through a group of bins."""
+    trees, nodes, features, places = request.trees, request.nodes, request.features, request.places
+    wrong = f"invalid SplitRequest from {sender}"
+    known = (nodes >= 0) & (nodes < growth.depth.shape[1])
+    if not (known & (growth.depth[trees, nodes * known] > 0)).all():
+        raise ProtocolError(f"{wrong}: a node that it was shown nothing of")
+    if growth.opened[trees, nodes].any() or len(set(zip(trees.tolist(), nodes.tolist(), strict=True))) < len(nodes):
+        raise ProtocolError(f"{wrong}: a node that was opened before")
+    if bins.min_rows > 1:
+        if not bins.ends.has(trees, nodes):
+            raise ProtocolError(f"{wrong}: a node whose turn has passed")
+        groups, layout, every = bins.groups(trees, nodes), bins.layout, np.arange(len(nodes))
+        parts_missing = missing_left | (places == layout.values[features] - 1)
+        ends, joined = groups.ends[every, layout.starts[features] + places], groups.missing_joined[every, features]
+        if not (ends & ~(joined & parts_missing)).all():
+            raise ProtocolError(f"{wrong}: a split within bins that were shown as one")
+    growth.opened[trees, nodes] = True
 
 
 def check_counts(team: Team, min_rows: int, right: Bools, counts: Ints, kind: str) -> None:

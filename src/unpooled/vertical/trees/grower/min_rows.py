@@ -16,7 +16,6 @@ values is a group of its own, or *joined* to the last group of its feature.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -25,10 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unpooled.arrays import Bools, Ints
+from unpooled.compiled import worthwhile
 from unpooled.vertical.trees.bundles import Bins, Layout, narrow
-
-NodeGroups = tuple[Bools, Bools]
-"""The groups of one node: one row of each field of `Groups`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +38,6 @@ class Groups:
 
     ends: Bools
     missing_joined: Bools
-
-    @classmethod
-    def of(cls, nodes: Sequence[NodeGroups]) -> Groups:
-        return cls(np.array([ends for ends, _ in nodes]), np.array([joined for _, joined in nodes]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +95,14 @@ def merged(layout: Layout, parents: Groups, counts: Ints, k: int) -> Groups:
     that has too few rows, it is merged with the one before it. Where all values together are too few, missing ones are
     joined as well, and there is nothing to split.
     """
-    if k <= 1 or not ((counts > 0) & (counts < k)).any():
+    if k <= 1:
+        return parents
+    if worthwhile(counts.size):
+        from unpooled.vertical.trees import kernels
+
+        fields = layout.starts, layout.values, layout.missing
+        return Groups(*kernels.merged(counts, parents.ends, parents.missing_joined, *fields, k))
+    if not ((counts > 0) & (counts < k)).any():
         return parents
     steps = _steps(layout)
     # A sum of counts cut at k is 0, below k or not exactly when that of whole counts is, and small numbers are faster.
@@ -142,9 +142,9 @@ def covered(layout: Layout, groups: Groups, counts: Ints, k: int) -> Groups:
     Bin 0 has the rows in which every feature is in the group of its usual bin: what a level of a category with few rows
     is merged with, and what the other levels leave of the node's rows. `counts` are those of `merged`.
     """
-    shared = [np.array(bundle) for bundle in layout.bundles if len(bundle) > 1]
-    if not shared or not len(counts):
+    if layout.alone or not len(counts):
         return groups
+    shared = [np.array(bundle) for bundle in layout.bundles if len(bundle) > 1]
     at_usual = representatives(layout, groups) == layout.usual[layout.owner]
     inside = np.add.reduceat(counts * at_usual[:, np.newaxis], layout.starts, axis=2)
     totals = counts[:, :, layout.owner == 0].sum(axis=2)

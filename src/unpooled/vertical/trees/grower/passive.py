@@ -5,8 +5,9 @@ It keeps its thresholds. Unless nodes are hidden it sees which rows a node has, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
@@ -25,29 +26,31 @@ from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.budget import groups_of, merged_bits, rows_shown
 from unpooled.vertical.trees.bundles import Bins
 from unpooled.vertical.trees.checkpoint import page_of_splits, splits_from
+from unpooled.vertical.trees.grower.asked_rows import rows_in_product
 from unpooled.vertical.trees.grower.limits import (
+    Growth,
     HiddenGrowth,
     check_counts,
     check_growth,
     check_open,
     check_trees,
-    count_split,
+    count_splits_known,
+    most_nodes,
 )
+from unpooled.vertical.trees.grower.node_bins import NodeBins, asked_bins
 from unpooled.vertical.trees.grower.node_rows import (
     OUTSIDE,
-    AskedRows,
+    ROOT,
     Families,
+    NodeRows,
     TreeRows,
-    asked_bins,
-    family_groups,
-    members,
-    move_rows,
-    rows_in_bag,
-    rows_together,
+    asked_rows,
+    fill_sides,
+    rows_in_bags,
 )
-from unpooled.vertical.trees.grower.products import NAME_BYTES, in_part, lent_columns, tree_call, trees_together
-from unpooled.vertical.trees.parameters import AnyTrees, outputs_of, reuses_gradients
-from unpooled.vertical.trees.split_table import SplitTable, fill_sides, right_of
+from unpooled.vertical.trees.grower.products import NAME_BYTES, families_together, in_part, lent_columns, tree_call
+from unpooled.vertical.trees.parameters import AnyTrees, LgbParameters, outputs_of, reuses_gradients
+from unpooled.vertical.trees.split_table import SplitTable, right_of
 
 
 def lend(
@@ -98,23 +101,27 @@ class _Group:
     own: Binned
     table: SplitTable
     told: messages.Trees
-    trees: list[TreeRows]
+    rows: TreeRows
+    bins: NodeBins
+    growth: Growth
     hidden: HiddenGrowth = field(default_factory=HiddenGrowth)
 
-    def tree(self, number: int) -> TreeRows:
-        if not 0 <= number < len(self.trees):
-            raise ProtocolError(f"invalid number of a tree from {self.team.active}: {len(self.trees)} grow")
-        return self.trees[number]
+    @classmethod
+    def of(cls, team: Team, parameters: AnyTrees, own: Binned, table: SplitTable, told: messages.Trees) -> Self:
+        rows = _rows_of_trees(team, parameters, own, len(told.names))
+        last_only = not isinstance(parameters, LgbParameters)
+        bins = NodeBins.of(rows_shown(parameters), rows, last_only=last_only)
+        return cls(team, parameters, own, table, told, rows, bins, Growth.of(*rows.begins.shape))
 
-    def call(self, nodes: Mapping[int, int], *, part: bool = False) -> Call:
-        """The product that gives the histograms of so many nodes, by tree."""
-        shape, *others = self.shapes(nodes)
-        me, layout, first = self.team.session.party, self.own.layout, next(iter(nodes))
+    def check_trees(self, trees: Ints32) -> None:
+        """Refuse trees that do not grow."""
+        if trees.min() < 0 or trees.max() >= self.rows.trees:
+            raise ProtocolError(f"invalid number of a tree from {self.team.active}: {self.rows.trees} grow")
+
+    def call(self, first: int, shapes: Sequence[tuple[int, int]], *, part: bool = False) -> Call:
+        """The product that gives the histograms of some trees' nodes; the shapes are their rows and nodes."""
+        me, layout, (shape, *others) = self.team.session.party, self.own.layout, shapes
         return tree_call(self.team, me, layout, self.parameters, self.told, first, shape, part=part, others=others)
-
-    def shapes(self, nodes: Mapping[int, int]) -> list[tuple[int, int]]:
-        """By tree, how many rows it has, and how many nodes are asked about."""
-        return [(len(self.tree(number).node_of_row), count) for number, count in nodes.items()]
 
     def count_bits(self, rows: int, bits: int) -> None:
         count_bits(self.team.products, self.team.digest, rows, bits)
@@ -122,7 +129,7 @@ class _Group:
 
 def _grow(team: Team, parameters: AnyTrees, own: Binned, table: SplitTable, told: messages.Trees) -> None:
     session, active = team.session, team.active
-    group = _Group(team, parameters, own, table, told, _rows_of_trees(team, parameters, own, len(told.names)))
+    group = _Group.of(team, parameters, own, table, told)
     most = len(told.names) * (24 * len(own.columns) + 8 * ITEM_BYTES)  # there are no more nodes than rows
     while True:
         request = (
@@ -145,78 +152,89 @@ def _grow(team: Team, parameters: AnyTrees, own: Binned, table: SplitTable, told
                 return forget(team.products, request.forget)
 
 
-def _rows_of_trees(team: Team, parameters: AnyTrees, own: Binned, trees: int) -> list[TreeRows]:
-    rows, min_rows = len(own.columns), rows_shown(parameters)
+def _rows_of_trees(team: Team, parameters: AnyTrees, own: Binned, trees: int) -> TreeRows:
+    rows = len(own.columns)
+    nodes = 1 if parameters.hide_nodes else most_nodes(parameters, rows)
     if parameters.hide_bags:
-        return [rows_in_bag(own, None, min_rows, cut=False) for _ in range(trees)]
+        return rows_in_bags(own, [None] * trees, nodes, cut=False)
     bags = team.session.recv(team.active, messages.Bags, at_most=trees * (rows // 8 + ITEM_BYTES))
     if len(bags.taking_part) != trees:
         raise ProtocolError(f"invalid Bags from {team.active}: for {len(bags.taking_part)} trees, where {trees} grow")
     parts = [unpacked(bits, rows, "Bags", team.active) for bits in bags.taking_part]
-    return [rows_in_bag(own, part, min_rows, cut=bags.cut) for part in parts]
+    return rows_in_bags(own, parts, nodes, cut=bags.cut)
 
 
 def _show(group: _Group, level: messages.Level) -> None:
     """Follow the splits of the last level, then show the sums over the bins of the nodes that are asked about."""
-    team, parameters, active = group.team, group.parameters, group.team.active
-    trees = [group.tree(of_tree.tree) for of_tree in level.trees]
-    families = [_families(active, *each) for each in zip(trees, level.trees, strict=True)]
-    if len({of_tree.tree for of_tree in level.trees}) < len(families) or len({f.siblings for f in families}) != 1:
-        raise ProtocolError(f"invalid Level from {active}: repeated trees, or roots beside other nodes")
-    for tree, told, of_tree in zip(trees, level.trees, families, strict=True):
-        check_growth(team, parameters, tree, of_tree)
-        if of_tree.siblings == 2:
-            rows, counts = members(tree.node_of_row, of_tree.parents)
-            sides = unpacked(told.sides, len(rows), "Level", active)
-            check_counts(team, tree.min_rows, sides, counts, "Level")
-            move_rows(tree.node_of_row, rows, counts, sides, of_tree.firsts)
-    part, asked, batch = in_part(team, parameters, families), asked_bins(trees, families), []
-    rows_of = [len(tree.node_of_row) for tree in trees]
-    for some in trees_together(team, parameters, rows_of, len(group.own.columns), part=part):
-        by_tree = dict(zip([told.tree for told in level.trees[some]], families[some], strict=True))
-        batch.append(_asked_product(group, by_tree, asked[some], part=part))
+    team, parameters, rows = group.team, group.parameters, group.rows
+    families = _families(group, level)
+    check_growth(team, parameters, group.growth, rows.sizes, families)
+    if families.siblings == 2:
+        parents = rows.of(families.trees, families.parents)
+        ends = [int(parents.counts[some].sum()) for _, some in families.by_tree()]
+        told = zip(level.trees, ends, strict=True)
+        sides = np.concatenate([unpacked(of_tree.sides, count, "Level", team.active) for of_tree, count in told])
+        check_counts(team, group.bins.min_rows, sides, parents.counts, "Level")
+        rows.split(parents, families.trees, families.parents, families.firsts, sides)
+    part, (bins, groups) = in_part(team, parameters, families), asked_bins(rows, group.bins, families)
+    batch, begin = [], 0
+    for some in families_together(team, parameters, families, rows.sizes, len(group.own.columns)):
+        of_some = asked_rows(rows, some)
+        end = begin + len(of_some)
+        batch.append(_asked_product(group, some, of_some, bins[begin:end], part=part))
+        begin = end
     product(team.products, batch)
-    if rows_shown(parameters) > 1:
-        group.count_bits(len(group.trees[0].node_of_row), sum(map(len, families)) * merged_bits(group.own.layout))
-        groups = family_groups(trees, families)
-        team.session.send(active, messages.Merged(np.packbits(groups.ends), np.packbits(groups.missing_joined)))
+    if groups is not None:
+        group.count_bits(int(rows.sizes[0]), len(families) * merged_bits(group.own.layout))
+        team.session.send(team.active, messages.Merged(np.packbits(groups.ends), np.packbits(groups.missing_joined)))
 
 
 def _asked_product(
-    group: _Group, families: Mapping[int, Families], asked: Sequence[tuple[AskedRows, Bins]], *, part: bool
+    group: _Group, families: Families, asked: NodeRows, bins: Bins, *, part: bool
 ) -> tuple[Call, Inputs]:
     """A product about some trees, and this party's part of it: the bins of the rows asked about."""
-    nodes, bins = {tree: len(of_tree) for tree, of_tree in families.items()}, [bins for _, bins in asked]
-    call, shapes = group.call(nodes, part=part), group.shapes(nodes)
-    if any(
-        len(of_tree.rows) > (rows // 2 if part else rows) for (of_tree, _), (rows, _) in zip(asked, shapes, strict=True)
-    ):
-        raise ProtocolError(f"invalid Level from {group.team.active}: it asks about the larger of two siblings")
-    together = rows_together([of_tree for of_tree, _ in asked], shapes)
-    x = together.laid_out(bins[0] if len(bins) == 1 else np.concatenate(bins), call.rows, part=part)
+    shapes = families.shapes(group.rows.sizes)
+    call = group.call(int(families.trees[0]), shapes, part=part)
+    for (_, some), (rows, _) in zip(families.by_tree(), shapes, strict=True):
+        if asked.counts[some].sum() > (rows // 2 if part else rows):
+            raise ProtocolError(f"invalid Level from {group.team.active}: it asks about the larger of two siblings")
+    together = rows_in_product(group.rows, families, asked)
+    x = together.laid_out(bins, call.rows, part=part)
     about = about_nodes(group.team, families, together, part=part)
     return call, Inputs(x=x, nodes=together.nodes_in(call.rows, part=part), about=about)
 
 
-def _families(sender: str, tree: TreeRows, level: messages.TreeLevel) -> Families:
+def _families(group: _Group, level: messages.Level) -> Families:
     """The families of a level, if they can be."""
-    families = Families(level.parents, level.firsts, level.asked)
-    parents, firsts = level.parents.tolist(), level.firsts.tolist()
-    fits = are_lists(level.parents, level.firsts, level.asked) and level.parents.size > 0
-    if fits and families.siblings == 1:
-        fits = parents == [OUTSIDE] and firsts == [0] and level.asked.tolist() == [0]
-    elif fits:
-        known = set(tree.counts) if tree.min_rows > 1 else set(np.unique(tree.node_of_row).tolist())
-        fits = (
-            len(set(parents)) == len(parents)
-            and set(parents) <= known - {OUTSIDE}
-            and min(firsts) > int(tree.node_of_row.max(initial=0))
-            and max(firsts) < 2 * len(tree.node_of_row)  # a tree has fewer nodes, since all its leaves have rows
-            and len({*firsts, *(first + 1 for first in firsts)}) == 2 * len(firsts)
-            and set(level.asked.tolist()) <= {0, 1}
+    wrong = f"invalid Level from {group.team.active}"
+    each = [(of_tree.parents, of_tree.firsts, of_tree.asked) for of_tree in level.trees]
+    if not each or not all(are_lists(*lists) and lists[0].size for lists in each):
+        raise ProtocolError(f"{wrong}: no nodes, or lists of different length")
+    told = np.array([of_tree.tree for of_tree in level.trees])
+    if (told[1:] <= told[:-1]).any():
+        raise ProtocolError(f"{wrong}: repeated trees, or not in order")
+    parents, firsts, asked = (np.concatenate(lists) for lists in zip(*each, strict=True))
+    group.check_trees(told)
+    trees = told.astype(np.int32).repeat([len(lists[0]) for lists in each])
+    families = Families(trees, parents, firsts, asked)
+    if (parents == OUTSIDE).any():
+        if len(told) < len(trees) or not ((parents == OUTSIDE) & (firsts == ROOT) & (asked == 0)).all():
+            raise ProtocolError(f"{wrong}: unknown or repeated nodes, or roots beside other nodes")
+        return families
+    nodes, counts = group.rows.begins.shape[1], group.rows.counts
+    fits = parents.min() >= ROOT < firsts.min() and parents.max() < nodes and firsts.max() < nodes - 1
+    fits = fits and ((asked == 0) | (asked == 1)).all() and counts[trees, parents].all()
+    fits = fits and (group.bins.min_rows <= 1 or group.bins.ends.has(trees, parents))
+    if fits:
+        latest = (nodes - 1 - (counts[:, ::-1] > 0).argmax(axis=1))[trees]  # of the nodes that have rows
+        of_children, children = families.children()
+        once = all(
+            len(np.unique(of_trees * np.int64(nodes) + each)) == len(each)
+            for of_trees, each in ((trees, parents), (of_children, children))
         )
+        fits = once and (firsts > latest).all()
     if not fits:
-        raise ProtocolError(f"invalid Level from {sender}: unknown or repeated nodes")
+        raise ProtocolError(f"{wrong}: unknown or repeated nodes")
     return families
 
 
@@ -225,54 +243,53 @@ def _show_hidden(group: _Group, level: messages.HiddenLevel) -> None:
     team, trees = group.team, level.trees.tolist()
     if not are_lists(level.trees, level.nodes) or not trees or len(set(trees)) < len(trees):
         raise ProtocolError(f"invalid HiddenLevel from {team.active}: repeated trees, or lists of different length")
+    group.check_trees(level.trees)
     each = list(zip(trees, level.nodes.tolist(), strict=True))
-    asked = [(tree, nodes, len(group.tree(tree).node_of_row)) for tree, nodes in each]
-    group.hidden.show(team, group.parameters, asked)
+    group.hidden.show(team, group.parameters, [(tree, nodes, int(group.rows.sizes[tree])) for tree, nodes in each])
     batch = []
     for tree, nodes in each:
-        inputs = Inputs(x=group.trees[tree].own.columns, about=about_hidden_nodes(team, tree))
-        batch.append((group.call({tree: nodes}), inputs))
+        x = group.rows.columns if group.rows.source is None else group.rows.columns[group.rows.of_tree(tree)]
+        inputs = Inputs(x=x, about=about_hidden_nodes(team, tree))
+        batch.append((group.call(tree, [(len(x), nodes)]), inputs))
     product(team.products, batch)
 
 
 def _open(group: _Group, request: messages.SplitRequest) -> None:
     """Say on which side the rows of each node fall, if both sides have enough of them."""
-    team, parameters, table = group.team, group.parameters, group.table
-    fields = request.trees, request.nodes, request.features, request.places, request.missing_left
-    splits = _splits_in(group, "SplitRequest", *fields)
-    numbers, sides = [], []
-    count_splits(team.products, team.digest, len(splits))
-    for number in dict.fromkeys(split[0] for split in splits):  # the active party asks tree by tree
-        tree, of_tree = group.tree(number), [split[1:] for split in splits if split[0] == number]
-        for node, feature, place, missing_left in of_tree:
-            _check_split(group, feature, place, "SplitRequest")
-            check_open(tree, node, feature, place, bool(missing_left), team.active)
-            tree.opened.add(node)
-        nodes = [node for node, *_ in of_tree]
-        count_split(team, parameters, tree, nodes)
-        rows, counts = members(tree.node_of_row, np.array(nodes, np.int32))
-        group.count_bits(len(tree.node_of_row), len(rows))
-        found = [table.number(feature, place, bool(missing_left)) for _, feature, place, missing_left in of_tree]
-        for split, count in zip(found, counts.tolist(), strict=True):
-            table.used(split, count)
-        right = np.empty(len(rows), bool)
-        fill_sides(table, tree.own, rows, counts, found, right)
-        check_counts(team, parameters.min_rows, right, counts, "SplitRequest")
-        numbers += found
-        sides.append(right)
-    team.session.send(team.active, messages.SplitSides(np.array(numbers, np.int32), np.packbits(np.concatenate(sides))))
+    team, parameters, table, rows = group.team, group.parameters, group.table, group.rows
+    trees, nodes, features, places = request.trees, request.nodes, request.features, request.places
+    _check_splits(group, "SplitRequest", features, places, trees, nodes, request.missing_left)
+    group.check_trees(trees)
+    if (trees[1:] < trees[:-1]).any():
+        raise ProtocolError(f"invalid SplitRequest from {team.active}: not tree by tree")
+    missing_left = request.missing_left.astype(bool)
+    count_splits(team.products, team.digest, len(nodes))
+    check_open(group.growth, group.bins, request, missing_left, team.active)
+    count_splits_known(team, parameters, group.growth, rows.sizes, trees, nodes)
+    of_nodes = rows.of(trees, nodes)
+    for tree in dict.fromkeys(trees.tolist()):
+        group.count_bits(int(rows.sizes[tree]), int(of_nodes.counts[trees == tree].sum()))
+    numbers = []
+    each = zip(features.tolist(), places.tolist(), missing_left.tolist(), of_nodes.counts.tolist(), strict=True)
+    for *split, count in each:
+        numbers.append(table.number(*split))
+        table.used(numbers[-1], count)
+    right = np.empty(len(of_nodes), bool)
+    fill_sides(table, rows, of_nodes, numbers, right)
+    check_counts(team, parameters.min_rows, right, of_nodes.counts, "SplitRequest")
+    team.session.send(team.active, messages.SplitSides(np.array(numbers, np.int32), np.packbits(right)))
 
 
 def _open_for_all(group: _Group, request: messages.SplitRequestForAll) -> None:
     """Say on which side all rows fall: which node is split stays with the active party."""
     team, table, rows = group.team, group.table, len(group.own.columns)
-    splits = _splits_in(group, "SplitRequestForAll", request.features, request.places, request.missing_left)
+    fields = request.features, request.places, request.missing_left
+    _check_splits(group, "SplitRequestForAll", *fields)
+    splits = list(zip(*(each.tolist() for each in fields), strict=True))
     if len(set(splits)) < len(splits) or not {split[2] for split in splits} <= {0, 1}:
         raise ProtocolError(
             f"invalid SplitRequestForAll from {team.active}: repeated splits, or no side for missing values"
         )
-    for feature, place, _ in splits:
-        _check_split(group, feature, place, "SplitRequestForAll")
     group.hidden.open(team, group.parameters, len(splits), rows)
     known = len(table.splits)
     numbers = [table.number(feature, place, bool(missing_left)) for feature, place, missing_left in splits]
@@ -287,14 +304,11 @@ def _open_for_all(group: _Group, request: messages.SplitRequestForAll) -> None:
     team.session.send(team.active, answer)
 
 
-def _splits_in(group: _Group, kind: str, *fields: Ints32) -> list[tuple[int, ...]]:
-    """The splits that are asked for, one by one."""
-    if not are_lists(*fields) or not fields[0].size:
+def _check_splits(group: _Group, kind: str, features: Ints32, places: Ints32, *more: Ints32) -> None:
+    """Refuse splits of columns or bins that are not there."""
+    if not are_lists(features, places, *more) or not features.size:
         raise ProtocolError(f"invalid {kind} from {group.team.active}: no splits, or lists of different length")
-    return list(zip(*(field.tolist() for field in fields), strict=True))
-
-
-def _check_split(group: _Group, feature: int, place: int, kind: str) -> None:
-    features = group.own.layout.features
-    if not (0 <= feature < len(features) and 0 <= place < features[feature].values):
+    values = group.own.layout.values
+    fits = (features >= 0) & (features < len(values)) & (places >= 0)
+    if not (fits & (places < values[features * fits])).all():
         raise ProtocolError(f"invalid {kind} from {group.team.active}: a split of a column or bin that is not there")

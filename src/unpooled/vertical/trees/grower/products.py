@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from unpooled.arrays import are_lists
+from unpooled.arrays import Ints, are_lists
 from unpooled.errors import InputError, ProtocolError
 from unpooled.secure.calls import Call, OneHot
 from unpooled.vertical.team import Team
@@ -108,9 +108,16 @@ def trees_together(team: Team, parameters: AnyTrees, rows: Sequence[int], most: 
     return [*found, slice(begin, len(rows))]
 
 
-def in_part(team: Team, parameters: AnyTrees, families: Iterable[Families]) -> bool:
+def families_together(team: Team, parameters: AnyTrees, families: Families, sizes: Ints, most: int) -> list[Families]:
+    """Families whose trees share a product, given how many rows each tree has, and the table."""
+    by_tree, part = families.by_tree(), in_part(team, parameters, families)
+    shared = trees_together(team, parameters, [int(sizes[tree]) for tree, _ in by_tree], most, part=part)
+    return [families[by_tree[some][0][1].start : by_tree[some][-1][1].stop] for some in shared]
+
+
+def in_part(team: Team, parameters: AnyTrees, families: Families) -> bool:
     """Whether products have only the rows that are asked about, not all of the tree.
 
     Paillier uses all rows, which were encrypted once for the whole tree; so do products with hidden nodes.
     """
-    return asks_anew(team.products.rules, parameters) and all(of_tree.siblings == 2 for of_tree in families)
+    return asks_anew(team.products.rules, parameters) and families.siblings == 2

@@ -2,115 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from unpooled.arrays import Bools, Ints, unpacked
+from unpooled.arrays import Bools, Ints, Ints32, unpacked
 from unpooled.errors import ProtocolError
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.grower.context import GrowerContext, GrowingTree
-from unpooled.vertical.trees.grower.node_rows import cut, members
-from unpooled.vertical.trees.split_table import NO_SPLIT, fill_sides
-
-
-class TreeSides(NamedTuple):
-    """Of one tree the rows of the nodes that are split, node by node, how many each has, and their sides."""
-
-    rows: Ints
-    counts: Ints
-    sides: Bools
+from unpooled.vertical.trees.grower.context import GrowerContext, GrowingTrees
+from unpooled.vertical.trees.grower.node_rows import NodeRows, TreeRows, cut, fill_sides
+from unpooled.vertical.trees.split_table import NO_SPLIT
 
 
 @dataclass(frozen=True, eq=False)
-class _Split:
-    """A split to be opened, and the rows of its node, whose `sides` are to be filled in."""
+class OpenedSplits:
+    """Nodes that are split, their rows, and on which side each of these falls."""
 
-    tree: int
-    node: int
-    owner: int
-    feature: int
-    bin: int
-    missing_left: bool
-    rows: Ints
+    trees: Ints32
+    nodes: Ints32
+    rows: NodeRows
     sides: Bools
 
-    @property
-    def key(self) -> tuple[int, int, int, bool]:
-        return self.owner, self.feature, self.bin, self.missing_left
+    def only(self, some: Bools, rows: TreeRows) -> OpenedSplits:
+        """Those of some nodes."""
+        trees, nodes = self.trees[some], self.nodes[some]
+        return OpenedSplits(trees, nodes, rows.of(trees, nodes), self.sides[some.repeat(self.rows.counts)])
 
 
-def open_splits(
-    context: GrowerContext, growing: Sequence[GrowingTree], chosen: Mapping[int, Sequence[int]]
-) -> dict[int, TreeSides]:
-    """Step 4 of growing, by tree; the nodes learn by whose column and which split of that party they are split."""
-    opened, splits, me = dict[int, TreeSides](), list[_Split](), context.me
-    own = dict[int, list[int]]()
-    bests = [growing[number].nodes[node].best for number, nodes in chosen.items() for node in nodes]
-    places = iter(context.space.places_of(np.array(bests)))
-    for number, nodes in chosen.items():
-        tree = growing[number]
-        rows, counts = members(tree.rows.node_of_row, np.array(nodes, np.int32))
-        of_tree = opened[number] = TreeSides(rows, counts, np.empty(len(rows), bool))
-        numbers, end = list[int](), 0
-        for place, count in zip(nodes, counts.tolist(), strict=True):
-            node, end = tree.nodes[place], end + count
-            node.owner, feature, last = next(places)
-            if node.owner == me:
-                node.split = context.table.number(feature, last, node.missing_left)
-                numbers.append(node.split)
-            else:
-                numbers.append(NO_SPLIT)
-                part = rows[end - count : end], of_tree.sides[end - count : end]
-                splits.append(_Split(number, place, node.owner, feature, last, node.missing_left, *part))
-        own[number] = numbers
-    asked = [(helper, [split for split in splits if split.owner == place]) for place, helper in context.helpers]
-    asked = [(helper, theirs) for helper, theirs in asked if theirs]
-    for helper, theirs in asked:
+@dataclass(frozen=True, eq=False)
+class _Splits:
+    """The best splits of nodes: by which feature of which owner, after which of its bins, and their missing values."""
+
+    owners: Ints
+    features: Ints
+    places: Ints
+    missing_left: Bools
+
+
+def open_splits(context: GrowerContext, growing: GrowingTrees, trees: Ints32, numbers: Ints32) -> OpenedSplits:
+    """Step 4 of growing; the nodes learn by whose column and which split of that party they are split."""
+    nodes, rows = growing.nodes, growing.rows.of(trees, numbers)
+    found = context.space.places_of(nodes.best[trees, numbers])
+    splits = _Splits(*found, nodes.missing_left[trees, numbers])
+    opened = OpenedSplits(trees, numbers, rows, np.empty(len(rows), bool))
+    theirs = [(helper, np.flatnonzero(splits.owners == place)) for place, helper in context.helpers]
+    asked = [(helper, some) for helper, some in theirs if len(some)]
+    for helper, some in asked:
         if context.parameters.hide_nodes:
-            _open_for_all(context, helper, growing, theirs)
+            _open_for_all(context, helper, growing, opened, splits, some)
         else:
-            fields = [(split.tree, split.node, split.feature, split.bin, split.missing_left) for split in theirs]
-            context.team.session.send(helper, messages.SplitRequest(*np.array(fields, np.int32).T.copy()))
-    for number, (rows, counts, sides) in opened.items():
-        fill_sides(context.table, growing[number].rows.own, rows, counts, own[number], sides)
+            of_some = splits.features[some], splits.places[some], splits.missing_left[some]
+            fields = trees[some], numbers[some], *(each.astype(np.int32) for each in of_some)
+            context.team.session.send(helper, messages.SplitRequest(*fields))
+    _open_own(context, growing, opened, splits)
     if not context.parameters.hide_nodes:
-        for helper, theirs in asked:
-            _take(context, helper, growing, theirs)
+        for helper, some in asked:
+            _take(context, helper, growing, opened, splits, some)
+    nodes.owner[trees, numbers] = splits.owners
     return opened
 
 
-def _take(context: GrowerContext, helper: str, growing: Sequence[GrowingTree], splits: Sequence[_Split]) -> None:
-    """A passive party's sides of the rows of its nodes."""
-    lengths = np.array([len(split.rows) for split in splits])
-    most = 4 * len(splits) + int(lengths.sum())
-    answer = context.team.session.recv(helper, messages.SplitSides, at_most=most)
-    _check_numbers(context, answer, splits[0].owner, len(splits), helper)
-    right = unpacked(answer.sides, int(lengths.sum()), "SplitSides", helper)
-    for split, number, sides in zip(splits, answer.numbers.tolist(), cut(right, lengths), strict=True):
-        split.sides[:] = sides
-        growing[split.tree].nodes[split.node].split = number
+def _open_own(context: GrowerContext, growing: GrowingTrees, opened: OpenedSplits, splits: _Splits) -> None:
+    """The sides of the rows that the active party's own columns split."""
+    numbers, own = np.full(len(opened.nodes), NO_SPLIT), np.flatnonzero(splits.owners == context.me)
+    each = (splits.features[own].tolist(), splits.places[own].tolist(), splits.missing_left[own].tolist())
+    numbers[own] = [context.table.number(*split) for split in zip(*each, strict=True)]
+    growing.nodes.split[opened.trees[own], opened.nodes[own]] = numbers[own]
+    fill_sides(context.table, growing.rows, opened.rows, numbers.tolist(), opened.sides)
+
+
+def _take(
+    context: GrowerContext,
+    helper: str,
+    growing: GrowingTrees,
+    opened: OpenedSplits,
+    splits: _Splits,
+    some: Ints,
+) -> None:
+    """A passive party's sides of the rows of some nodes."""
+    owner, theirs = int(splits.owners[some[0]]), np.zeros(len(opened.nodes), bool)
+    theirs[some] = True
+    count = int(opened.rows.counts[some].sum())
+    answer = context.team.session.recv(helper, messages.SplitSides, at_most=4 * len(some) + count)
+    _check_numbers(context, answer, owner, len(some), helper)
+    right = unpacked(answer.sides, count, "SplitSides", helper)
+    opened.sides[theirs.repeat(opened.rows.counts)] = right
+    growing.nodes.split[opened.trees[some], opened.nodes[some]] = answer.numbers
 
 
 def _open_for_all(
-    context: GrowerContext, helper: str, growing: Sequence[GrowingTree], splits: Sequence[_Split]
+    context: GrowerContext,
+    helper: str,
+    growing: GrowingTrees,
+    opened: OpenedSplits,
+    splits: _Splits,
+    some: Ints,
 ) -> None:
     """With hidden nodes: the sides of all rows, asked for once for each split that is new."""
     session, rows = context.team.session, len(context.own.columns)
-    if new := sorted({split.key for split in splits} - set(context.opened)):
+    fields = (splits.owners, splits.features, splits.places, splits.missing_left)
+    keys = list(zip(*(field[some].tolist() for field in fields), strict=True))
+    if new := sorted(set(keys) - set(context.opened)):
         session.send(helper, messages.SplitRequestForAll(*np.array([key[1:] for key in new], np.int32).T.copy()))
         answer = session.recv(helper, messages.SplitSidesForAll, at_most=len(new) * (4 + rows))
         _check_numbers(context, answer, new[0][0], len(new), helper)
         right = unpacked(answer.sides, rows * len(new), "SplitSidesForAll", helper).reshape(len(new), rows)
         context.opened |= dict(zip(new, zip(answer.numbers.tolist(), right, strict=True), strict=True))
-    for split in splits:
-        tree, (number, sides) = growing[split.tree], context.opened[split.key]
-        if tree.spec.cut and tree.spec.taking_part is not None:
-            sides = sides[tree.spec.taking_part]
-        split.sides[:] = sides[split.rows]
-        tree.nodes[split.node].split = number
+    places = opened.rows.places if growing.rows.source is None else growing.rows.source[opened.rows.places]
+    of_nodes, sides = cut(places, opened.rows.counts), cut(opened.sides, opened.rows.counts)
+    for place, key in zip(some.tolist(), keys, strict=True):
+        number, of_all = context.opened[key]
+        sides[place][:] = of_all[of_nodes[place]]
+        growing.nodes.split[opened.trees[place], opened.nodes[place]] = number
 
 
 def _check_numbers(

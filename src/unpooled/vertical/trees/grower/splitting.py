@@ -54,12 +54,11 @@ class Space:
         missing = [feature.missing for feature in self.every.features]
         return np.where(missing, self.every.starts + self.every.values, -1)
 
-    def places_of(self, bins: Ints) -> list[tuple[int, int, int]]:
+    def places_of(self, bins: Ints) -> tuple[Ints, Ints, Ints]:
         """The owners' numbers, their features and the bins within those, of some logical bins."""
         features = self.every.owner[bins]
         owners = np.searchsorted(self.first_features, features, side="right") - 1
-        found = owners, features - self.first_features[owners], self.every.place[bins]
-        return list(zip(*(each.tolist() for each in found), strict=True))
+        return owners, features - self.first_features[owners], self.every.place[bins]
 
 
 @dataclass(frozen=True, eq=False)
