@@ -267,3 +267,21 @@ def _gain(
         others += other * other
     gain: float = (squares / (weight + l2) + others / (rest + l2) - base) * 0.5
     return gain
+
+
+@compiled
+def reached(split: Ints, at: Ints, known: Bools, reach: Bools) -> None:
+    """Which splits × rows are reached, where each tree has each row at a node, and the side is not yet known."""
+    for tree in range(at.shape[0]):
+        for row in range(at.shape[1]):
+            met = split[at[tree, row]]
+            reach[met, row] |= not known[met, row]
+
+
+@compiled
+def go_on(first: Ints, split: Ints, at: Ints, sides: Bools) -> None:
+    """Send each row in each tree to the next node."""
+    for tree in range(at.shape[0]):
+        for row in range(at.shape[1]):
+            node = at[tree, row]
+            at[tree, row] = first[node] + sides[split[node], row]

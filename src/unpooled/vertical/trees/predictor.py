@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unpooled.arrays import Bools, Bytes, Floats, Ints, are_lists, unpacked
+from unpooled.compiled import worthwhile
 from unpooled.errors import InputError, ProtocolError
 from unpooled.secure.engine import count_bits
 from unpooled.vertical.numbers import mean_of_models
@@ -198,24 +199,32 @@ def _leaves(team: Team, model: Model, nodes: Nodes, features: Bins, begin: int, 
     count, mine = end - begin, model.own_place
     sides, known = np.zeros((nodes.begins[-1], count), bool), np.zeros((nodes.begins[-1], count), bool)
     known[0] = True
-    own, table = slice(nodes.begins[mine], nodes.begins[mine + 1]), model.part.table
+    own, table, layout = slice(nodes.begins[mine], nodes.begins[mine + 1]), model.part.table, model.part.binning.layout
     for number in range(own.stop - own.start):
-        sides[own.start + number] = right_of(table, model.part.binning.layout, features, slice(begin, end), number)
+        sides[own.start + number] = right_of(table, layout, features, slice(begin, end), number)
     known[own] = True
     at, rows = np.repeat(nodes.roots[:, np.newaxis], count, axis=1), np.arange(count)
+    if compiled := worthwhile(at.size * nodes.depth):
+        from unpooled.vertical.trees import kernels
     for _ in range(nodes.depth):
-        met = nodes.split.take(at)
-        met *= count
-        met += rows
         reach = np.zeros(sides.shape, bool)
-        reach.reshape(-1)[met] = True
-        reach &= ~known
+        if compiled:
+            kernels.reached(nodes.split, at, known, reach)
+        else:
+            met = nodes.split.take(at)
+            met *= count
+            met += rows
+            reach.reshape(-1)[met] = True
+            reach &= ~known
         for place, owner in enumerate(model.owners):
             theirs = slice(nodes.begins[place], nodes.begins[place + 1])
             if reach[theirs].any():
                 _ask(team, model, owner, begin, reach[theirs], sides[theirs], known[theirs])
-        at = nodes.first.take(at)
-        at += sides.reshape(-1).take(met)
+        if compiled:
+            kernels.go_on(nodes.first, nodes.split, at, sides)
+        else:
+            at = nodes.first.take(at)
+            at += sides.reshape(-1).take(met)
     return at.astype(np.int32)
 
 
@@ -247,11 +256,10 @@ def margins_of(model: Model, nodes: Nodes, leaves: NDArray[np.int32]) -> Iterato
         base = np.array(ensemble.base)
         total = np.tile(np.zeros_like(base) if forest else base, (leaves.shape[1], 1))
         for number in range(len(ensemble.trees)):
-            values = nodes.values[leaves[tree]]
             if forest:
-                total += values
+                total += nodes.values[leaves[tree]]
             else:
-                total[:, number % outputs] += values[:, 0]
+                total[:, number % outputs] += nodes.values[:, 0].take(leaves[tree])
             tree += 1
         yield base + total / len(ensemble.trees) if forest else total
 
