@@ -7,6 +7,7 @@ gc.disable()  # what is imported stays, and looking for garbage in it takes a te
 from unpooled.cli import main  # noqa: E402
 
 gc.freeze()
+gc.set_threshold(10_000, 20)  # messages and arrays come and go by the thousand, and hardly any of them is in a cycle
 gc.enable()
 
 if __name__ == "__main__":

@@ -30,11 +30,10 @@ from unpooled.align.lists import (
     sending,
 )
 from unpooled.align.opening import Intersection
-from unpooled.align.ristretto import POINT_BYTES, checked, hashed_and_raised, new_secret, raised
+from unpooled.align.ristretto import POINT_BYTES, checked, chunk_by_chunk, hashed_and_raised, new_secret, raised
 from unpooled.arrays import Bytes, Ints
 from unpooled.session import Session
 from unpooled.wire import message
-from unpooled.workers import in_order
 
 CHUNK = 4096
 
@@ -62,9 +61,9 @@ def ask(session: Session, peer: str, keys: Sequence[bytes], exchange: Intersecti
     secret, order = new_secret(), secret_order(len(keys))
     theirs = _swap(session, peer, secret, [keys[row] for row in order], exchange)  # 2
     with session.scope("raise"):  # 3
-        raising = counted(session, in_order(partial(raised, secret, peer), theirs), exchange.ids[peer])
+        raising = counted(session, chunk_by_chunk(partial(raised, secret, peer), theirs), exchange.ids[peer])
         answers = receiving(session, peer, RaisedIds, exchange.name, len(keys), POINT_BYTES, CHUNK)
-        checking = in_order(partial(checked, peer), answers)
+        checking = chunk_by_chunk(partial(checked, peer), answers)
         tags = [joined(pieces, POINT_BYTES) for pieces in by_turns(checking, raising)]
     positions = common_positions(tags, [session.party, peer])  # 4
     return Matches(order[positions[0]], positions[1])
@@ -75,7 +74,7 @@ def answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Interse
     secret, order = new_secret(), secret_order(len(keys))
     theirs = _swap(session, peer, secret, [keys[row] for row in order], exchange)  # 2
     with session.scope("raise"):  # 3
-        raising = in_order(partial(raised, secret, peer), theirs)
+        raising = chunk_by_chunk(partial(raised, secret, peer), theirs)
         for _ in sending(session, peer, RaisedIds, exchange.name, raising, exchange.ids[peer]):
             pass
     return order
@@ -83,7 +82,7 @@ def answer(session: Session, peer: str, keys: Sequence[bytes], exchange: Interse
 
 def _swap(session: Session, peer: str, secret: bytes, keys: Sequence[bytes], exchange: Intersection) -> list[Bytes]:
     with session.scope("hide"):
-        hiding = in_order(partial(hashed_and_raised, secret, exchange.name), cut(keys, CHUNK))
+        hiding = chunk_by_chunk(partial(hashed_and_raised, secret, exchange.name), cut(keys, CHUNK))
         outgoing = sending(session, peer, HiddenIds, exchange.name, hiding, len(keys))
         incoming = receiving(session, peer, HiddenIds, exchange.name, exchange.ids[peer], POINT_BYTES, CHUNK)
         return by_turns(outgoing, incoming)[1]

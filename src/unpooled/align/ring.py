@@ -30,12 +30,11 @@ from unpooled.align.lists import (
     sending,
 )
 from unpooled.align.opening import Intersection, TooFew, tell_too_few
-from unpooled.align.ristretto import POINT_BYTES, checked, hashed_and_raised, new_secret, raised
+from unpooled.align.ristretto import POINT_BYTES, checked, chunk_by_chunk, hashed_and_raised, new_secret, raised
 from unpooled.arrays import Bytes, Ints
 from unpooled.errors import ProtocolError
 from unpooled.session import Session
 from unpooled.wire import message
-from unpooled.workers import in_order
 
 SALT_BYTES = 32
 
@@ -77,9 +76,9 @@ def member(
         with session.scope("raise", step + 1):
             if step == 0:
                 hide = partial(hashed_and_raised, secret, exchange.name)
-                raising = in_order(hide, cut([keys[row] for row in order], CHUNK))
+                raising = chunk_by_chunk(hide, cut([keys[row] for row in order], CHUNK))
             else:
-                raising = in_order(partial(raised, secret, before), held)
+                raising = chunk_by_chunk(partial(raised, secret, before), held)
             to, kind = (coordinator, Tags) if last else (behind, HiddenIds)
             outgoing = sending(session, to, kind, exchange.name, raising, exchange.ids[owner])
             expected = 0 if last else exchange.ids[next_owner]
@@ -93,7 +92,7 @@ def compare(session: Session, ring: Sequence[str], exchange: Intersection) -> in
     with session.scope("raise", len(ring)):  # 2
         lists = zip_longest(
             *(
-                in_order(
+                chunk_by_chunk(
                     partial(checked, ring[place - 1]),
                     receiving(session, ring[place - 1], Tags, exchange.name, exchange.ids[owner], POINT_BYTES, CHUNK),
                 )

@@ -316,6 +316,12 @@ def limit_bits(engine: Engine, digest: str, rows: int, needed: int) -> None:
 
 def count_bits(engine: Engine, digest: str, rows: int, bits: int) -> None:
     """Refuse to show more bits about a set of rows than are allowed."""
+    count_all_bits(engine, digest, [(rows, bits)])
+
+
+def count_all_bits(engine: Engine, digest: str, shown: Sequence[tuple[int, int]]) -> None:
+    """The same of several parts of these rows, such as those of trees: the rows of each, and the bits."""
+    rows, bits = max(count for count, _ in shown), sum(bits for _, bits in shown)
     own, total = engine.most_bits_per_row, engine.bits[digest] + bits
     most = engine.most_bits.get(digest, None if own is None else int(own * rows))
     if most is not None and total > most:
@@ -323,7 +329,8 @@ def count_bits(engine: Engine, digest: str, rows: int, bits: int) -> None:
             f"{engine.party} answers at most {most} bits about the same {rows} rows, and would have answered {total}"
         )
     if engine.spending and rows:
-        engine.spending.count("bits_per_row", bits / rows, None if most is None else most / rows)
+        per_row = sum(of_part / count for count, of_part in shown if count)
+        engine.spending.count("bits_per_row", per_row, None if most is None else most / rows)
     _count(engine, "bits", digest, bits, most)
 
 

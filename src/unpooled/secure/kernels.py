@@ -56,28 +56,29 @@ def orders_of(numbers: Ring) -> Places:
     bits = 1
     while bits < 17 and (1 << bits) < 2 * rows:
         bits += 1
-    shift = np.uint64(64 - bits)
+    shift, one = np.uint64(64 - bits), np.uint64(1)
     orders, ends = np.empty((columns, rows), np.uint32), np.empty((1 << bits) + 1, np.uint32)
     moved = np.empty(rows, np.uint64)
     for column in range(columns):
         ends[:] = 0
         for row in range(rows):
-            ends[np.int64(numbers[column, row] >> shift) + 1] += 1
+            ends[(numbers[column, row] >> shift) + one] += one  # an index without a sign needs no check for it
         for place in range(1 << bits):
             ends[place + 1] += ends[place]
         for row in range(rows):
             number = numbers[column, row]
-            slot = np.int64(number >> shift)
-            orders[column, ends[slot]], moved[ends[slot]] = row, number
-            ends[slot] += 1
+            slot = number >> shift
+            at = ends[slot]
+            orders[column, at], moved[at] = row, number
+            ends[slot] = at + one
         for place in range(1, rows):
             number = moved[place]
             if moved[place - 1] > number:
-                row, at = orders[column, place], place
-                while at > 0 and moved[at - 1] > number:
-                    orders[column, at], moved[at] = orders[column, at - 1], moved[at - 1]
-                    at -= 1
-                orders[column, at], moved[at] = row, number
+                row, back = orders[column, place], place
+                while back > 0 and moved[back - 1] > number:
+                    orders[column, back], moved[back] = orders[column, back - 1], moved[back - 1]
+                    back -= 1
+                orders[column, back], moved[back] = row, number
     return orders
 
 

@@ -20,6 +20,7 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 _AHEAD = 2
+_FEW = 4
 LEAST_CELLS = 2**20
 """From how many cells on arithmetic in memory is handed to a cluster: less takes no longer here than on its way."""
 
@@ -68,6 +69,11 @@ def cores() -> int:
     """How many items are worked on at the same time."""
     cluster = _cluster.get()
     return cluster.cores if cluster else local.cores()
+
+
+def few_cores() -> bool:
+    """Whether this party's work is done on a few cores of this machine."""
+    return not has_cluster() and cores() <= _FEW
 
 
 def has_cluster() -> bool:

@@ -39,7 +39,7 @@ def about_nodes(team: Team, families: Families, asked: AskedRows, *, part: bool)
     """What a product is about, at a party that knows its nodes; a passive one's binds the active party's rows."""
     if not (evidence := team.evidence):
         return None
-    by_tree = families.by_tree()
+    by_tree = families.by_tree
     trees, nodes = [tree for tree, _ in by_tree], [families[some].asked_nodes.tolist() for _, some in by_tree]
     said = {"fit": evidence.fit, "group": evidence.group, "trees": trees, "nodes": nodes, "part": part}
     return said | {"rows": digest_of(asked.rows)}

@@ -42,7 +42,7 @@ class AskedRows:
 
 def rows_in_product(trees: TreeRows, families: Families, rows: NodeRows) -> AskedRows:
     """The rows that families ask about, numbered over the trees of a product: those that have families."""
-    of_trees, sizes = np.unique(families.trees), trees.sizes
+    of_trees, sizes = [tree for tree, _ in families.by_tree], trees.sizes
     begins = np.zeros(trees.trees, np.int64)
     begins[of_trees] = np.cumsum(sizes[of_trees]) - sizes[of_trees]
     return AskedRows(rows.numbers + (begins - trees.starts[:-1])[families.trees].repeat(rows.counts), rows.nodes)

@@ -78,7 +78,7 @@ def build_histograms(
 def _level(
     hidden: bool, growing: GrowingTrees, families: Families, sides: Bools
 ) -> messages.Level | messages.HiddenLevel:
-    by_tree = families.by_tree()
+    by_tree = families.by_tree
     if hidden:
         trees, counts = [tree for tree, _ in by_tree], [len(families[some]) for _, some in by_tree]
         return messages.HiddenLevel(np.array(trees, np.int32), np.array(counts, np.int32))
@@ -101,7 +101,7 @@ def _inputs(team: Team, call: Call, growing: GrowingTrees, families: Families, *
     if part:
         y = growing.y.take(of_families.numbers, axis=0).astype(np.int64)
     else:
-        ys = [growing.specs[tree].y for tree, _ in families.by_tree()]
+        ys = [growing.specs[tree].y for tree, _ in families.by_tree]
         y = ys[0] if len(ys) == 1 else np.concatenate(ys)
     about = about_nodes(team, families, rows, part=part)
     return Inputs(y=rows.laid_out(y, call.rows, part=True), nodes=rows.nodes_in(call.rows, part=part), about=about)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -52,7 +52,7 @@ class TreeRows:
     def trees(self) -> int:
         return len(self.begins)
 
-    @property
+    @cached_property
     def sizes(self) -> Ints:
         """How many rows each tree has, also those outside."""
         return np.diff(self.starts)
@@ -161,18 +161,16 @@ class Families:
         nodes[1::2] += np.int32(1)
         return self.trees.repeat(2), nodes
 
+    @cached_property
     def by_tree(self) -> list[tuple[int, slice]]:
         """Each tree, and which of the families are its own."""
-        found, begin = list[tuple[int, slice]](), 0
-        trees, counts = np.unique(self.trees, return_counts=True)
-        for tree, count in zip(trees.tolist(), counts.tolist(), strict=True):
-            found.append((tree, slice(begin, begin + count)))
-            begin += count
-        return found
+        trees = self.trees.tolist()
+        begins = [place for place, tree in enumerate(trees) if not place or tree != trees[place - 1]]
+        return [(trees[begin], slice(begin, end)) for begin, end in pairwise([*begins, len(trees)])]
 
     def shapes(self, sizes: Ints) -> list[tuple[int, int]]:
         """Of each tree its rows, given how many all have, and families."""
-        return [(int(sizes[tree]), some.stop - some.start) for tree, some in self.by_tree()]
+        return [(int(sizes[tree]), some.stop - some.start) for tree, some in self.by_tree]
 
     def __getitem__(self, part: slice) -> Families:
         return Families(self.trees[part], self.parents[part], self.firsts[part], self.asked[part])

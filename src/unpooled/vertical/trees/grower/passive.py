@@ -15,7 +15,7 @@ from unpooled.arrays import Ints32, are_lists, unpacked
 from unpooled.checkpoint import Notebook
 from unpooled.errors import ProtocolError, RefusedError
 from unpooled.secure.calls import Call, Inputs
-from unpooled.secure.engine import count_bits, count_splits
+from unpooled.secure.engine import count_all_bits, count_bits, count_splits
 from unpooled.secure.product import forget, product
 from unpooled.session import ITEM_BYTES
 from unpooled.vertical.inputs import COLUMNS
@@ -171,7 +171,7 @@ def _show(group: _Group, level: messages.Level) -> None:
     check_growth(team, parameters, group.growth, rows.sizes, families)
     if families.siblings == 2:
         parents = rows.of(families.trees, families.parents)
-        ends = [int(parents.counts[some].sum()) for _, some in families.by_tree()]
+        ends = [int(parents.counts[some].sum()) for _, some in families.by_tree]
         told = zip(level.trees, ends, strict=True)
         sides = np.concatenate([unpacked(of_tree.sides, count, "Level", team.active) for of_tree, count in told])
         check_counts(team, group.bins.min_rows, sides, parents.counts, "Level")
@@ -195,7 +195,7 @@ def _asked_product(
     """A product about some trees, and this party's part of it: the bins of the rows asked about."""
     shapes = families.shapes(group.rows.sizes)
     call = group.call(int(families.trees[0]), shapes, part=part)
-    for (_, some), (rows, _) in zip(families.by_tree(), shapes, strict=True):
+    for (_, some), (rows, _) in zip(families.by_tree, shapes, strict=True):
         if asked.counts[some].sum() > (rows // 2 if part else rows):
             raise ProtocolError(f"invalid Level from {group.team.active}: it asks about the larger of two siblings")
     together = rows_in_product(group.rows, families, asked)
@@ -267,11 +267,12 @@ def _open(group: _Group, request: messages.SplitRequest) -> None:
     check_open(group.growth, group.bins, request, missing_left, team.active)
     count_splits_known(team, parameters, group.growth, rows.sizes, trees, nodes)
     of_nodes = rows.of(trees, nodes)
-    for tree in dict.fromkeys(trees.tolist()):
-        group.count_bits(int(rows.sizes[tree]), int(of_nodes.counts[trees == tree].sum()))
+    shown = np.bincount(trees, of_nodes.counts, rows.trees).astype(np.int64)
+    each = [(rows.sizes[tree], shown[tree]) for tree in np.unique(trees)]
+    count_all_bits(team.products, team.digest, [(int(count), int(bits)) for count, bits in each])
     numbers = []
-    each = zip(features.tolist(), places.tolist(), missing_left.tolist(), of_nodes.counts.tolist(), strict=True)
-    for *split, count in each:
+    splits = zip(features.tolist(), places.tolist(), missing_left.tolist(), of_nodes.counts.tolist(), strict=True)
+    for *split, count in splits:
         numbers.append(table.number(*split))
         table.used(numbers[-1], count)
     right = np.empty(len(of_nodes), bool)

@@ -110,7 +110,7 @@ def trees_together(team: Team, parameters: AnyTrees, rows: Sequence[int], most: 
 
 def families_together(team: Team, parameters: AnyTrees, families: Families, sizes: Ints, most: int) -> list[Families]:
     """Families whose trees share a product, given how many rows each tree has, and the table."""
-    by_tree, part = families.by_tree(), in_part(team, parameters, families)
+    by_tree, part = families.by_tree, in_part(team, parameters, families)
     shared = trees_together(team, parameters, [int(sizes[tree]) for tree, _ in by_tree], most, part=part)
     return [families[by_tree[some][0][1].start : by_tree[some][-1][1].stop] for some in shared]
 
