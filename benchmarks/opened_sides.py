@@ -122,9 +122,11 @@ def run(job: str, everybody: People, base: AnyTrees, draw: int) -> dict[str, flo
         opened.append((*table.splits[number], rows, right))
         return right
 
-    def filled(table: Any, own: Any, rows: Any, counts: Any, numbers: Any, sides: Bools) -> None:
-        fill(table, own, rows, counts, numbers, sides)
-        for number, of_node, right in zip(numbers, cut(rows, counts), cut(sides, counts), strict=True):
+    def filled(table: Any, trees: Any, rows: Any, numbers: Any, sides: Bools) -> None:
+        fill(table, trees, rows, numbers, sides)
+        of_table = rows.places if trees.source is None else trees.source[rows.places]
+        each = zip(numbers, cut(of_table, rows.counts), cut(sides, rows.counts), strict=True)
+        for number, of_node, right in each:
             opened.append((*table.splits[number], of_node, right))
 
     def owner(session: Session) -> None:
