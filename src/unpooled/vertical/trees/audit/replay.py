@@ -96,8 +96,9 @@ def columns(
             rows = trees.of(tree, families.parents)
             right = rows_of_nodes(leaves, (firsts + 1).tolist())
             trees.split(rows, tree, families.parents, families.firsts, np.isin(rows.numbers, right.rows))
-        shown, _ = asked_bins(trees, bins, families)
-        yield shown, rows_in_product(trees, families, asked_rows(trees, families))
+        rows = asked_rows(trees, families)
+        shown, _ = asked_bins(trees, bins, families, rows)
+        yield shown, rows_in_product(trees, families, rows)
 
 
 def _grown(spec: TreeSpec, leaves: Leaves) -> GrownTree:

@@ -17,7 +17,7 @@ from unpooled.vertical.trees.grower.asked_rows import rows_in_product
 from unpooled.vertical.trees.grower.context import GrowerContext, GrowingTrees, can_split
 from unpooled.vertical.trees.grower.min_rows import Groups
 from unpooled.vertical.trees.grower.node_bins import beside_siblings
-from unpooled.vertical.trees.grower.node_rows import Families, asked_rows, bin_sums, cut
+from unpooled.vertical.trees.grower.node_rows import Families, NodeRows, asked_rows, bin_sums, cut
 from unpooled.vertical.trees.grower.products import families_together, in_part, tree_call
 from unpooled.vertical.trees.grower.splitting import best_splits, splittable
 from unpooled.vertical.trees.parameters import LgbParameters
@@ -36,15 +36,15 @@ def build_histograms(
 ) -> Histograms:
     """Steps 1 and 2 of growing for these families; `sides` are those of the splits they come from."""
     team, layouts, parameters = context.team, context.space.layouts, context.parameters
-    calls, together = list[Call](), list[Families]()
+    calls, together = list[Call](), list[slice]()
     part = bool(context.helpers) and in_part(team, parameters, families)
     if context.helpers:
         context.tell(_level(parameters.hide_nodes, growing, families, sides))  # 1
         together = families_together(team, parameters, families, growing.rows.sizes, len(context.own.columns))
         for place, helper in context.helpers:
             for some in together:
-                shape, *others = some.shapes(growing.rows.sizes)
-                first = int(some.trees[0])
+                shape, *others = families[some].shapes(growing.rows.sizes)
+                first = int(families.trees[some.start])
                 call = tree_call(
                     team, helper, layouts[place], parameters, group, first, shape, part=part, others=others
                 )
@@ -57,7 +57,7 @@ def build_histograms(
     if context.helpers:  # 2
         inputs = []  # for the first helper's calls; the others' are like them
         for call, some in zip(calls, together, strict=False):
-            inputs.append(_inputs(team, call, growing, some, part=part))
+            inputs.append(_inputs(team, call, growing, families[some], asked.part(some), part=part))
         batch = list(zip(calls, inputs * len(context.helpers), strict=True))
         shown = [of for of in product(team.products, batch) if of is not None]
         for order, (place, _) in enumerate(context.helpers):
@@ -94,12 +94,13 @@ def _level(
     return messages.Level(tuple(levels))
 
 
-def _inputs(team: Team, call: Call, growing: GrowingTrees, families: Families, *, part: bool) -> Inputs:
+def _inputs(
+    team: Team, call: Call, growing: GrowingTrees, families: Families, asked: NodeRows, *, part: bool
+) -> Inputs:
     """The gradients of a product about these families, and which of them asks about each of its rows."""
-    of_families = asked_rows(growing.rows, families)
-    rows = rows_in_product(growing.rows, families, of_families)
+    rows = rows_in_product(growing.rows, families, asked)
     if part:
-        y = growing.y.take(of_families.numbers, axis=0).astype(np.int64)
+        y = growing.y.take(asked.numbers, axis=0).astype(np.int64)
     else:
         ys = [growing.specs[tree].y for tree, _ in families.by_tree]
         y = ys[0] if len(ys) == 1 else np.concatenate(ys)

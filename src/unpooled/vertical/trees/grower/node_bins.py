@@ -13,8 +13,8 @@ from unpooled.vertical.trees.bundles import Bins, Layout, to_logical
 from unpooled.vertical.trees.grower.min_rows import Groups, covered, merged, shown_bins, whole
 from unpooled.vertical.trees.grower.node_rows import (
     Families,
+    NodeRows,
     TreeRows,
-    asked_rows,
     bin_counts,
     shown_rows,
     with_room,
@@ -112,9 +112,8 @@ def beside_siblings(families: Families, shown: Ints, parents: Ints) -> Ints:
     return found
 
 
-def asked_bins(trees: TreeRows, bins: NodeBins, families: Families) -> tuple[Bins, Groups | None]:
+def asked_bins(trees: TreeRows, bins: NodeBins, families: Families, rows: NodeRows) -> tuple[Bins, Groups | None]:
     """The bins of the rows that families ask about, as they may be shown, and how these are grouped."""
-    rows = asked_rows(trees, families)
     if bins.min_rows <= 1:
         return trees.columns.take(rows.places, axis=0), None
     groups = bins.group(families, bin_counts(trees, rows))

@@ -105,6 +105,12 @@ class NodeRows:
     def __len__(self) -> int:
         return int(self.counts.sum())
 
+    def part(self, some: slice) -> NodeRows:
+        """Those of some of the nodes."""
+        if some == slice(0, len(self.counts)):
+            return self
+        return NodeRows(self.order, self.begins[some], self.counts[some], self.shifts[some])
+
     @cached_property
     def numbers(self) -> RowNumbers:
         ends = self.counts.cumsum()

@@ -176,12 +176,13 @@ def _show(group: _Group, level: messages.Level) -> None:
         sides = np.concatenate([unpacked(of_tree.sides, count, "Level", team.active) for of_tree, count in told])
         check_counts(team, group.bins.min_rows, sides, parents.counts, "Level")
         rows.split(parents, families.trees, families.parents, families.firsts, sides)
-    part, (bins, groups) = in_part(team, parameters, families), asked_bins(rows, group.bins, families)
+    asked, part = asked_rows(rows, families), in_part(team, parameters, families)
+    bins, groups = asked_bins(rows, group.bins, families, asked)
     batch, begin = [], 0
     for some in families_together(team, parameters, families, rows.sizes, len(group.own.columns)):
-        of_some = asked_rows(rows, some)
+        of_some = asked.part(some)
         end = begin + len(of_some)
-        batch.append(_asked_product(group, some, of_some, bins[begin:end], part=part))
+        batch.append(_asked_product(group, families[some], of_some, bins[begin:end], part=part))
         begin = end
     product(team.products, batch)
     if groups is not None:

@@ -108,11 +108,11 @@ def trees_together(team: Team, parameters: AnyTrees, rows: Sequence[int], most: 
     return [*found, slice(begin, len(rows))]
 
 
-def families_together(team: Team, parameters: AnyTrees, families: Families, sizes: Ints, most: int) -> list[Families]:
-    """Families whose trees share a product, given how many rows each tree has, and the table."""
+def families_together(team: Team, parameters: AnyTrees, families: Families, sizes: Ints, most: int) -> list[slice]:
+    """Which families share a product, given how many rows each tree has, and the table."""
     by_tree, part = families.by_tree, in_part(team, parameters, families)
     shared = trees_together(team, parameters, [int(sizes[tree]) for tree, _ in by_tree], most, part=part)
-    return [families[by_tree[some][0][1].start : by_tree[some][-1][1].stop] for some in shared]
+    return [slice(by_tree[some][0][1].start, by_tree[some][-1][1].stop) for some in shared]
 
 
 def in_part(team: Team, parameters: AnyTrees, families: Families) -> bool:
