@@ -7,7 +7,8 @@ estimates), `default` what a search does if nothing is said (depth 3, bags and n
 CPU seconds are those of a party's main thread, by the profiler of Python with a clock of the thread's CPU time. What a
 library function takes counts for the code of the project that called it. The profiler itself makes short functions
 longer, so the fractions say more than the sums. Threads that receive, decrypt and record frames, or multiply points on
-few cores, come on top as one line, and so do imports. Waiting takes no CPU seconds; it is what is left of the wall time.
+few cores, come on top as one line, and so do imports. Waiting takes no CPU seconds; it is what is left of the wall
+time.
 
 Prints two tables in Markdown for each way, and all figures as one JSON object in the last line. `default` or `shown` as
 an argument takes one way alone.
