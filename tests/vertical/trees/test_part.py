@@ -16,7 +16,10 @@ from unpooled.secure.shares.dealer import Deal
 from unpooled.secure.shares.permuting import Orders
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.grower.asked_rows import AskedRows, rows_together
+from unpooled.vertical.trees.binning import Binned
+from unpooled.vertical.trees.bundles import Feature, Layout
+from unpooled.vertical.trees.grower.asked_rows import AskedRows, rows_in_product, rows_together
+from unpooled.vertical.trees.grower.node_rows import asked_rows, root_families, rows_in_bags
 from unpooled.vertical.trees.grower.products import trees_together
 
 Make = Callable[..., Any]
@@ -88,3 +91,12 @@ def test_rows_of_trees_that_share_a_product_come_tree_by_tree() -> None:
     both = rows_together([one, other], [(2, 2), (3, 1)])
     assert (both.rows.tolist(), both.families.tolist()) == ([1, 0, 4], [0, 1, 2])
     assert both.nodes_in(5, part=False).tolist() == [1, 0, -1, -1, 2]
+
+
+def test_rows_of_a_product_are_counted_over_its_own_trees() -> None:
+    """Of three trees of four rows the second has no part in it."""
+    own = Binned(*[np.zeros((4, 1), np.uint8)] * 2, Layout((Feature(1, missing=False, usual=0),), ((0,),)))
+    trees = rows_in_bags(own, [None, None, np.array([False, True, True, False])], 3, cut=False)
+    families = root_families(np.array([0, 2], np.int32))
+    asked = rows_in_product(trees, families, asked_rows(trees, families))
+    assert (asked.rows.tolist(), asked.families.tolist()) == ([0, 1, 2, 3, 5, 6], [0, 0, 0, 0, 1, 1])

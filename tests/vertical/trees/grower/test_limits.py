@@ -13,9 +13,12 @@ from unpooled.errors import ProtocolError, RefusedError
 from unpooled.secure.calls import Inputs
 from unpooled.secure.product import finish, product
 from unpooled.vertical.trees import messages
+from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.budget import groups_of, leaves_of, nodes_asked, splits_of
-from unpooled.vertical.trees.grower.limits import Growth, HiddenGrowth, check_growth, check_trees
-from unpooled.vertical.trees.grower.node_rows import Families, root_families
+from unpooled.vertical.trees.bundles import Feature, Layout
+from unpooled.vertical.trees.grower.limits import Growth, HiddenGrowth, check_growth, check_open, check_trees
+from unpooled.vertical.trees.grower.node_bins import NodeBins
+from unpooled.vertical.trees.grower.node_rows import Families, root_families, rows_in_bags
 from unpooled.vertical.trees.grower.products import layout_of, tree_call
 from unpooled.vertical.trees.parameters import (
     AnyTrees,
@@ -239,6 +242,25 @@ def test_no_more_leaves_than_the_plan_names() -> None:
     asks(parameters, *asked[:3], rows=1000)
     with pytest.raises(RefusedError, match=r"telco.*nodes.*bank"):
         asks(parameters, *asked, rows=1000)
+
+
+def test_a_level_that_has_passed_is_not_opened_any_more() -> None:
+    """How the bins of its nodes were shown is no longer known; leaf by leaf, any leaf may be split."""
+    layout = Layout((Feature(3, missing=False, usual=0),), ((0,),))
+    rows = rows_in_bags(Binned(*[np.zeros((60, 1), np.uint8)] * 2, layout), [None], 8, cut=False)
+    request = messages.SplitRequest(*(ints(value) for value in (0, 1, 0, 0, 0)))
+    for last_only in (True, False):
+        growth, bins = Growth.of(1, 8), NodeBins.of(2, rows, last_only=last_only)
+        for asked in (ROOT_OF_TREE, family(0, 1), family(2, 3)):
+            check_growth(TEAM, GbdtParameters(min_rows=2), growth, rows.sizes, asked)
+            bins.group(asked, np.full((1, 3), 20 if asked.siblings == 1 else 5))
+        if last_only:
+            with pytest.raises(ProtocolError, match=r"SplitRequest from bank.*passed"):
+                check_open(growth, bins, request, np.zeros(1, bool), "bank")
+        else:
+            check_open(growth, bins, request, np.zeros(1, bool), "bank")
+            with pytest.raises(ProtocolError, match=r"SplitRequest from bank.*before"):
+                check_open(growth, bins, request, np.zeros(1, bool), "bank")
 
 
 def test_no_split_of_anybodys_leaves_few_rows_on_a_side(parameters_for: Make, together: Make) -> None:
