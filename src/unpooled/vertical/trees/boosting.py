@@ -60,7 +60,7 @@ class Booster:
         """Add a round of trees, one for each output."""
         self.trees.append(trees)
         for k, tree in enumerate(trees):
-            self.scores[:, k] += tree.values[tree.grown.where, 0]
+            self.scores[:, k] += tree.values[:, 0].take(tree.grown.where)
 
     def predictions(self) -> Floats:
         """Probabilities or numbers of all rows; not-a-number for those that were cut out."""

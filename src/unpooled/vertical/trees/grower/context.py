@@ -57,11 +57,12 @@ class GrownTree:
 
     def cover(self, weights: Floats) -> Floats:
         """How much the rows of each node weigh, inner nodes too: added up in the order of rows, then of nodes."""
-        inside = self.where != OUTSIDE
-        cover = np.bincount(self.where[inside], weights[inside], len(self.first)).astype(float)
-        for node in np.flatnonzero(self.first != LEAF)[::-1].tolist():  # children come after their node
-            cover[node] = cover[self.first[node]] + cover[self.first[node] + 1]
-        return cover
+        places = self.where.astype(np.int64) - OUTSIDE
+        cover = np.bincount(places, weights, len(self.first) + 1).tolist()[1:]
+        for node, first in reversed(list(enumerate(self.first.tolist()))):  # children come after their node
+            if first != LEAF:
+                cover[node] = cover[first] + cover[first + 1]
+        return np.array(cover)
 
 
 @dataclass(frozen=True, eq=False)
