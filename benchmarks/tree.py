@@ -22,8 +22,9 @@ half as much again. So, where the system can, they are kept on one core, except 
 use all; `..._all_cores` are figures without that.
 
 Compared: the same with the engine `plain`; pooled; with `min_rows` 1; with hidden nodes; with all roles as processes
-that communicate over TLS, in turns with those as threads (`grpc_vs_memory`, as measured); and a tree of LightGBM of
-that shape from the pooled columns, once its bins are made, on one thread.
+that communicate over TLS, in turns with those as threads (`grpc_vs_memory`, as measured, and with threads on as many
+cores as the processes have, `grpc_vs_memory_all_cores`); and a tree of LightGBM of that shape from the pooled columns,
+once its bins are made, on one thread.
 
 `pooled_vs_lightgbm` is the median, over turns, of the CPU seconds of a pooled tree over those of LightGBM's with as
 many bins; `pooled_vs_lightgbm_255_bins` has LightGBM's own default of 255, which takes it about twice as long.
@@ -480,6 +481,9 @@ def report(runs: Mapping[str, Sequence[Run]], beside: Mapping[str, Sequence[Run]
         "trees": {name: figures_of(made, undisturbed) for name, made in runs.items()},
         "all_in_one_place": {name: cpu_figures(made, undisturbed) for name, made in beside.items()},
         "pooled_vs_lightgbm_255_bins": round(pooled_vs(beside, "lightgbm_255_bins"), 4),
+        "grpc_vs_memory_all_cores": round(
+            cpu_of(runs[f"{TLS}{SMALL}"]) / cpu_of(runs[f"shares_{SMALL}{ALL_CORES}"]), 4
+        ),
         "bars_undisturbed": bars_of(runs, beside, undisturbed),
         "bars": bars_of(runs, beside),
     }

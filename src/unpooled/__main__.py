@@ -1,4 +1,4 @@
-"""Makes `python -m unpooled` run the command, as `unpooled` does."""
+"""Where a process of the command `unpooled`, or of `python -m unpooled`, begins."""
 
 import gc
 
