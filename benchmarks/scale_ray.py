@@ -44,8 +44,8 @@ from unpooled.align.lists import cut
 from unpooled.align.ristretto import hashed_and_raised, new_secret
 from unpooled.data import example
 from unpooled.jobs.examples.example_job import example_job
+from unpooled.jobs.learning.scores import PREDICTIONS
 from unpooled.jobs.private import Workers
-from unpooled.jobs.scores import PREDICTIONS
 from unpooled.run.spawn import spawn
 from unpooled.secure import mod64
 from unpooled.secure.paillier import keys, noise, sums

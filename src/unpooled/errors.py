@@ -171,6 +171,7 @@ _WORDS: dict[type[BaseException], str] = {
     BookError: "the book of its table was refused",
     JobFailed: "another party of its machine failed",
     OSError: "a file or connection of its machine cannot be used",
+    TrackingError: "its run could not be logged",
     MemoryError: "it is out of memory",
 }
 """What peers are told of errors whose text may hold data; the first class that fits counts."""

@@ -13,7 +13,7 @@ import regenerate as golden
 from unpooled.budget.accounts import WithPeer, account_of
 from unpooled.checkpoint import Notebook, open_checkpoint
 from unpooled.complete import screening
-from unpooled.jobs.model_files import load, load_preparation, save
+from unpooled.jobs.learning.model_files import load, load_preparation, save
 from unpooled.jobs.private import Private
 from unpooled.ledger import Ledger, read_ledger
 from unpooled.wire import encode, kind_of, read_body, read_header

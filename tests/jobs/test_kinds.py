@@ -37,12 +37,12 @@ from unpooled.jobs.kind import (
     own_table,
 )
 from unpooled.jobs.kinds import KINDS, kind_named
+from unpooled.jobs.learning.scores import RowFile, write_rows
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.jobs.run_files import Figure, RunFiles
 from unpooled.jobs.run_files import Section as Drawn
-from unpooled.jobs.scores import RowFile, write_rows
 from unpooled.jobs.work import Work
 from unpooled.report.page import write_report
 from unpooled.run.simulate import simulate_job

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from unpooled.jobs.learning import rules_of
+from unpooled.jobs.learning.common import rules_of
 from unpooled.jobs.plan import Plan
 from unpooled.secure.engine import Rules
 

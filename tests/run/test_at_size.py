@@ -20,11 +20,12 @@ from unpooled.run.spawn import spawn
 
 ROWS = 10_000
 WHEN_SLOW = ("Waiting", "Working")
-NEEDS_COORDINATOR = ("train", "lookalike", "complete")
+NEEDS_COORDINATOR = ("information", "train", "lookalike", "complete")
 TREES = {"trees": 2, "depth": 3}
 SETTINGS: dict[str, dict[str, Any]] = {
     "check": {"round_trips": 2, "megabytes": 1},
     "align": {},
+    "information": {},
     "train": {"model": TREES | {"classes": 0}},
     "predict": {},
     "lookalike": {"method": {"iterations": 1, "bags": 1}, "model": TREES, "estimate": False, "fraction": 0.05},
@@ -80,6 +81,9 @@ def test_every_kind_of_job(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(aligned["id"]) == common
     assert set(aligned.filter(pl.col("label") == "1")["id"]) == common & ids["shop"]
     assert results["align"]["bank"]["digest"] == results["align"]["telco"]["digest"]
+    found = pl.read_csv(root / "information" / "bank" / "information.csv")
+    assert found["iv"].is_sorted(descending=True)
+    assert set(found["party"]) == {"bank", "telco"}
     assert results["train"]["bank"]["metrics"]["test"]["r2"] > 0, f"{TARGET} shows in the telco's columns"
     learned, scored = (
         pl.read_csv(root / kind / "bank" / "predictions.csv", infer_schema=False).sort("id")

@@ -20,8 +20,8 @@ from unpooled.data.prepare import fit, transform
 from unpooled.data.table import Table
 from unpooled.jobs.align.job import ALIGNED
 from unpooled.jobs.kinds import parameters_of
-from unpooled.jobs.labels import features_of
-from unpooled.jobs.model_files import MODEL
+from unpooled.jobs.learning.labels import features_of
+from unpooled.jobs.learning.model_files import MODEL
 from unpooled.run.progress import Watcher
 from unpooled.run.simulate import simulate_job
 from unpooled.vertical.learners import learner_of

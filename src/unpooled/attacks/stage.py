@@ -25,7 +25,7 @@ from unpooled.data.prepare import fit as fit_preparation
 from unpooled.data.prepare import transform
 from unpooled.data.table import Table
 from unpooled.errors import InputError
-from unpooled.jobs.labels import features_of
+from unpooled.jobs.learning.labels import features_of
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private, Workers
 from unpooled.jobs.work import CheckedJob

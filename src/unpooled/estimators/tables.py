@@ -12,8 +12,8 @@ from unpooled.data.prepare import Preparation, PrepareSettings, clean, fit, tran
 from unpooled.data.table import Table, table_from_frame
 from unpooled.errors import InputError
 from unpooled.estimators.apart import Apart, select
-from unpooled.jobs.learning import columns_of
-from unpooled.jobs.scores import free_name
+from unpooled.jobs.learning.common import columns_of
+from unpooled.jobs.learning.scores import free_name
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learner import Learner
 

@@ -11,7 +11,7 @@ import polars as pl
 from unpooled import atomic
 from unpooled.data.columns import Kind
 from unpooled.data.prepare import Preparation
-from unpooled.jobs import model_files
+from unpooled.jobs.learning import model_files
 from unpooled.vertical.learner import Model, Part
 from unpooled.vertical.learners import learner_named
 

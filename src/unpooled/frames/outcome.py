@@ -17,7 +17,7 @@ from unpooled.frames.models import ModelPart, load_model
 from unpooled.frames.report import Report
 from unpooled.jobs.files import write_toml
 from unpooled.jobs.kinds import kind_named
-from unpooled.jobs.model_files import MODEL
+from unpooled.jobs.learning.model_files import MODEL
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.work import Result
 from unpooled.ledger import Record

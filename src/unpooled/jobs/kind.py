@@ -16,10 +16,10 @@ from unpooled.arrays import Bools
 from unpooled.data.sources import TableSettings
 from unpooled.data.table import Table
 from unpooled.jobs.examples.example_tables import ExampleTables
+from unpooled.jobs.learning.query_bounds import Answers
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan, Role
 from unpooled.jobs.private import Private
-from unpooled.jobs.query_bounds import Answers
 from unpooled.jobs.run_files import Figure, RunFiles, Section
 from unpooled.jobs.work import CheckedJob, Result, Work
 from unpooled.secure.evidence import Arrays

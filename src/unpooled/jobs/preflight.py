@@ -15,8 +15,8 @@ from unpooled.data.quality import Quality, quality_of
 from unpooled.errors import PlanError
 from unpooled.jobs.exclusion import excluded_people
 from unpooled.jobs.kinds import kind_named
-from unpooled.jobs.labels import features_of
-from unpooled.jobs.learning import rules_of
+from unpooled.jobs.learning.common import rules_of
+from unpooled.jobs.learning.labels import features_of
 from unpooled.jobs.over_runs import check_over_runs
 from unpooled.jobs.private import Private
 from unpooled.jobs.together import Together, check_together

@@ -12,7 +12,7 @@ from unpooled.arrays import Floats
 from unpooled.data.table import Table
 from unpooled.errors import PlanError, ProtocolError
 from unpooled.jobs.kind import Agreement
-from unpooled.jobs.labels import LARGEST_WEIGHT, NO_WEIGHT, WRONG_WEIGHT, check_some_weigh, none_weighs
+from unpooled.jobs.learning.labels import LARGEST_WEIGHT, NO_WEIGHT, WRONG_WEIGHT, check_some_weigh, none_weighs
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private

@@ -19,7 +19,7 @@ from unpooled.data.sources import TableSettings, load
 from unpooled.data.table import Table
 from unpooled.errors import RefusedError
 from unpooled.jobs.exclusion import rows_left
-from unpooled.jobs.labels import check_weights
+from unpooled.jobs.learning.labels import check_weights
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
 from unpooled.secure.evidence import RECEIVED, SECRETS, Evidence

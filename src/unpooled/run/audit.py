@@ -19,7 +19,7 @@ from typing import Any
 from unpooled.errors import InputError
 from unpooled.jobs.kind import Audit as AuditOfKind
 from unpooled.jobs.kinds import kind_named, parameters_of
-from unpooled.jobs.learning import setup_of
+from unpooled.jobs.learning.common import setup_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.run_files import RESULT
 from unpooled.jobs.work import WORKING

@@ -28,10 +28,10 @@ from unpooled.data.table import Table
 from unpooled.jobs.checks import checked
 from unpooled.jobs.kind import Rehearsed
 from unpooled.jobs.kinds import kind_named, parameters_of
+from unpooled.jobs.learning.scores import free_name
 from unpooled.jobs.plan import Plan, fields_of
 from unpooled.jobs.private import Consent, Policy, Private
 from unpooled.jobs.row_weights import weigher
-from unpooled.jobs.scores import free_name
 from unpooled.jobs.work import CheckedJob
 from unpooled.run import folder as run_folder
 from unpooled.run.conversation import role_of

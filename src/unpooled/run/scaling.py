@@ -24,7 +24,7 @@ from unpooled.align.ristretto import POINT_BYTES
 from unpooled.compiled import from_the_start, worthwhile
 from unpooled.data.prepare import fit, transform
 from unpooled.jobs.kinds import kind_named, parameters_of
-from unpooled.jobs.labels import features_of
+from unpooled.jobs.learning.labels import features_of
 from unpooled.run.rehearsal import ADD, ALIGN, ENCRYPTED, KEY, REST, Cast, Key, Rehearsal, common_rows_for, rehearse
 from unpooled.secure.product import Contribution
 from unpooled.vertical.learner import LearnerParameters

@@ -16,7 +16,7 @@ from typing import Any
 
 from unpooled.errors import InputError
 from unpooled.jobs.kinds import kind_named, parameters_of
-from unpooled.jobs.model_files import MODEL, PREPARATION
+from unpooled.jobs.learning.model_files import MODEL, PREPARATION
 from unpooled.jobs.plan import fields_of
 from unpooled.jobs.private import Artefact
 from unpooled.jobs.run_files import RESULT, PartyFiles

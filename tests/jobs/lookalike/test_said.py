@@ -18,9 +18,9 @@ from unpooled.jobs.checks import check_fits, check_policy
 from unpooled.jobs.complete.parameters import Parameters as CompleteParameters
 from unpooled.jobs.examples.example_job import example_job
 from unpooled.jobs.kinds import outline_of
+from unpooled.jobs.learning.model_files import MODEL
 from unpooled.jobs.lookalike.list_files import Lookalikes
 from unpooled.jobs.lookalike.parameters import Parameters
-from unpooled.jobs.model_files import MODEL
 from unpooled.jobs.private import Consent, Policy, Private
 from unpooled.jobs.train.job import Parameters as TrainParameters
 from unpooled.transport.memory import MemoryTransport

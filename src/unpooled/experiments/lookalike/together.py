@@ -20,11 +20,11 @@ from unpooled.arrays import Floats
 from unpooled.errors import InternalError
 from unpooled.experiments.lookalike.dealing import OWNERS, ROLES, Dealt
 from unpooled.experiments.lookalike.judging import default_length
+from unpooled.jobs.learning.model_files import load
+from unpooled.jobs.learning.scores import PREDICTIONS
 from unpooled.jobs.lookalike.list_files import RANKING
-from unpooled.jobs.model_files import load
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Consent, Private
-from unpooled.jobs.scores import PREDICTIONS
 from unpooled.ledger import read_ledger
 from unpooled.pu.ranking import Order, Ranking
 from unpooled.pu.settings import AnyMethod, VfpuSettings

@@ -23,9 +23,9 @@ from unpooled.data.prepare import Cleaning
 from unpooled.data.table import Table
 from unpooled.errors import PlanError
 from unpooled.jobs.kind import Agreement
+from unpooled.jobs.learning.scores import write_rows
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.scores import write_rows
 from unpooled.jobs.work import CheckedJob, Work
 from unpooled.session import Session
 

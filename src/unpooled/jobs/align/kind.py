@@ -16,7 +16,7 @@ from unpooled.jobs.kind import (
     nothing_said,
     own_table,
 )
-from unpooled.jobs.scores import RowFile
+from unpooled.jobs.learning.scores import RowFile
 
 ALIGN = Kind(
     name="align",

@@ -22,8 +22,8 @@ from unpooled.data.prepare import fit, transform
 from unpooled.data.table import Table
 from unpooled.errors import InputError
 from unpooled.jobs.complete.parameters import Parameters
-from unpooled.jobs.labels import features_of
-from unpooled.jobs.learning import checkpoint_of
+from unpooled.jobs.learning.common import checkpoint_of
+from unpooled.jobs.learning.labels import features_of
 from unpooled.jobs.work import CheckedJob, Work
 from unpooled.secure.engine import ANSWERED_FRACTION
 from unpooled.vertical.inputs import Columns

@@ -17,7 +17,7 @@ from unpooled.jobs.complete.activating import check_sending, check_width
 from unpooled.jobs.complete.choosing import screened_variables
 from unpooled.jobs.complete.parameters import Parameters
 from unpooled.jobs.complete.table_files import check_names
-from unpooled.jobs.learning import check_prepared
+from unpooled.jobs.learning.common import check_prepared
 from unpooled.jobs.work import CheckedJob
 
 

@@ -30,7 +30,7 @@ from unpooled.jobs.complete.choosing import AssociationsNeeded, choose, help_cho
 from unpooled.jobs.complete.figures import completed_figures, warn_of_few
 from unpooled.jobs.complete.lent import lent_importance, lent_limits
 from unpooled.jobs.complete.parameters import Parameters, groups_of
-from unpooled.jobs.learning import (
+from unpooled.jobs.learning.common import (
     answered_in,
     check_learner,
     checkpoint_of,

@@ -26,10 +26,10 @@ from unpooled.jobs.complete.table_files import (
 )
 from unpooled.jobs.examples.example_tables import PATIENTS
 from unpooled.jobs.kind import Agreement, Example, Kind, own_table
-from unpooled.jobs.learning import rules_of, said_of_learner
+from unpooled.jobs.learning.common import rules_of, said_of_learner
+from unpooled.jobs.learning.query_bounds import Answers, answers_of
+from unpooled.jobs.learning.scores import RowFile
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.query_bounds import Answers, answers_of
-from unpooled.jobs.scores import RowFile
 from unpooled.jobs.work import CheckedJob, cleaned, with_table
 from unpooled.vertical.stages import stage
 

@@ -30,7 +30,7 @@ from unpooled.jobs.complete.activating import noise_is_installed
 from unpooled.jobs.complete.choosing import screened_variables
 from unpooled.jobs.complete.parameters import SCREENED_CLASSES, Parameters
 from unpooled.jobs.kind import Rehearsed
-from unpooled.jobs.labels import features_of
+from unpooled.jobs.learning.labels import features_of
 from unpooled.jobs.private import Private
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.learners import default_parameters

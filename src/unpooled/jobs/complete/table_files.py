@@ -17,7 +17,7 @@ from unpooled.data.columns import ISO_DATE, fault
 from unpooled.data.handles import HANDLE
 from unpooled.data.restore import restored
 from unpooled.data.table import Table
-from unpooled.jobs.scores import inferred, write_rows
+from unpooled.jobs.learning.scores import inferred, write_rows
 
 COMPLETED, PROVENANCE, CONFIDENCE, DRAWS = "completed", "provenance", "confidence", "draws"
 HANDLES = "handles.csv"

@@ -9,10 +9,10 @@ from unpooled.jobs.deliver.job import Parameters, outline, role
 from unpooled.jobs.deliver.section import section
 from unpooled.jobs.examples.example_tables import CUSTOMERS
 from unpooled.jobs.kind import Example, Kind, any_rows, any_table, as_planned, no_answers, nothing_said
+from unpooled.jobs.learning.scores import RowFile
 from unpooled.jobs.lookalike.kind import ADVICE, FOUND
 from unpooled.jobs.lookalike.list_files import RELIABLE, as_sent
 from unpooled.jobs.lookalike.list_section import list_figures
-from unpooled.jobs.scores import RowFile
 from unpooled.jobs.work import CheckedJob
 
 

@@ -33,12 +33,12 @@ from unpooled.information.values import (
     weights_of_evidence,
 )
 from unpooled.jobs.align import job as align
-from unpooled.jobs.labels import check_columns, features_of, known_labels
-from unpooled.jobs.learning import answered_in, answering_limits, rules_of, setup_of, team_of, waiting_in
+from unpooled.jobs.learning.common import answered_in, answering_limits, rules_of, setup_of, team_of, waiting_in
+from unpooled.jobs.learning.labels import check_columns, features_of, known_labels
+from unpooled.jobs.learning.scores import write_rows
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
-from unpooled.jobs.scores import write_rows
 from unpooled.jobs.work import WORKING, CheckedJob, Work, asked_before
 from unpooled.secure.engine import MEGABYTE, Engine, HowFar, Serving, open_engine
 from unpooled.secure.lookup_dealer import serve_lookups

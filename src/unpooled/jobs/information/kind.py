@@ -21,11 +21,11 @@ from unpooled.jobs.information.job import (
 )
 from unpooled.jobs.information.section import headline, section
 from unpooled.jobs.kind import Agreement, Example, Kind, Rehearsed, own_table
-from unpooled.jobs.labels import features_of
+from unpooled.jobs.learning.labels import features_of
+from unpooled.jobs.learning.query_bounds import Answers
+from unpooled.jobs.learning.scores import RowFile
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private
-from unpooled.jobs.query_bounds import Answers
-from unpooled.jobs.scores import RowFile
 from unpooled.jobs.work import CheckedJob, cleaned, with_table
 
 TARGET = "mortgage"

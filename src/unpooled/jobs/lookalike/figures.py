@@ -10,9 +10,9 @@ from unpooled.arrays import Bools, Floats, Ints
 from unpooled.data.columns import as_text, fault
 from unpooled.data.table import Table
 from unpooled.evaluate.metrics import Undefined, precision_recall_curve
+from unpooled.jobs.learning.scores import histogram_of
 from unpooled.jobs.lookalike.advice import Advice, advice_of
 from unpooled.jobs.private import Private
-from unpooled.jobs.scores import histogram_of
 from unpooled.pu.bags import CLASSES
 from unpooled.pu.estimates import scar
 from unpooled.pu.estimates.elkan_noto import HeldOut

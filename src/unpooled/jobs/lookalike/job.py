@@ -16,10 +16,10 @@ from unpooled.arrays import Bools, Floats
 from unpooled.data.columns import fault
 from unpooled.data.table import Table
 from unpooled.errors import PlanError
-from unpooled.jobs import explaining, model_files, row_weights
+from unpooled.jobs import row_weights
 from unpooled.jobs.align import job as align
-from unpooled.jobs.labels import check_columns
-from unpooled.jobs.learning import (
+from unpooled.jobs.learning import explaining, model_files
+from unpooled.jobs.learning.common import (
     answered_in,
     check_learner,
     checkpoint_of,
@@ -30,6 +30,8 @@ from unpooled.jobs.learning import (
     setup_of,
     team_of,
 )
+from unpooled.jobs.learning.labels import check_columns
+from unpooled.jobs.learning.tuned import choice_outline, chosen_result, result_of
 from unpooled.jobs.lookalike import in_common, list_counts, list_files
 from unpooled.jobs.lookalike.advice import ADVICE_BYTES, Advice, checked_advice
 from unpooled.jobs.lookalike.figures import estimates_of, histogram, judged, promotions_of
@@ -40,7 +42,6 @@ from unpooled.jobs.lookalike.receiving import LISTED_BYTES, received
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.row_weights import as_secret, weights_of
-from unpooled.jobs.tuned import choice_outline, chosen_result, result_of
 from unpooled.jobs.work import CheckedJob, Work
 from unpooled.pu.bags import CLASSES
 from unpooled.pu.estimates import spies

@@ -11,9 +11,12 @@ from unpooled.arrays import Bools
 from unpooled.data.table import Table
 from unpooled.jobs.align.job import AIDED, ALIGNED
 from unpooled.jobs.examples.example_tables import CUSTOMERS
-from unpooled.jobs.explaining import CONTRIBUTIONS, LENT, SHOWN, SOUGHT
 from unpooled.jobs.kind import Agreement, Audit, Example, Kind, Rehearsed, own_table
-from unpooled.jobs.learning import check_prepared, said_of_learner
+from unpooled.jobs.learning.common import check_prepared, said_of_learner
+from unpooled.jobs.learning.explaining import CONTRIBUTIONS, LENT, SHOWN, SOUGHT
+from unpooled.jobs.learning.query_bounds import Answers, answers_of
+from unpooled.jobs.learning.scores import RowFile
+from unpooled.jobs.learning.tuned import audited_parameters, rehearsed_once, said_of_tuning
 from unpooled.jobs.lookalike.evaluation import judge
 from unpooled.jobs.lookalike.figures import check_truth
 from unpooled.jobs.lookalike.in_common import check_described, describing
@@ -22,10 +25,7 @@ from unpooled.jobs.lookalike.list_files import RANKING, RELIABLE, as_sent
 from unpooled.jobs.lookalike.parameters import Parameters, fewer_bags, groups_of
 from unpooled.jobs.lookalike.section import headline, section
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.query_bounds import Answers, answers_of
 from unpooled.jobs.row_weights import LENDING, own_weights
-from unpooled.jobs.scores import RowFile
-from unpooled.jobs.tuned import audited_parameters, rehearsed_once, said_of_tuning
 from unpooled.jobs.work import CheckedJob, Result
 from unpooled.pu.bags import is_bag
 from unpooled.secure.evidence import Arrays

@@ -14,7 +14,7 @@ from unpooled.data.columns import rows_named, unfit_ids
 from unpooled.data.table import Table
 from unpooled.errors import InputError, ProtocolError
 from unpooled.jobs.exclusion import rows_left
-from unpooled.jobs.scores import write_rows
+from unpooled.jobs.learning.scores import write_rows
 from unpooled.pu.ranking import Ranking
 from unpooled.wire import message
 

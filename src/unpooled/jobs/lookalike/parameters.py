@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from unpooled.align.handles import RowRules
 from unpooled.jobs.align import job as align
-from unpooled.jobs.explaining import ExplainRules
+from unpooled.jobs.learning.explaining import ExplainRules
 from unpooled.jobs.row_weights import WeightRules
 from unpooled.pu.federated import search
 from unpooled.pu.settings import BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings

@@ -12,14 +12,14 @@ from unpooled.drawing.chart import Chart, histogram_chart, precision_recall_char
 from unpooled.drawing.html import render
 from unpooled.drawing.words import listed, many, percent
 from unpooled.jobs.align.section import alignment_html, common_figures
-from unpooled.jobs.explained_section import explained_html
+from unpooled.jobs.learning.explained_section import explained_html
+from unpooled.jobs.learning.tuned import tuning_html
 from unpooled.jobs.lookalike.advice import KeptAdvice, at_length
 from unpooled.jobs.lookalike.list_section import ListResult, advice_chart, list_figures, list_section
 from unpooled.jobs.lookalike.parameters import Parameters
 from unpooled.jobs.run_files import Figure, Histogram, RunFiles, Section, result_of
 from unpooled.jobs.train.columns import OwnerResult, columns_html
 from unpooled.jobs.train.section import Curve, Fraction
-from unpooled.jobs.tuned import tuning_html
 from unpooled.jobs.work import Result
 from unpooled.pu.settings import VfpuSettings
 

@@ -13,11 +13,11 @@ from unpooled.arrays import Floats, Ints
 from unpooled.data.prepare import transform
 from unpooled.data.table import Table
 from unpooled.errors import InputError
-from unpooled.jobs import explaining, scores
 from unpooled.jobs.align import job as align
-from unpooled.jobs.labels import check_columns, known_labels
-from unpooled.jobs.learning import answering_limits, columns_of, rules_of, setup_of
-from unpooled.jobs.model_files import check_owners, load
+from unpooled.jobs.learning import explaining, scores
+from unpooled.jobs.learning.common import answering_limits, columns_of, rules_of, setup_of
+from unpooled.jobs.learning.labels import check_columns, known_labels
+from unpooled.jobs.learning.model_files import check_owners, load
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.private import Private

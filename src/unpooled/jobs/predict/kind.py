@@ -6,12 +6,12 @@ from unpooled.data.sources import TableSettings
 from unpooled.errors import PlanError
 from unpooled.jobs.align.job import AIDED, ALIGNED
 from unpooled.jobs.examples.example_tables import CUSTOMERS
-from unpooled.jobs.explaining import CONTRIBUTIONS, LENT, SHOWN, explaining_of
 from unpooled.jobs.kind import Example, Kind, any_rows, as_planned, no_answers, nothing_said
-from unpooled.jobs.model_files import check_saved, load, reading
+from unpooled.jobs.learning.explaining import CONTRIBUTIONS, LENT, SHOWN, explaining_of
+from unpooled.jobs.learning.model_files import check_saved, load, reading
+from unpooled.jobs.learning.scores import PREDICTIONS, RowFile
 from unpooled.jobs.predict.job import Parameters, check_table, outline, role
 from unpooled.jobs.predict.section import headline, section
-from unpooled.jobs.scores import PREDICTIONS, RowFile
 from unpooled.jobs.train.kind import TARGET
 from unpooled.jobs.work import CheckedJob
 from unpooled.vertical.learners import learner_named

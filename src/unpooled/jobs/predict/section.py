@@ -13,7 +13,7 @@ from unpooled.drawing.html import render
 from unpooled.drawing.measures import best_known, measures_of
 from unpooled.drawing.words import listed, many
 from unpooled.jobs.align.section import alignment_html, common_figures
-from unpooled.jobs.explained_section import explained_html
+from unpooled.jobs.learning.explained_section import explained_html
 from unpooled.jobs.predict.job import Parameters
 from unpooled.jobs.run_files import Figure, Histogram, RunFiles, Section, learnt
 from unpooled.jobs.train.section import measured

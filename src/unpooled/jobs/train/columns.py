@@ -10,8 +10,8 @@ from typing import Annotated
 from pydantic import Field, NonNegativeInt
 
 from unpooled.drawing.html import render
+from unpooled.jobs.learning.tuned import TuningResult
 from unpooled.jobs.run_files import Number, RunFiles, learnt
-from unpooled.jobs.tuned import TuningResult
 
 COLUMNS_SHOWN = 15
 

@@ -15,10 +15,10 @@ from unpooled.align.rows import Places
 from unpooled.arrays import Bools, Floats
 from unpooled.data.columns import fault
 from unpooled.data.table import Table
-from unpooled.jobs import model_files, row_weights, scores
+from unpooled.jobs import row_weights
 from unpooled.jobs.align import job as align
-from unpooled.jobs.labels import NO_WEIGHT, Labels, check_columns, drawn_for_test, labels_of, none_weighs
-from unpooled.jobs.learning import (
+from unpooled.jobs.learning import model_files, scores
+from unpooled.jobs.learning.common import (
     answered_in,
     check_learner,
     checkpoint_of,
@@ -28,11 +28,12 @@ from unpooled.jobs.learning import (
     served,
     team_of,
 )
+from unpooled.jobs.learning.labels import NO_WEIGHT, Labels, check_columns, drawn_for_test, labels_of, none_weighs
+from unpooled.jobs.learning.tuned import choice_outline, chosen_result, result_of
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
 from unpooled.jobs.row_weights import WeightRules, as_secret, weights_of
 from unpooled.jobs.train.filled_target import target_notes
-from unpooled.jobs.tuned import choice_outline, chosen_result, result_of
 from unpooled.jobs.work import CheckedJob, Work
 from unpooled.secure.product import finish
 from unpooled.session import Session

@@ -9,15 +9,15 @@ from unpooled.data.table import Table
 from unpooled.jobs.align.job import AIDED, ALIGNED
 from unpooled.jobs.examples.example_tables import CUSTOMERS
 from unpooled.jobs.kind import Audit, Example, Kind, own_table
-from unpooled.jobs.labels import check_columns, check_target, labels_of
-from unpooled.jobs.learning import check_prepared, said_of_learner
+from unpooled.jobs.learning.common import check_prepared, said_of_learner
+from unpooled.jobs.learning.labels import check_columns, check_target, labels_of
+from unpooled.jobs.learning.query_bounds import Answers, answers_of
+from unpooled.jobs.learning.scores import PREDICTIONS, RowFile
+from unpooled.jobs.learning.tuned import audited_parameters, rehearsed_once, said_of_tuning
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.query_bounds import Answers, answers_of
 from unpooled.jobs.row_weights import LENDING
-from unpooled.jobs.scores import PREDICTIONS, RowFile
 from unpooled.jobs.train.job import Parameters, check_folds, check_models, groups_of, outline, role
 from unpooled.jobs.train.section import headline, section
-from unpooled.jobs.tuned import audited_parameters, rehearsed_once, said_of_tuning
 from unpooled.jobs.work import CheckedJob, Result
 from unpooled.secure.evidence import Arrays
 from unpooled.vertical.learner import LearnerParameters

@@ -14,10 +14,10 @@ from unpooled.drawing.html import render
 from unpooled.drawing.measures import best_known, figure, first_measure, measures_of, short_name
 from unpooled.drawing.words import listed, many
 from unpooled.jobs.align.section import alignment_html, common_figures
+from unpooled.jobs.learning.tuned import tuning_html
 from unpooled.jobs.run_files import Figure, Number, RunFiles, Section
 from unpooled.jobs.train.columns import Gain, OwnerResult, Positive, Splits, columns_html
 from unpooled.jobs.train.job import Parameters
-from unpooled.jobs.tuned import tuning_html
 from unpooled.jobs.work import Result
 
 SETS = ("test", "train")

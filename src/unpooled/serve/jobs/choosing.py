@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from unpooled.errors import InputError, RefusedError
 from unpooled.jobs.kinds import kind_named, parameters_of
-from unpooled.jobs.model_files import MODEL
+from unpooled.jobs.learning.model_files import MODEL
 from unpooled.jobs.row_weights import weigher
 from unpooled.serve.context import Context
 from unpooled.serve.jobs.records import Job

@@ -12,7 +12,7 @@ from unpooled import control
 from unpooled.budget.limits import SAID
 from unpooled.budget.standing import Standing, Used
 from unpooled.data.inference import Note
-from unpooled.jobs.query_bounds import Answers
+from unpooled.jobs.learning.query_bounds import Answers
 from unpooled.run.forecast import Cost
 
 _STANDING, _NOTE, _COST = TypeAdapter(Standing), TypeAdapter(Note), TypeAdapter(Cost)

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from unpooled.evaluate.metrics import auc, log_loss, r2
-from unpooled.jobs.labels import Labels
-from unpooled.jobs.scores import (
+from unpooled.jobs.learning.labels import Labels
+from unpooled.jobs.learning.scores import (
     calibration_of,
     curves_of,
     histogram_of,

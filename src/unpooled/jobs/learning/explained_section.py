@@ -11,7 +11,7 @@ from pydantic import PositiveInt
 
 from unpooled.drawing.html import render
 from unpooled.errors import InputError
-from unpooled.jobs.explaining import CONTRIBUTIONS, LINES
+from unpooled.jobs.learning.explaining import CONTRIBUTIONS, LINES
 from unpooled.jobs.run_files import RunFiles, result_of
 from unpooled.jobs.train.columns import COLUMNS_SHOWN, Positive
 

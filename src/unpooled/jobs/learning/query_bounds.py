@@ -12,8 +12,8 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from unpooled.data.prepare import fit, transform
-from unpooled.jobs.labels import features_of
-from unpooled.jobs.learning import rules_of
+from unpooled.jobs.learning.common import rules_of
+from unpooled.jobs.learning.labels import features_of
 from unpooled.jobs.work import CheckedJob, cleaned, with_table
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.stages import Stage, table_limits_of

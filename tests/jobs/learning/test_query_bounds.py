@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from unpooled.jobs.checks import checked
+from unpooled.jobs.learning.query_bounds import Answers
 from unpooled.jobs.private import Private
-from unpooled.jobs.query_bounds import Answers
 from unpooled.jobs.train.kind import TRAIN
 
 TWO = ("telco", "bank", "coordinator")

@@ -15,7 +15,7 @@ from unpooled import atomic
 from unpooled.arrays import Bools, Floats
 from unpooled.data.columns import typed
 from unpooled.evaluate import metrics
-from unpooled.jobs.labels import Labels
+from unpooled.jobs.learning.labels import Labels
 
 PREDICTIONS = "predictions.csv"
 _CODE = "^[+-]?0[0-9]"

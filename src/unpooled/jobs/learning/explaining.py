@@ -15,10 +15,10 @@ from unpooled.data.prepare import Preparation
 from unpooled.data.table import Table
 from unpooled.errors import PlanError
 from unpooled.jobs.kind import Agreement
-from unpooled.jobs.learning import setup_of
+from unpooled.jobs.learning.common import setup_of
+from unpooled.jobs.learning.scores import write_rows
 from unpooled.jobs.outline import Exchange
 from unpooled.jobs.plan import Plan
-from unpooled.jobs.scores import write_rows
 from unpooled.jobs.work import Work
 from unpooled.secure.query_count import Asked
 from unpooled.settings import Section

@@ -13,9 +13,9 @@ from outlines import check_outline, said
 
 from unpooled.errors import InputError, PlanError
 from unpooled.jobs.checks import check_fits, checked
-from unpooled.jobs.explained_section import read_people
-from unpooled.jobs.explaining import CONTRIBUTIONS
 from unpooled.jobs.kinds import kind_named, outline_of
+from unpooled.jobs.learning.explained_section import read_people
+from unpooled.jobs.learning.explaining import CONTRIBUTIONS
 from unpooled.jobs.private import Private
 from unpooled.report.page import write_report
 from unpooled.vertical import learners

@@ -16,7 +16,7 @@ from unpooled.data.prepare import Preparation, Prepared, transform
 from unpooled.data.prepare import fit as fit_preparation
 from unpooled.data.table import Table
 from unpooled.errors import PlanError
-from unpooled.jobs.labels import features_of
+from unpooled.jobs.learning.labels import features_of
 from unpooled.jobs.plan import Plan, digest_of, fields_of
 from unpooled.jobs.private import Policy, Private
 from unpooled.jobs.work import WORKING, Work, disk_for, evidence_for

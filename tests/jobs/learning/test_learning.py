@@ -8,7 +8,7 @@ import pytest
 
 from unpooled.errors import PlanError
 from unpooled.jobs.kinds import outline_of
-from unpooled.jobs.learning import check_prepared
+from unpooled.jobs.learning.common import check_prepared
 from unpooled.jobs.private import Private
 from unpooled.vertical.learners import learner_of
 from unpooled.vertical.linear.parameters import LinearParameters

@@ -1,0 +1,1 @@
+"""What jobs that learn or use models share."""
