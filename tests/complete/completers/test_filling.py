@@ -32,8 +32,8 @@ SHORTER |= {one.name: {"steps": 50, "held_out": 0.0} for one in IMPUTERS}
 ALL = [completer.settings.model_validate(SHORTER.get(completer.name, {})) for completer in COMPLETERS]
 ALL += [HotDeckSettings(donor="random"), IterativeSettings(sample=True, iterations=2)]
 FILLING = [settings for settings in ALL if not isinstance(settings, MissingSettings)]
-# Networks take long to compile for each shape of a table. Those with a sibling, whose code for tables is the same, are left
-# out of some tests, unless ALL_CHECKS=1.
+# Networks take long to compile for each shape of a table. Those with a sibling, whose code for tables is the same, are
+# left out of some tests, unless ALL_CHECKS=1.
 SIBLINGS = {"ctab-gan": "tablegan", "tvae": "vae", "vgain": "gain"}
 DISTINCT = [one for one in ALL if one.completer not in SIBLINGS or os.environ.get("ALL_CHECKS")]
 DISTINCT_FILLING = [settings for settings in DISTINCT if not isinstance(settings, MissingSettings)]
