@@ -22,9 +22,9 @@ $(SETUP): pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/unpooled demo --engine $(ENGINE)
 
-# Two processes more than there are cores: many tests wait for processes and time limits.
+# One process more than there are cores: many tests wait for processes and time limits.
 test: lint
-	$(BIN)/python -m pytest --numprocesses $$($(BIN)/python -c 'import os; print(min(6, 2 + (os.cpu_count() or 1)))') --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses $$($(BIN)/python -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))') --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m build --no-isolation --wheel --outdir .venv/dist .
 
 # The same under every Python of 3.11, 3.12 and 3.13 that is installed, without what starts processes or runs whole jobs.

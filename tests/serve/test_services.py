@@ -55,7 +55,8 @@ def wait_for_progress(services: Services, job: str, party: str) -> None:
 
 
 def test_killed_at_each_stage_of_a_jobs_life(services: Services) -> None:
-    """Every service is killed once, each at another stage: nothing is lost or run twice, and the list is the same."""
+    """Every service is killed once, each at another stage: nothing is lost or run twice, and the list is that of two
+    jobs that run at once, undisturbed."""
     parties = list(services)
     job = example.offer_example(services, **SMALL)
     with example.running(services) as processes:
@@ -85,20 +86,13 @@ def test_killed_at_each_stage_of_a_jobs_life(services: Services) -> None:
         with example.opened(services[party]) as context:
             assert verify(context.database) > 0
             assert not context.database.rows("SELECT 1 FROM outbox")
-    undisturbed = example.offer_example(services, **SMALL)
+    undisturbed = [example.offer_example(services, party, **SMALL) for party in ("bank", "shop")]
     with example.running(services):
-        example.approve_when_offered(services, parties, undisturbed)
-        for party in parties:
-            assert example.wait_for(services[party], undisturbed, "finished", "failed") == "finished"
-    assert attempts(services, undisturbed, "bank") == 1
-    assert listed(services, job) == listed(services, undisturbed)
-
-
-def test_two_jobs_at_once_over_one_port(services: Services) -> None:
-    jobs = [example.offer_example(services, party, **SMALL) for party in ("bank", "shop")]
-    with example.running(services):
-        for job in jobs:
-            example.approve_when_offered(services, services, job)
-        for job in jobs:
-            for service in services.values():
-                assert example.wait_for(service, job, "finished", "failed") == "finished"
+        for other in undisturbed:  # at once, over one port
+            example.approve_when_offered(services, services, other)
+        for other in undisturbed:
+            for party in parties:
+                assert example.wait_for(services[party], other, "finished", "failed") == "finished"
+    for other in undisturbed:
+        assert attempts(services, other, "bank") == 1
+        assert listed(services, other) == listed(services, job)

@@ -83,7 +83,7 @@ def test_sides_have_room_and_can_be_halved(units: int) -> None:
     assert image.smallest << image.halvings == image.side
 
 
-@pytest.mark.parametrize("side", [4, 12])
+@pytest.mark.parametrize("side", [4, 6])
 def test_networks_make_and_judge_images(side: int) -> None:
     image = Image(side, 4)
 
