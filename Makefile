@@ -39,7 +39,7 @@ release-check: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 
 check: lint
 	$(BIN)/python -m pytest -q tests/test_import_rules.py tests/test_public_names.py

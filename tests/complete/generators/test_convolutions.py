@@ -48,7 +48,7 @@ def doubled_by_jax(images: Array, kernel: Array) -> Array:
     return whole
 
 
-@pytest.mark.parametrize("side", [4, 6])
+@pytest.mark.parametrize("side", [6])
 @pytest.mark.parametrize(("own", "theirs"), [(halved, halved_by_jax), (doubled, doubled_by_jax)])
 def test_convolutions_agree_with_jax(
     own: Callable[[Array, Array], Array], theirs: Callable[[Array, Array], Array], side: int
