@@ -32,7 +32,7 @@ def test_participants_stand_in_the_order_in_which_they_appear() -> None:
 def test_the_bound_of_a_result_counts_rows_terms_and_what_is_added() -> None:
     assert DENSE.result_bound == 6 * 100 * 1000
     assert HOT.result_bound == 6 * 1000
-    assert replace(HOT, in_node=2).result_bound == 2 * 1000
+    assert replace(HOT, blocks=((2, 1), (4, 2))).result_bound == 4 * 1000
     several = replace(DENSE, terms=(("telco", "bank"), ("shop", "bank")), added=(("bank", 7), ("telco", 5)))
     assert several.result_bound == 2 * 6 * 100 * 1000 + 12
 
@@ -53,7 +53,7 @@ def test_every_difference_makes_another_tag() -> None:
         HOT,
         replace(HOT, left=OneHot((4, 2), 3, True)),
         replace(HOT, left=OneHot((2, 4), 3)),
-        replace(HOT, in_node=2),
+        replace(HOT, blocks=((2, 1), (4, 2))),
     ]
     tags = [call.tag(1) for call in [DENSE, *others]] + [DENSE.tag(2)]
     assert len(set(tags)) == len(tags)
@@ -163,8 +163,8 @@ ADDING = replace(DENSE, added=(("telco", 5),))
         (HOT, "telco", Inputs(x=BINS, nodes=NODES + 1), "telco: .*node.*-1.* 3"),
         (HOT, "bank", Inputs(y=Y, nodes=NODES - 1), "bank: .*node.*-1.* 3"),
         (HOT, "bank", Inputs(y=Y), "bank: .*nodes.*int32"),
-        (replace(HOT, in_node=1), "bank", Inputs(y=Y, nodes=NODES), "bank: a node has more than .* 1 rows"),
-        (replace(HOT, in_node=1), "telco", Inputs(x=BINS, nodes=NODES), "telco: a node has more than .* 1 rows"),
+        (replace(HOT, blocks=((3, 1), (3, 2))), "bank", Inputs(y=Y, nodes=NODES), "bank: .*node of another block"),
+        (replace(HOT, blocks=((3, 1), (3, 2))), "telco", Inputs(x=BINS, nodes=NODES), "telco: .*node of another block"),
         (ADDING, "telco", Inputs(x=X), r"telco: .*add.*int64.*\(3, 2\)"),
         (ADDING, "telco", Inputs(x=X, added=np.full((3, 2), 6)), "telco: .*add.*bound"),
     ],

@@ -62,6 +62,8 @@ def test_sums_over_bins(both: Both, rows: int, kind: Any) -> None:
 def test_random_orders(both: Both, columns: int, rows: int) -> None:
     seed = new_seed()
     same(both(lambda: list(shuffles(seed, b"order", [(columns, rows), (1, rows)]))))
+    ends = np.array([rows // 3, rows // 3, rows])
+    same(both(lambda: list(shuffles(seed, b"order", [(columns, rows), (1, rows)], ends=ends))))
 
 
 def test_equal_numbers_keep_their_order(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,21 +73,27 @@ def test_equal_numbers_keep_their_order(both: Both, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("words", [1, 3])
-@pytest.mark.parametrize(("rows", "inside"), [(0, 0), (1, 1), (600, 0), (600, 600), (600, 250), (30_000, 20_000)])
-def test_rows_in_secret_orders(both: Both, rows: int, inside: int, words: int) -> None:
-    """Every step of permute and share; together the two sides have the sums."""
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize(("rows", "inside"), [(0, 0), (1, 1), (600, 0), (600, 600), (600, 250), (70_000, 20_000)])
+def test_rows_in_secret_orders(both: Both, rows: int, inside: int, words: int, apart: bool) -> None:
+    """Every step of permute and share, also in blocks; together the two sides have the sums."""
     rng, sizes, count = np.random.default_rng(2), (4, 1, 9, 32), 3
     bins = np.stack([rng.integers(0, size, rows) for size in sizes], axis=1).astype(np.uint8)
     nodes = np.full(rows, -1, np.int32)
     nodes[rng.permutation(rows)[:inside]] = rng.integers(0, count, inside)
+    blocks = permutation.blocks_of(rows, count, [(rows // 4, 1), (rows - rows // 4, 2)] if apart else ())
+    if apart:
+        first = np.arange(rows) < rows // 4
+        nodes = np.where(nodes < 0, -1, np.where(first, 0, np.maximum(nodes, 1))).astype(np.int32)
+    counts = blocks.inside(nodes)
     order_seed, once_seed, mask, y = new_seed(), new_seed(), any_words(rows, words), any_words(rows, words)
 
     def steps() -> tuple[Any, ...]:
-        dealt = permutation.dealt(order_seed, once_seed, mask, len(sizes))
+        dealt = permutation.dealt(order_seed, once_seed, mask, len(sizes), ends=blocks.ends)
         orders, lengths = mod64.sort_rows(bins, sizes, nodes, count)
-        places = permutation.hidden_places(order_seed, orders, nodes)
-        left = permutation.left_sums(dealt, y - mask, places, orders, lengths, sizes, count)
-        right = permutation.right_sums(once_seed, places, words, lengths, inside, sizes, count)
+        places = permutation.hidden_places(order_seed, orders, nodes, blocks)
+        left = permutation.left_sums(dealt, y - mask, places, orders, lengths, counts, sizes, blocks)
+        right = permutation.right_sums(once_seed, places, words, lengths, counts, sizes, blocks)
         return dealt, orders, lengths, places, left, right
 
     found = both(steps)

@@ -253,7 +253,8 @@ def look(rules: Rules, scene: Scene, multiply: Make, made: Make, expected: Make)
             found += [f"{party}: {odd}" for odd in suspicions(view, _secrets(batches, party))]
             seeds = seeds_of(run, party)
             found += [f"{party}: a seed comes twice"] * (len(set(seeds)) < len(seeds))
-            orders = [places for _, message in run.received[party] for places in getattr(message, "places", ())]
+            received = [message for _, message in run.received[party] if isinstance(message, permuting.Orders)]
+            orders = [places.view("<u2") for message in received for places in message.places]
             found += [f"{party}: {odd}" for places in orders for odd in order_oddities(places)]
             assert view or orders or party not in PAIR, "there must be something to look at"
     if requests_of(runs[0]) != requests_of(runs[1]):
@@ -311,7 +312,9 @@ def the_same_for_each_column(seed: bytes, purpose: bytes, shape: tuple[int, ...]
 
 
 def without_shuffling(monkeypatch: pytest.MonkeyPatch) -> None:
-    def in_order(seed: bytes, purpose: bytes, shapes: list[tuple[int, int]], skip: int) -> Iterator[np.ndarray]:
+    def in_order(
+        seed: bytes, purpose: bytes, shapes: list[tuple[int, int]], skip: int, ends: np.ndarray
+    ) -> Iterator[np.ndarray]:
         return (np.tile(np.arange(rows), (count, 1)) for count, rows in shapes)
 
     monkeypatch.setattr(permutation, "shuffles", in_order)

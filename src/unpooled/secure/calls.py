@@ -69,8 +69,9 @@ class Call:
     `y` says that the matrix is the one used under that name before, so that earlier preparation is reused. With
     `fixed`, the rows are two matrices stacked: `x` names X of the first `fixed` rows, `y` names Y of the rest. `digest`
     is that of the aligned rows; `among` is their number where a call uses only some of them, or some several times.
-    `in_node` is the most rows of a node, where these are fewer than all. `most` is the largest result, where matrices
-    are random shares, or where no column of Y adds up to as much as its bound allows.
+    `blocks` are parts of the rows, one after the other, each with nodes of its own: how many rows and nodes each has.
+    `most` is the largest result, where matrices are random shares, or where no column of Y adds up to as much as its
+    bound allows.
     """
 
     terms: tuple[tuple[str, str], ...]
@@ -86,7 +87,7 @@ class Call:
     among: int = 0
     fixed: int = 0
     most: int = 0
-    in_node: int = 0
+    blocks: tuple[tuple[int, int], ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -113,7 +114,7 @@ class Call:
     @property
     def rows_summed(self) -> int:
         """The most rows that are in one sum."""
-        return self.in_node or self.rows
+        return max((rows for rows, _ in self.blocks), default=self.rows)
 
     @cached_property
     def participants(self) -> tuple[str, ...]:
@@ -161,8 +162,8 @@ def check_call(call: Call, parties: Sequence[str]) -> None:
         raise InputError("the names of matrices must be printable")
     if call.fixed and not (isinstance(call.left, Dense) and call.fixed < call.rows):
         raise InputError("with `fixed`, X must be dense and have more rows than that")
-    numbers = [call.rows, call.columns, call.bound, call.among, call.fixed, call.most, call.in_node]
-    numbers += [bound for _, bound in call.added]
+    numbers = [call.rows, call.columns, call.bound, call.among, call.fixed, call.most]
+    numbers += [number for block in call.blocks for number in block] + [bound for _, bound in call.added]
     numbers += (
         [call.left.width, call.left.bound] if isinstance(call.left, Dense) else [*call.left.sizes, call.left.nodes]
     )
@@ -170,6 +171,8 @@ def check_call(call: Call, parties: Sequence[str]) -> None:
         raise InputError("the sizes and bounds of a product must be Python integers, not negative")
     if isinstance(call.left, OneHot) and not call.left.nodes:
         raise InputError("a product needs at least one node")
+    if call.blocks and [*map(sum, zip(*call.blocks, strict=True))] != [call.rows, getattr(call.left, "nodes", None)]:
+        raise InputError("the blocks of a product must have all its rows and nodes")
     if call.result_bound > LARGEST:
         raise InputError(
             f"a product over {call.rows} rows may take {call.result_bound.bit_length()} bits, and 63 is the most: "
@@ -237,5 +240,12 @@ def _check_nodes(nodes: Ints32 | None, call: Call, count: int, party: str) -> No
         raise InputError(f"{party}: the nodes must be whole numbers (int32), one for each of {call.rows} rows")
     if call.rows and (int(nodes.min()) < -1 or int(nodes.max()) >= count):
         raise InputError(f"{party}: a row's node is neither -1 nor below {count}")
-    if call.in_node and int(np.bincount(nodes + 1, minlength=2)[1:].max()) > call.in_node:
-        raise InputError(f"{party}: a node has more than the call's {call.in_node} rows")
+    if call.blocks and not _in_blocks(nodes, call.blocks):
+        raise InputError(f"{party}: a row is in a node of another block of rows")
+
+
+def _in_blocks(nodes: Ints32, blocks: Sequence[tuple[int, int]]) -> bool:
+    rows, counts = np.array(blocks, np.int32).T
+    ends = counts.cumsum(dtype=np.int32)
+    firsts, ends = (ends - counts).repeat(rows), ends.repeat(rows)
+    return bool(((nodes < 0) | ((nodes >= firsts) & (nodes < ends))).all())

@@ -49,36 +49,40 @@ def bin_sums(bins: NDArray[Any], firsts: Ints, total: int, words: Ring) -> Ring:
 
 
 @compiled
-def orders_of(numbers: Ring) -> Places:
-    """The order of each row's numbers: by counting their first bits, then by moving each to its place among the few
-    that have these in common."""
-    columns, rows = numbers.shape
-    bits = 1
-    while bits < 17 and (1 << bits) < 2 * rows:
-        bits += 1
-    shift, one = np.uint64(64 - bits), np.uint64(1)
-    orders, ends = np.empty((columns, rows), np.uint32), np.empty((1 << bits) + 1, np.uint32)
-    moved = np.empty(rows, np.uint64)
+def orders_of(numbers: Ring, block_ends: Ints) -> Places:
+    """The order of the numbers in each block of each row: by counting their first bits, then by moving each to its
+    place among the few that have these in common."""
+    columns, one = numbers.shape[0], np.uint64(1)
+    orders, moved = np.empty(numbers.shape, np.uint32), np.empty(numbers.shape[1], np.uint64)
+    ends = np.empty((1 << 17) + 1, np.uint32)
     for column in range(columns):
-        ends[:] = 0
-        for row in range(rows):
-            ends[(numbers[column, row] >> shift) + one] += one  # an index without a sign needs no check for it
-        for place in range(1 << bits):
-            ends[place + 1] += ends[place]
-        for row in range(rows):
-            number = numbers[column, row]
-            slot = number >> shift
-            at = ends[slot]
-            orders[column, at], moved[at] = row, number
-            ends[slot] = at + one
-        for place in range(1, rows):
-            number = moved[place]
-            if moved[place - 1] > number:
-                row, back = orders[column, place], place
-                while back > 0 and moved[back - 1] > number:
-                    orders[column, back], moved[back] = orders[column, back - 1], moved[back - 1]
-                    back -= 1
-                orders[column, back], moved[back] = row, number
+        begin = 0
+        for end in block_ends:
+            bits = 1
+            while bits < 17 and (1 << bits) < 2 * (end - begin):
+                bits += 1
+            shift = np.uint64(64 - bits)
+            ends[: (1 << bits) + 1] = 0
+            for row in range(begin, end):
+                ends[(numbers[column, row] >> shift) + one] += one  # an index without a sign needs no check for it
+            ends[0] = begin
+            for place in range(1 << bits):
+                ends[place + 1] += ends[place]
+            for row in range(begin, end):
+                number = numbers[column, row]
+                slot = number >> shift
+                at = ends[slot]
+                orders[column, at], moved[at] = row, number
+                ends[slot] = at + one
+            for place in range(begin + 1, end):
+                number = moved[place]
+                if moved[place - 1] > number:
+                    row, back = orders[column, place], place
+                    while back > begin and moved[back - 1] > number:
+                        orders[column, back], moved[back] = orders[column, back - 1], moved[back - 1]
+                        back -= 1
+                    orders[column, back], moved[back] = row, number
+            begin = end
     return orders
 
 
@@ -92,17 +96,23 @@ def moved_less(mask: Ring, orders: Places, numbers: Ring, into: Ring) -> None:
 
 
 @compiled
-def places_in(shuffled: Places, orders: Places, outside: Ints, into: Places) -> None:
-    """Where the rows of each column's order, and then those outside, stand in its shuffled order."""
+def places_in(shuffled: Places, orders: Places, outside: Ints, block_ends: Ints, inside: Ints, into: Any) -> None:
+    """Where the rows of each column's order, and then those outside, stand in its shuffled order, block by block."""
     columns, rows = shuffled.shape
-    inside, stands = orders.shape[1], np.empty(rows, np.uint32)
+    stands = np.empty(rows, np.uint32)
     for column in range(columns):
-        for place in range(rows):
-            stands[shuffled[column, place]] = place
-        for place in range(inside):
-            into[column, place] = stands[orders[column, place]]
-        for place in range(len(outside)):
-            into[column, inside + place] = stands[outside[place]]
+        begin, at, left = 0, 0, 0
+        for block in range(len(block_ends)):
+            end, most = block_ends[block], begin + inside[block]
+            for place in range(begin, end):
+                stands[shuffled[column, place]] = place - begin
+            for place in range(begin, most):
+                into[column, place] = stands[orders[column, at]]
+                at += 1
+            for place in range(most, end):
+                into[column, place] = stands[outside[left]]
+                left += 1
+            begin = end
 
 
 @compiled
@@ -130,32 +140,43 @@ def sort_rows(bins: NDArray[Any], sizes: Ints, nodes: Ints32, count: int) -> tup
 
 
 @compiled
-def left_sums(values: Ring, opened: Ring, places: Places, orders: Places, lengths: Ints, ends: Ints) -> Ring:
-    """The sums of runs, as runs × words: what was opened in the order of summation, and what was dealt in its place."""
-    words = opened.shape[1]
+def left_sums(
+    values: Ring, opened: Ring, places: Any, orders: Places, lengths: Ints, sizes: Ints, begins: Ints, nodes: Ints
+) -> Ring:
+    """The sums of runs, as runs × words: what was opened in the order of summation, and what was dealt in its place.
+
+    Blocks of rows begin at `begins` and have so many `nodes`, each with a run for each bin; columns have `sizes` bins.
+    """
+    words, run = opened.shape[1], 0
     sums = np.zeros((len(lengths), words), np.uint64)
     for column in range(orders.shape[0]):
         at = 0
-        for run in range(ends[column], ends[column + 1]):
-            for _ in range(lengths[run]):
-                place, row = places[column, at], orders[column, at]
-                at += 1
-                for word in range(words):
-                    sums[run, word] += values[column, place, word] + opened[row, word]
+        for block in range(len(nodes)):
+            begin = slot = begins[block]
+            for _ in range(nodes[block] * sizes[column]):
+                for _ in range(lengths[run]):
+                    place, row = begin + np.int64(places[column, slot]), orders[column, at]
+                    slot += 1
+                    at += 1
+                    for word in range(words):
+                        sums[run, word] += values[column, place, word] + opened[row, word]
+                run += 1
     return sums
 
 
 @compiled
-def right_sums(values: Ring, places: Places, lengths: Ints, ends: Ints) -> Ring:
-    """The sums of runs of what was dealt, as runs × words."""
-    words = values.shape[2]
+def right_sums(values: Ring, places: Any, lengths: Ints, sizes: Ints, begins: Ints, nodes: Ints) -> Ring:
+    """The sums of runs of what was dealt, as runs × words; the rest as in `left_sums`."""
+    words, run = values.shape[2], 0
     sums = np.zeros((len(lengths), words), np.uint64)
     for column in range(places.shape[0]):
-        at = 0
-        for run in range(ends[column], ends[column + 1]):
-            for _ in range(lengths[run]):
-                place = places[column, at]
-                at += 1
-                for word in range(words):
-                    sums[run, word] += values[column, place, word]
+        for block in range(len(nodes)):
+            begin = slot = begins[block]
+            for _ in range(nodes[block] * sizes[column]):
+                for _ in range(lengths[run]):
+                    place = begin + np.int64(places[column, slot])
+                    slot += 1
+                    for word in range(words):
+                        sums[run, word] += values[column, place, word]
+                run += 1
     return sums

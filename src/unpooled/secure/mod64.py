@@ -102,7 +102,7 @@ def run_sums(values: Ring, lengths: Ints) -> Ring:
     return sums
 
 
-def moved(values: NDArray[T], orders: Places) -> NDArray[T]:
+def moved(values: NDArray[T], orders: Places | Ints) -> NDArray[T]:
     """For each column its rows in its order; `values` are columns × rows, and perhaps words."""
     columns, rows = values.shape[:2]
     places = orders if columns == 1 else orders + first_places(columns, rows)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
-from unpooled.arrays import Ring
+from unpooled.arrays import Ints, Ring
 from unpooled.compiled import worthwhile
 from unpooled.secure.mod64 import Places, first_places
 
@@ -57,23 +58,33 @@ def _cipher(seed: bytes, purpose: bytes, counter: int = 0) -> CipherContext:
     return Cipher(algorithms.AES(key), modes.CTR(counter.to_bytes(16))).encryptor()
 
 
-def shuffles(seed: bytes, purpose: bytes, shapes: Iterable[tuple[int, int]], skip: int = 0) -> Iterator[Places]:
+def shuffles(
+    seed: bytes, purpose: bytes, shapes: Iterable[tuple[int, int]], skip: int = 0, ends: Ints | None = None
+) -> Iterator[Places]:
     """Random orders of the rows, columns × rows at a time, each by 64 random bits per row.
 
-    `skip` numbers come before the first. Equal numbers are practically impossible. The first 16 bits are sorted by
-    counting, and nearly sorted data is sorted fast.
+    `skip` numbers come before the first. With `ends` rows stay in blocks, which end there. Equal numbers are
+    practically impossible.
     """
     for numbers in expansions(seed, purpose, shapes, skip):
+        each = np.array([numbers.shape[1]]) if ends is None else ends
         if worthwhile(_SORTING * numbers.size):
             from unpooled.secure import kernels
 
-            yield kernels.orders_of(numbers)
+            yield kernels.orders_of(numbers, each)
             continue
-        firsts = first_places(*numbers.shape)
-        rough = (numbers >> np.uint64(48)).astype(np.uint16).argsort(axis=1, kind="stable")
-        rough += firsts
-        fine = numbers.reshape(-1).take(rough).argsort(axis=1, kind="stable")
-        fine += firsts
-        order = rough.reshape(-1).take(fine)
-        order -= firsts
-        yield order.astype(np.uint32)
+        begins = [0, *each.tolist()]
+        orders = [_order_of(numbers[:, begin:end]) + begin for begin, end in pairwise(begins)]
+        yield np.concatenate(orders, axis=1).astype(np.uint32)
+
+
+def _order_of(numbers: Ring) -> Ints:
+    """The first 16 bits are sorted by counting, and nearly sorted data is sorted fast."""
+    firsts = first_places(*numbers.shape)
+    rough = (numbers >> np.uint64(48)).astype(np.uint16).argsort(axis=1, kind="stable")
+    rough += firsts
+    fine = numbers.reshape(-1).take(rough).argsort(axis=1, kind="stable")
+    fine += firsts
+    order: Ints = rough.reshape(-1).take(fine)
+    order -= firsts
+    return order

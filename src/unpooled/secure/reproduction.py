@@ -52,7 +52,8 @@ def is_x(line: Line, seed: bytes, x: NDArray[Any], nodes: Ints32) -> bool:
     sizes = tuple(line["sizes"])
     if line["method"] == "permute":
         orders, lengths = mod64.sort_rows(x, sizes, nodes, line["nodes"])
-        return _arrived(line, (permutation.hidden_places(seed, orders, nodes), lengths))
+        blocks = permutation.blocks_of(line["rows"], line["nodes"], line["blocks"])
+        return _arrived(line, (permutation.hidden_places(seed, orders, nodes, blocks), lengths))
     width = sum(sizes) if sizes else x.shape[1]
 
     def block(cut: slice) -> Ring:

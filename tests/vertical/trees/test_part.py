@@ -58,7 +58,7 @@ def test_trees_share_a_product_that_has_no_more_rows_than_the_table(parameters_f
     products = [len(message.tags) for message in orders]
     assert products.count(3) == 2  # the roots
     assert products.count(2) == len(products) - 2
-    assert max(places.shape[1] for message in orders for places in message.places) == 160
+    assert max(places.shape[1] for message in orders for places in message.places) == 2 * 160
 
 
 def test_which_trees_share_a_product_depends_on_rows_and_on_how_products_are_made(parameters_for: Make) -> None:
@@ -88,9 +88,11 @@ def test_rows_asked_about_come_first_or_stay_where_they_are() -> None:
 def test_rows_of_trees_that_share_a_product_come_tree_by_tree() -> None:
     one = AskedRows(np.array([1, 0]), np.array([0, 1], np.int32))
     other = AskedRows(np.array([2]), np.array([0], np.int32))
-    both = rows_together([one, other], [(2, 2), (3, 1)])
-    assert (both.rows.tolist(), both.families.tolist()) == ([1, 0, 4], [0, 1, 2])
-    assert both.nodes_in(5, part=False).tolist() == [1, 0, -1, -1, 2]
+    both = rows_together([one, other], [(7, 2), (3, 1)])
+    assert (both.rows.tolist(), both.families.tolist()) == ([1, 0, 9], [0, 1, 2])
+    assert both.nodes_in(10, part=False).tolist() == [1, 0, -1, -1, -1, -1, -1, -1, -1, 2]
+    assert both.nodes_in(4, part=True).tolist() == [0, 1, -1, 2]  # three places for seven rows, and one for three
+    assert (both.needed, one.needed) == (4, 2)
 
 
 def test_rows_of_a_product_are_counted_over_its_own_trees() -> None:

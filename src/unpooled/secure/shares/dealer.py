@@ -47,7 +47,8 @@ class DealItem:
     named.
 
     Without names it is any product of that shape, and several `copies` may be asked for ahead. A triple whose Y has no
-    name takes the next seeds that were dealt ahead.
+    name takes the next seeds that were dealt ahead. `blocks` are how many rows each block has that is put in order by
+    itself, where there are several.
     """
 
     left: str
@@ -60,6 +61,7 @@ class DealItem:
     x: str
     y: str
     copies: int
+    blocks: tuple[int, ...] = ()
 
 
 @message(
@@ -211,6 +213,8 @@ def checked(request: Deal, party: str, driver: str, parties: Sequence[str], serv
             or item.method not in get_args(Method)
         ):
             raise ProtocolError(f"invalid Deal from {driver}: shape or method out of range")
+        if item.blocks and (min(item.blocks) < 0 or sum(item.blocks) != item.rows):
+            raise ProtocolError(f"invalid Deal from {driver}: blocks that do not have all rows")
         if item.copies != 1 and (item.copies < 1 or item.y or not chooses(driver, item)):
             raise ProtocolError(f"invalid Deal from {driver}: several copies of what serves a single product")
         if item.method != "permute" and not item.y and item.right != driver:
@@ -338,8 +342,9 @@ def _permutation(
     left_once = new_seed()
 
     def numbers(mask: Ring, columns: slice) -> Bytes:
-        count = columns.stop - columns.start
-        return mod64.to_bytes(permutation.dealt(left_once, right_once, mask, count, columns.start), item.word_bytes)
+        count, ends = columns.stop - columns.start, np.cumsum(item.blocks or [item.rows], dtype=np.int64)
+        values = permutation.dealt(left_once, right_once, mask, count, columns.start, ends)
+        return mod64.to_bytes(values, item.word_bytes)
 
     def follows() -> Iterator[Dealt]:
         mask = expand(v_seed, b"mask", v_shape)

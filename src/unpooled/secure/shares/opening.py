@@ -24,6 +24,7 @@ from unpooled.secure.mod64 import Places
 from unpooled.secure.shares.blocks import portions, row_blocks
 from unpooled.secure.shares.dealer import Part, in_portions
 from unpooled.secure.shares.packing import pack
+from unpooled.secure.shares.permutation import Blocks, blocks_of
 from unpooled.secure.shares.state import Mask, Matrix
 from unpooled.secure.shares.supply import Need, slots_of
 from unpooled.wire import message
@@ -50,7 +51,7 @@ class Task:
     peer: str
     is_left: bool
     orders: Places | None = None
-    places: Places | None = None
+    places: NDArray[Any] | None = None
     lengths: Ints | None = None
 
     @property
@@ -71,9 +72,14 @@ class Task:
         return in_portions(self.need.item) > 1
 
     @cached_property
-    def inside(self) -> int:
-        """How many rows are in nodes."""
-        return int(np.count_nonzero(given(self.inputs.nodes) >= 0))
+    def blocks(self) -> Blocks:
+        """The blocks of rows that are put in order by themselves."""
+        return blocks_of(self.need.item.rows, self.nodes, self.call.blocks)
+
+    @cached_property
+    def inside(self) -> Ints:
+        """How many rows of each block are in nodes."""
+        return self.blocks.inside(given(self.inputs.nodes))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -223,6 +229,7 @@ def keep_digest(engine: Engine, task: Task, digest: str) -> None:
             slots=astuple(slots_of(task.call)),
             sizes=left.sizes if isinstance(left, OneHot) else (),
             nodes=left.nodes if isinstance(left, OneHot) else 0,
+            blocks=task.call.blocks,
             seed=task.part.other.hex(),
             sha256=digest,
         )

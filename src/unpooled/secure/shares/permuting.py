@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from unpooled.arrays import Ints, Ring
+from unpooled.arrays import Bytes, Ints, Ring
 from unpooled.errors import ProtocolError
 from unpooled.secure import mod64
 from unpooled.secure.calls import given
@@ -30,8 +32,10 @@ from unpooled.wire import message
     to="the holder of Y",
 )
 class Orders:
+    """Positions have two bytes where no block of rows is longer than 2^16, and four otherwise."""
+
     tags: tuple[bytes, ...]
-    places: tuple[Places, ...]
+    places: tuple[Bytes, ...]
     lengths: tuple[Ints, ...]
 
 
@@ -42,7 +46,7 @@ def send_orders(engine: Engine, right: str, tasks: Sequence[Task]) -> None:
         task.orders, task.places, task.lengths = _in_order(task, seed, _all_columns(task))
         keep_opening(engine, task, seed)
     if tasks:
-        places, lengths = [given(task.places) for task in tasks], [given(task.lengths) for task in tasks]
+        places, lengths = [_sent(given(task.places)) for task in tasks], [given(task.lengths) for task in tasks]
         engine.session.send(right, Orders(tuple(task.tag for task in tasks), tuple(places), tuple(lengths)))
 
 
@@ -65,7 +69,7 @@ def share(engine: Engine, task: Task, alive: Callable[[], None]) -> Ring:
     item, opened = task.need.item, engine.shares.opened[task.peer, task.theirs].whole()
     shape = item.width, item.rows, item.words
     dealt = mod64.from_bytes(task.part.values, shape, engine.coordinator, item.word_bytes)
-    return permutation.left_sums(dealt, opened, places, given(task.orders), lengths, *_runs(task, columns))
+    return _left_sums(task, columns, opened, dealt, (given(task.orders), places, lengths))
 
 
 def _left_in_portions(engine: Engine, task: Task, alive: Callable[[], None]) -> Ring:
@@ -74,10 +78,10 @@ def _left_in_portions(engine: Engine, task: Task, alive: Callable[[], None]) -> 
     sums = []
     for columns in portions_of(task.need.item):
         alive()
-        orders, places, lengths = _in_order(task, seed, columns)
-        engine.session.send(task.peer, Orders((task.tag,), (places,), (lengths,)))
+        ordered = _in_order(task, seed, columns)
+        engine.session.send(task.peer, Orders((task.tag,), (_sent(ordered[1]),), (ordered[2],)))
         dealt = next_portion(engine, task.need.item, columns)
-        sums.append(permutation.left_sums(dealt, opened, places, orders, lengths, *_runs(task, columns)))
+        sums.append(_left_sums(task, columns, opened, dealt, ordered))
     return np.concatenate(sums, axis=1)
 
 
@@ -96,41 +100,50 @@ def _right_in_portions(engine: Engine, task: Task, alive: Callable[[], None]) ->
     return np.concatenate(sums, axis=1)
 
 
-def _in_order(task: Task, seed: bytes, columns: slice) -> tuple[Places, Places, Ints]:
+def _in_order(task: Task, seed: bytes, columns: slice) -> tuple[Places, NDArray[Any], Ints]:
     """Of some columns of X: the order of the rows, the same as it is sent, and the lengths of the runs."""
-    x, nodes, (sizes, count) = given(task.inputs.x), given(task.inputs.nodes), _runs(task, columns)
-    orders, lengths = mod64.sort_rows(x[:, columns], sizes, nodes, count)
-    return orders, permutation.hidden_places(seed, orders, nodes, columns.start), lengths
+    x, nodes = given(task.inputs.x), given(task.inputs.nodes)
+    orders, lengths = mod64.sort_rows(x[:, columns], task.sizes[columns], nodes, task.nodes)
+    return orders, permutation.hidden_places(seed, orders, nodes, task.blocks, columns.start), lengths
 
 
-def _taken(engine: Engine, left: str, wanted: Sequence[tuple[Task, slice]]) -> list[tuple[Places, Ints]]:
+def _sent(places: NDArray[Any]) -> Bytes:
+    return places.astype(places.dtype.newbyteorder("<"), copy=False).view(np.uint8)
+
+
+def _taken(engine: Engine, left: str, wanted: Sequence[tuple[Task, slice]]) -> list[tuple[NDArray[Any], Ints]]:
     """The orders of some columns of products, and the lengths of their runs, checked."""
     shapes = []
     for task, columns in wanted:
-        sizes, nodes = _runs(task, columns)
-        shapes.append(((len(sizes), task.need.item.rows), (nodes * sum(sizes),)))
-    most = sum(4 * width * rows + 8 * runs for (width, rows), (runs,) in shapes)
+        sizes, kind = task.sizes[columns], np.dtype(task.blocks.kind)
+        shapes.append(((len(sizes), kind.itemsize * task.need.item.rows), (task.nodes * sum(sizes),)))
+    most = sum(width * size + 8 * runs for (width, size), (runs,) in shapes)
     arrived = recv_tagged(engine.session, left, Orders, [task.tag for task, _ in wanted], most)
-    taken = list(zip(arrived.places, arrived.lengths, strict=True))
-    for (task, columns), shape, (places, lengths) in zip(wanted, shapes, taken, strict=True):
-        if (places.shape, lengths.shape) != shape:
+    taken = []
+    for (task, columns), shape, data, lengths in zip(wanted, shapes, arrived.places, arrived.lengths, strict=True):
+        if (data.shape, lengths.shape) != shape:
             raise ProtocolError(f"invalid Orders from {left}: wrong shape")
-        if places.size and int(places.max()) >= task.need.item.rows:
+        little = np.dtype(task.blocks.kind).newbyteorder("<")
+        places = data.view(little).astype(task.blocks.kind, copy=False)
+        if not permutation.places_fit(places, task.blocks):
             raise ProtocolError(f"invalid Orders from {left}: a position is out of range")
-        if not permutation.lengths_fit(lengths, task.inside, *_runs(task, columns)):
+        if not permutation.lengths_fit(lengths, task.inside, task.sizes[columns], task.blocks):
             raise ProtocolError(f"invalid Orders from {left}: the bins do not add up to the rows of the nodes")
+        taken.append((places, lengths))
     return taken
 
 
-def _right_sums(task: Task, seed: bytes, columns: slice, places: Places, lengths: Ints) -> Ring:
-    words, runs = task.need.item.words, _runs(task, columns)
-    return permutation.right_sums(seed, places, words, lengths, task.inside, *runs, columns.start)
+def _left_sums(
+    task: Task, columns: slice, opened: Ring, dealt: Ring, ordered: tuple[Places, NDArray[Any], Ints]
+) -> Ring:
+    orders, places, lengths = ordered
+    return permutation.left_sums(dealt, opened, places, orders, lengths, task.inside, task.sizes[columns], task.blocks)
+
+
+def _right_sums(task: Task, seed: bytes, columns: slice, places: NDArray[Any], lengths: Ints) -> Ring:
+    words, sizes = task.need.item.words, task.sizes[columns]
+    return permutation.right_sums(seed, places, words, lengths, task.inside, sizes, task.blocks, columns.start)
 
 
 def _all_columns(task: Task) -> slice:
     return slice(0, task.need.item.width)
-
-
-def _runs(task: Task, columns: slice) -> tuple[tuple[int, ...], int]:
-    """How many bins some columns have, and how many nodes there are: every bin of a node is a run."""
-    return task.sizes[columns], task.nodes

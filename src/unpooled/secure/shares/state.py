@@ -88,6 +88,7 @@ class Shape(NamedTuple):
     width: int = 0
     words: int = 0
     word_bytes: int = 8
+    blocks: tuple[int, ...] = ()
 
     def ahead(self, asked: int) -> int:
         """How many are asked for at a time, when so many were so far; few where each is large, since some may stay

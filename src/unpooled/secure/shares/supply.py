@@ -125,7 +125,8 @@ def _needs(engine: Engine, call: Call, tag: bytes) -> list[Need]:
     # packed in another way, or with other nodes folded in, Y is another matrix
     y = Matrix("y", call.y, str(slots)) if call.y and not folded else Matrix("y", "", tag_text)
     if not call.fixed:
-        needs = [_need(term, method, slice(call.rows), width, words, size, x, y) for term in call.terms]
+        blocks = tuple(rows for rows, _ in call.blocks) if method == "permute" else ()
+        needs = [_need(term, method, slice(call.rows), width, words, size, x, y, blocks) for term in call.terms]
         if len(needs) > 1 or y.name or needs[0].item.right != engine.driver or method == "row by row":
             return needs
         if method == "permute":
@@ -145,21 +146,34 @@ def _needs(engine: Engine, call: Call, tag: bytes) -> list[Need]:
 
 
 def _need(
-    term: tuple[str, str], method: Method, rows: slice, width: int, words: int, size: int, x: Matrix, y: Matrix
+    term: tuple[str, str],
+    method: Method,
+    rows: slice,
+    width: int,
+    words: int,
+    size: int,
+    x: Matrix,
+    y: Matrix,
+    blocks: tuple[int, ...] = (),
 ) -> Need:
     count = rows.stop - (rows.start or 0)
-    return Need(DealItem(*term, method, count, width, words, size, x.label, y.label, 1), rows, x, y)
+    return Need(DealItem(*term, method, count, width, words, size, x.label, y.label, 1, blocks), rows, x, y)
 
 
 def _shape(item: DealItem) -> Shape:
-    return Shape(item.left, item.right, item.rows, item.width, item.words, item.word_bytes)
+    return Shape(item.left, item.right, item.rows, item.width, item.words, item.word_bytes, item.blocks)
 
 
 def _to_ask(engine: Engine, needs: Sequence[Need]) -> list[DealItem]:
     """What the driver asks for: numbers for one product, then what the stock lacks."""
     lacking = engine.shares.stock.lacking(need.shape for need in needs if need.shape)
-    ahead = [DealItem(*shape[:2], "permute" if shape.rows else "seeds", *shape[2:], "", "", n) for shape, n in lacking]
-    return [need.item for need in needs if not need.shape or seeded(need.item)] + ahead
+    return [need.item for need in needs if not need.shape or seeded(need.item)] + [_ahead(*each) for each in lacking]
+
+
+def _ahead(shape: Shape, copies: int) -> DealItem:
+    method: Method = "permute" if shape.rows else "seeds"
+    sizes = shape.rows, shape.width, shape.words, shape.word_bytes
+    return DealItem(shape.left, shape.right, method, *sizes, "", "", copies, shape.blocks)
 
 
 def _ask(engine: Engine, needs: Sequence[Need]) -> bytes:

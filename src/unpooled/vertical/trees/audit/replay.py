@@ -68,7 +68,7 @@ def inputs_of(
 ) -> tuple[Ints, Ints32]:
     """Y of a product about some nodes of trees, as the active party hands it in, and which of these each row is in."""
     asked, y = rows_of_trees(leaves, nodes), np.concatenate([spec.y for spec in specs])
-    if part and len(asked.rows) > rows:
+    if part and asked.needed > rows:
         raise InputError("a product has fewer rows than the nodes that it is about")
     y = asked.laid_out(y.take(asked.rows, axis=0), rows, part=True) if part else y
     return y, asked.nodes_in(rows, part=part)

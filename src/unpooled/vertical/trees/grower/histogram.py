@@ -100,12 +100,12 @@ def _inputs(
     """The gradients of a product about these families, and which of them asks about each of its rows."""
     rows = rows_in_product(growing.rows, families, asked)
     if part:
-        y = growing.y.take(asked.numbers, axis=0).astype(np.int64)
+        y = rows.laid_out(growing.y.take(asked.numbers, axis=0).astype(np.int64), call.rows, part=True)
     else:
         ys = [growing.specs[tree].y for tree, _ in families.by_tree]
         y = ys[0] if len(ys) == 1 else np.concatenate(ys)
     about = about_nodes(team, families, rows, part=part)
-    return Inputs(y=rows.laid_out(y, call.rows, part=True), nodes=rows.nodes_in(call.rows, part=part), about=about)
+    return Inputs(y=y, nodes=rows.nodes_in(call.rows, part=part), about=about)
 
 
 def _groups_of_all(context: GrowerContext, own: Groups) -> Groups:

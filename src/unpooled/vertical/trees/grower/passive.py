@@ -26,7 +26,7 @@ from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.budget import groups_of, merged_bits, rows_shown
 from unpooled.vertical.trees.bundles import Bins
 from unpooled.vertical.trees.checkpoint import page_of_splits, splits_from
-from unpooled.vertical.trees.grower.asked_rows import rows_in_product
+from unpooled.vertical.trees.grower.asked_rows import asked_of, rows_in_product
 from unpooled.vertical.trees.grower.limits import (
     Growth,
     HiddenGrowth,
@@ -197,7 +197,7 @@ def _asked_product(
     shapes = families.shapes(group.rows.sizes)
     call = group.call(int(families.trees[0]), shapes, part=part)
     for (_, some), (rows, _) in zip(families.by_tree, shapes, strict=True):
-        if asked.counts[some].sum() > (rows // 2 if part else rows):
+        if asked.counts[some].sum() > (asked_of(rows) if part else rows):
             raise ProtocolError(f"invalid Level from {group.team.active}: it asks about the larger of two siblings")
     together = rows_in_product(group.rows, families, asked)
     x = together.laid_out(bins, call.rows, part=part)

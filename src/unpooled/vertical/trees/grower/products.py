@@ -14,6 +14,7 @@ from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.budget import asks_anew
 from unpooled.vertical.trees.bundles import Feature, Layout
+from unpooled.vertical.trees.grower.asked_rows import asked_of
 from unpooled.vertical.trees.grower.node_rows import Families
 from unpooled.vertical.trees.parameters import AnyTrees, largest_sum
 
@@ -74,12 +75,12 @@ def tree_call(
     are given (`trees_together`): then it has the rows and nodes of all of them.
     """
     hidden, rows = parameters.hide_nodes, min(rows for rows, _ in (shape, *others))
-    asked = [rows // 2 if part else rows for rows, _ in (shape, *others)]
+    blocks = tuple((asked_of(rows) if part else rows, nodes) for rows, nodes in (shape, *others))
     return Call(
         terms=((helper, team.active),),
         receiver=team.active,
-        rows=sum(asked),
-        left=OneHot(layout.sizes, sum(nodes for _, nodes in (shape, *others)), hidden=hidden),
+        rows=sum(rows for rows, _ in blocks),
+        left=OneHot(layout.sizes, sum(nodes for _, nodes in blocks), hidden=hidden),
         columns=group.sums,
         bound=2**parameters.precision - 1,
         x=f"bins {group.names[tree].partition(' ')[0]}" if hidden and parameters.hide_bags else "",
@@ -87,7 +88,7 @@ def tree_call(
         digest=team.digest,
         among=rows if part or others else 0,
         most=largest_sum(parameters, rows) if hidden else 0,
-        in_node=max(asked) if others else 0,
+        blocks=blocks if others else (),
     )
 
 
@@ -100,7 +101,7 @@ def trees_together(team: Team, parameters: AnyTrees, rows: Sequence[int], most: 
     most = min(most, _ROWS_TOGETHER) if shared else 0
     found, begin, total = list[slice](), 0, 0
     for place, each in enumerate(rows):
-        asked = each // 2 if part else each
+        asked = asked_of(each) if part else each
         if place > begin and total + asked > most:
             found.append(slice(begin, place))
             begin, total = place, 0
