@@ -58,6 +58,15 @@ def test_sums_over_bins(both: Both, rows: int, kind: Any) -> None:
     same(both(lambda: mod64.bin_sums(np.empty((rows, 0), kind), (), any_words(rows, 2))))
 
 
+@pytest.mark.parametrize("width", range(1, 9))
+@pytest.mark.parametrize("shape", [(0,), (1, 3), (40, 7)])
+def test_words_as_bytes(both: Both, width: int, shape: tuple[int, ...]) -> None:
+    words = any_words(*shape)
+    same(both(lambda: [mod64.to_bytes(words, width)]))
+    data = mod64.to_bytes(words, width)
+    same(both(lambda: [mod64.from_bytes(data, shape, "telco", width)]))
+
+
 @pytest.mark.parametrize(("columns", "rows"), [(0, 5), (3, 0), (1, 1), (4, 3), (11, 1300), (2, 70_000)])
 def test_random_orders(both: Both, columns: int, rows: int) -> None:
     seed = new_seed()

@@ -116,6 +116,35 @@ def places_in(shuffled: Places, orders: Places, outside: Ints, block_ends: Ints,
 
 
 @compiled
+def into_planes(numbers: Ring, four: Any, two: Any, one: Any, above_two: Any, above_one: Any) -> None:
+    """The lower bytes of numbers, by planes of 4, 2 and 1 bytes, of which some are empty."""
+    fours, twos, ones = len(four) > 0, len(two) > 0, len(one) > 0
+    for place in range(len(numbers)):
+        number = numbers[place]
+        if fours:
+            four[place] = number
+        if twos:
+            two[place] = number >> above_two
+        if ones:
+            one[place] = number >> above_one
+
+
+@compiled
+def from_planes(numbers: Ring, four: Any, two: Any, one: Any, above_two: Any, above_one: Any) -> None:
+    """The numbers whose lower bytes these are."""
+    fours, twos, ones = len(four) > 0, len(two) > 0, len(one) > 0
+    for place in range(len(numbers)):
+        number = np.uint64(0)
+        if fours:
+            number = np.uint64(four[place])
+        if twos:
+            number |= np.uint64(two[place]) << above_two
+        if ones:
+            number |= np.uint64(one[place]) << above_one
+        numbers[place] = number
+
+
+@compiled
 def sort_rows(bins: NDArray[Any], sizes: Ints, nodes: Ints32, count: int) -> tuple[Places, Ints]:
     """For each column the rows that are in a node, sorted by node and bin, and how many each run has."""
     inside = 0

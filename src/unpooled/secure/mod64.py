@@ -6,6 +6,7 @@ Numbers that matter mod 2^(8·width) alone are computed mod 2^64 too, and sent w
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ T = TypeVar("T", bound=np.generic)
 Places = NDArray[np.uint32]
 
 WORD_BYTES = 8
+_LITTLE = sys.byteorder == "little"
 _SORTING = 4  # what sorting a row takes, in rows that are added up
 SORTED_AT_ONCE, MOVED_AT_ONCE, COMPILED_AT_ONCE = 2**13, 2**15, 2**17
 """How many rows of all columns together: more would not stay in the caches, and fewer take more calls of numpy."""
@@ -166,10 +168,15 @@ def lower_bytes(values: Ring, width: int) -> Ring:
 def to_bytes(values: Ring, width: int = WORD_BYTES) -> Bytes:
     """Numbers mod 2^(8·width) as they are sent, width × the shape: all lower halves first, then what is above them."""
     flat = np.ascontiguousarray(values).reshape(-1)
-    data, begin = np.empty(width * flat.size, np.uint8), 0
-    for kind, size, above in _planes(width):
-        np.copyto(data[begin : begin + size * flat.size].view(kind), flat >> above if above else flat, "unsafe")
-        begin += size * flat.size
+    data = np.empty(width * flat.size, np.uint8)
+    planes = _planes(data, width)
+    if _LITTLE and width < WORD_BYTES and worthwhile(flat.size):
+        from unpooled.secure import kernels
+
+        kernels.into_planes(flat, *_four_two_one(data, planes))
+    else:
+        for plane, above in planes:
+            np.copyto(plane, flat >> above if above else flat, "unsafe")
     return data.reshape(width, *values.shape)
 
 
@@ -177,15 +184,19 @@ def from_bytes(data: Bytes, shape: tuple[int, ...], sender: str | None, width: i
     """Numbers that arrived, which must be as many as expected."""
     if data.shape != (width, *shape):
         raise ProtocolError(f"invalid numbers from {sender}: shape {data.shape}, expected {(width, *shape)}")
-    flat, count, begin = np.ascontiguousarray(data).reshape(-1), math.prod(shape), 0
-    values = np.empty(count, np.uint64)
-    for kind, size, above in _planes(width):
-        part = flat[begin : begin + size * count].view(kind)
+    values = np.empty(math.prod(shape), np.uint64)
+    flat = np.ascontiguousarray(data).reshape(-1)
+    planes = _planes(flat, width)
+    if _LITTLE and width < WORD_BYTES and worthwhile(values.size):
+        from unpooled.secure import kernels
+
+        kernels.from_planes(values, *_four_two_one(flat, planes))
+        return values.reshape(shape)
+    for plane, above in planes:
         if above:
-            values |= np.left_shift(part, above, dtype=np.uint64)
+            values |= np.left_shift(plane, above, dtype=np.uint64)
         else:
-            values[:] = part
-        begin += size * count
+            values[:] = plane
     return values.reshape(shape)
 
 
@@ -196,12 +207,18 @@ def listed(data: Bytes, shape: tuple[int, ...], sender: str, width: int = WORD_B
     return from_bytes(data.reshape(width, *shape), shape, sender, width)
 
 
-@lru_cache(maxsize=8)
-def _planes(width: int) -> list[tuple[str, int, np.uint64]]:
-    """A word of so many bytes as parts of 8, 4, 2 and 1: type, size, and how far to the left each stands."""
-    found, above = [], 0
+def _planes(data: Bytes, width: int) -> list[tuple[NDArray[Any], np.uint64]]:
+    """The parts of 8, 4, 2 and 1 bytes of words of so many bytes, and how far to the left each stands in its word."""
+    found, above, count = [], 0, data.size // width
     for size in (8, 4, 2, 1):
         if width & size:
-            found.append((f"<u{size}", size, np.uint64(8 * above)))
+            found.append((data[above * count : (above + size) * count].view(f"<u{size}"), np.uint64(8 * above)))
             above += size
     return found
+
+
+def _four_two_one(data: Bytes, planes: list[tuple[NDArray[Any], np.uint64]]) -> tuple[Any, ...]:
+    """The planes of 4, 2 and 1 bytes, empty where there is none, and how far to the left the last two stand."""
+    by_size = {plane.itemsize: (plane, above) for plane, above in planes}
+    each = [by_size.get(size, (data[:0].view(f"<u{size}"), np.uint64(0))) for size in (4, 2, 1)]
+    return (*(plane for plane, _ in each), each[1][1], each[2][1])
