@@ -135,7 +135,7 @@ def _deviate(found: Attack, team: Team) -> None:
     layout = layout_of(session.recv("telco", messages.LentColumns), "telco", parameters.bins)
     session.send("telco", messages.Begin(NAME, found.rows, groups_of(parameters, 1)))
     for number in range(parameters.trees):
-        trees = messages.Trees((f"{NAME.hex()} tree {number}",), sums_of(parameters))
+        trees = messages.Trees(number + 1, (f"{NAME.hex()} tree {number}",), sums_of(parameters))
         session.send("telco", trees)
         if parameters.hide_nodes:
             _hidden(found, team, layout, trees)
@@ -143,7 +143,7 @@ def _deviate(found: Attack, team: Team) -> None:
             _root_encrypted(found, team, layout, trees)
         else:
             _in_the_open(found, team, layout, trees)
-        session.send("telco", messages.Grown(trees.names))
+        session.send("telco", messages.Grown(trees.group, trees.names))
     session.send("telco", messages.Finished())
     finish(team.products)
 
@@ -228,7 +228,9 @@ def _decode(found: Attack, layout: Layout, sums: Ring, rows: Ints, single: Bools
 def _hidden(found: Attack, team: Team, layout: Layout, trees: messages.Trees) -> None:
     """The telco does not see nodes: any rows can be in any of them, and all that is asked about is read."""
     for count in nodes_asked(found.parameters, found.rows):
-        team.session.send("telco", messages.HiddenLevel(np.zeros(1, np.int32), np.array([count], np.int32)))
+        team.session.send(
+            "telco", messages.HiddenLevel(trees.group, np.zeros(1, np.int32), np.array([count], np.int32))
+        )
         call = tree_call(team, "telco", layout, found.parameters, trees, 0, (found.rows, count))
         bits = _word_bits(call)
         rows = _unread(found, np.arange(found.rows))[: bits * count]

@@ -44,7 +44,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from functools import cache, partial
 from itertools import pairwise
@@ -179,9 +179,11 @@ def coordinator(work: Work, session: Session) -> None:
 def marked_fit(team: Team, work: Work, places: Sequence[int], marks: list[Taken]) -> Fitted:
     """Fit, and leave a mark each time that trees begin to grow."""
 
-    def marked_grow(context: GrowerContext, specs: Sequence[TreeSpec]) -> list[GrownTree]:
+    def marked_grow(
+        context: GrowerContext, specs: Sequence[TreeSpec], number: int
+    ) -> Generator[None, None, list[GrownTree]]:
         marks.append(now())
-        return grow(context, specs)
+        return (yield from grow(context, specs, number))
 
     with mock.patch.object(trees, "grow", marked_grow):
         return fit(team, work.parameters, columns_of(work, places), targets_of(work))

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
-from typing import Protocol, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -155,6 +155,9 @@ class Session:
     def recv(
         self, peer: str, kind: type[A], kind2: type[B], kind3: type[C], /, *, at_most: int = FREE_BYTES
     ) -> A | B | C: ...
+
+    @overload
+    def recv(self, peer: str, /, *kinds: type, at_most: int = FREE_BYTES) -> Any: ...
 
     def recv(self, peer: str, *kinds: type, at_most: int = FREE_BYTES) -> object:
         """The next message from a peer, which must be of one of these types; arrays in it are read-only.

@@ -69,16 +69,16 @@ def test_what_was_announced_later_is_numbered_on(
 ) -> None:
     """The driver announces a batch twice ahead, after some calls, while others are still to come."""
     batches = levels(made)
-    share, announce = shares.share, shares.announce
+    begin, announce = shares.begin, shares.announce
 
     def announcing(engine: Any, batch: Any, tags: Any) -> Any:
-        held = share(engine, batch, tags)
+        held = begin(engine, batch, tags)
         place = engine.batches
         if engine.party == "bank" and place in (1, 2):
             announce(engine, [[call for call, _ in batches[place + 1]]])
         return held
 
-    monkeypatch.setattr(shares, "share", announcing)
+    monkeypatch.setattr(shares, "begin", announcing)
     coming = [[call for call, _ in batch] for batch in batches[:2]]
     run = multiply(rules_for("shares"), batches, ALL, own_calls=True, announced=coming)
     check(run, batches, expected)

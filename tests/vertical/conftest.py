@@ -433,8 +433,8 @@ def trees(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TreeSpec, TreeSeen]]:
     found: list[tuple[TreeSpec, TreeSeen]] = []
     grow = fitting.grow
 
-    def watched(context: Any, specs: Any) -> Any:
-        grown = grow(context, specs)
+    def watched(context: Any, specs: Any, number: int) -> Any:
+        grown = yield from grow(context, specs, number)
         found.extend(zip(specs, map(_seen, grown), strict=True))
         return grown
 

@@ -149,8 +149,13 @@ def next_tags(calls: Counter[tuple[str, ...]], batch: Iterable[Call]) -> list[by
 class Protection(Protocol):
     """What each engine's module provides. Only the engine looks inside its shares."""
 
-    def share(self, engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Any]:
-        """This party's additive share of every call's sum; zero where it takes no part."""
+    def begin(
+        self, engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]
+    ) -> Callable[[], list[Any]]:
+        """Send what needs no answer, or do all of it; the function that is returned does the rest.
+
+        It has this party's additive share of every call's sum; zero where it takes no part.
+        """
 
     def from_values(self, engine: Engine, call: Call, values: Ints) -> Any:
         """A share made of this party's own matrix."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -23,7 +24,7 @@ class PlainMatrix:
     values: tuple[Ints, ...]
 
 
-def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Ring]:
+def begin(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> Callable[[], list[Ring]]:
     """The holder of Y has the whole product, everybody else zero."""
     session, me = engine.session, engine.party
     terms = [(place, left, right) for place, (call, _) in enumerate(batch) for left, right in call.terms]
@@ -32,6 +33,16 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
         if places:
             values = tuple(given(batch[place][1].x).astype(np.int64) for place in places)
             session.send(peer, PlainMatrix(tuple(tags[place] for place in places), values))
+    return partial(_products, engine, batch, tags, terms)
+
+
+def _products(
+    engine: Engine,
+    batch: Sequence[tuple[Call, Inputs]],
+    tags: Sequence[bytes],
+    terms: Sequence[tuple[int, str, str]],
+) -> list[Ring]:
+    session, me = engine.session, engine.party
     held = [np.zeros(call.shape, np.uint64) for call, _ in batch]
     for peer in engine.parties:
         places = [place for place, left, right in terms if (left, right) == (peer, me)]

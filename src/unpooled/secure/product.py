@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,6 +43,16 @@ def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]], *, asks: bool 
     other party hands in those of them in which it takes part, in the same order, and none where there are none. Nothing
     is asked if all results are hidden by what parties add.
     """
+    return begin(engine, batch, asks=asks)()
+
+
+def begin(
+    engine: Engine, batch: Sequence[tuple[Call, Inputs]], *, asks: bool = True
+) -> Callable[[], list[Ints | None]]:
+    """Send what needs no answer; the function that is returned waits for the others, and has the results.
+
+    A party may begin several batches before it waits, and must wait for them in the same order.
+    """
     calls = [call for call, _ in batch]
     tags = next_tags(engine.calls, calls)
     engine.batches += 1
@@ -52,14 +62,20 @@ def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]], *, asks: bool 
         check_inputs(call, engine.party, inputs, seen)
         if asks:
             count_questions(engine, call, answer_bits(engine.rules, call))
-    module = _ENGINES[engine.rules.engine]
-    with engine.session.scope("product", engine.batches):
-        held = module.share(engine, batch, tags)  # 2
-        for place, (call, inputs) in enumerate(batch):
-            if engine.party in dict(call.added) and inputs.added is not None:  # 3
-                own = module.from_values(engine, call, inputs.added)
-                held[place] = module.add(engine, call, [held[place], own])
-        return _show(engine, module, [inputs for _, inputs in batch], calls, tags, held)
+    module, number = _ENGINES[engine.rules.engine], engine.batches
+    with engine.session.scope("product", number):
+        shares_of_all = module.begin(engine, batch, tags)  # 2
+
+    def results() -> list[Ints | None]:
+        with engine.session.scope("product", number):
+            held = shares_of_all()
+            for place, (call, inputs) in enumerate(batch):
+                if engine.party in dict(call.added) and inputs.added is not None:  # 3
+                    own = module.from_values(engine, call, inputs.added)
+                    held[place] = module.add(engine, call, [held[place], own])
+            return _show(engine, module, [inputs for _, inputs in batch], calls, tags, held)
+
+    return results
 
 
 def product_shares(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ring]:
@@ -74,7 +90,7 @@ def product_shares(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list
     for call, inputs in batch:
         check_inputs(call, engine.party, inputs)
     with engine.session.scope("product", engine.batches):
-        return _ENGINES[engine.rules.engine].share(engine, batch, tags)
+        return _ENGINES[engine.rules.engine].begin(engine, batch, tags)()
 
 
 def bounded_shares(engine: Engine, batch: Sequence[tuple[Call, Inputs]]) -> list[Ring]:

@@ -127,16 +127,21 @@ def attack(
     lender: str = "telco",
 ) -> Read:
     """The bank knows the gradient and the node of each row. A sum that weighs as much as one row is that row's."""
-    seen, product = list[tuple[Any, Any, Ints]](), histogram.product
+    seen, begin = list[tuple[Any, Any, Ints]](), histogram.begin
 
     def watched(engine: Any, batch: Any) -> Any:
-        found = product(engine, batch)
-        seen.extend((call, inputs, sums) for (call, inputs), sums in zip(batch, found, strict=True))
-        return found
+        results = begin(engine, batch)
 
-    monkeypatch.setattr(histogram, "product", watched)
+        def noted() -> Any:
+            found = results()
+            seen.extend((call, inputs, sums) for (call, inputs), sums in zip(batch, found, strict=True))
+            return found
+
+        return noted
+
+    monkeypatch.setattr(histogram, "begin", watched)
     run = together(parameters, team, engine="plain", data=data, predicts=False)
-    monkeypatch.setattr(histogram, "product", product)
+    monkeypatch.setattr(histogram, "begin", begin)
     part, rows = run.parts[lender], len(data.matrix)
     layout = part.binning.layout
     bins = apply_bins(part.binning, data.matrix[:, list(run.team[lender])], lender)

@@ -35,7 +35,7 @@ def asking(
         session, rows = team.session, len(data.matrix)
         layout = layout_of(session.recv("telco", messages.LentColumns), "telco", parameters.bins)
         session.send("telco", messages.Begin(bytes(16), rows, groups_of(parameters, 1)))
-        trees = messages.Trees((f"{bytes(16).hex()} tree",), 2)
+        trees = messages.Trees(1, (f"{bytes(16).hex()} tree",), 2)
         session.send("telco", trees)
         root = messages.TreeLevel(0, ints(-1), ints(0), ints(0), np.empty(0, np.uint8))
         session.send("telco", messages.Level((root,)))
@@ -49,7 +49,7 @@ def asking(
         for request in ask(layout, ends, joined):
             session.send("telco", request)
             session.recv("telco", messages.SplitSides)
-        session.send("telco", messages.Grown(trees.names))
+        session.send("telco", messages.Grown(1, trees.names))
         session.send("telco", messages.Finished())
         finish(team.products)
 

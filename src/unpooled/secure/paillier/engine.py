@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from functools import partial
 
@@ -67,8 +67,16 @@ class Task:
         return _rows_key(self.call, self.layout, self.tag)
 
 
-def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[list[mpz]]:
-    """Encrypt, add, mask, decrypt: at most one message each way between two parties, however many products."""
+def begin(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> Callable[[], list[list[mpz]]]:
+    """Encrypt, add, mask, decrypt: at most one message each way between two parties, however many products.
+
+    All of it is done at once: encrypting takes longer than waiting.
+    """
+    held = _shares(engine, batch, tags)
+    return lambda: held
+
+
+def _shares(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[list[mpz]]:
     public, me = public_key(engine), engine.party
     tasks = [
         Task(place, call, inputs, tags[place], left, right, _layout(engine.rules, call))

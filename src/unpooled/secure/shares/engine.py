@@ -44,9 +44,9 @@ from unpooled.secure.shares.state import Mask
 from unpooled.secure.shares.supply import ask_ahead, method_of, new_to, slots_of, supplied, take_late, with_values
 
 
-def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> list[Ring]:
-    """Deal, open, multiply: at most two messages from each party to another, however many products there are, and more
-    only where matrices are large (`blocks`).
+def begin(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[bytes]) -> Callable[[], list[Ring]]:
+    """Deal and open, then multiply: at most two messages from each party to another, however many products there are,
+    and more only where matrices are large (`blocks`).
 
     Every party sends to all peers before it receives, and all go through large permutations in the same order, so that
     no cycle of parties waits.
@@ -54,6 +54,17 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
     tasks, late = _dealt_tasks(engine, batch, tags)
     peers = [peer for peer in engine.parties if any(task.peer == peer for task in tasks)]
     opened = open_matrices(engine, {peer: [task for task in tasks if task.peer == peer] for peer in peers})
+    return partial(_multiplied, engine, batch, tasks, peers, opened, late)
+
+
+def _multiplied(
+    engine: Engine,
+    batch: Sequence[tuple[Call, Inputs]],
+    tasks: Sequence[Task],
+    peers: Sequence[str],
+    opened: Sequence[Task],
+    late: Sequence[DealItem],
+) -> list[Ring]:
     if late:
         dealt = take_late(engine, late)
         for task in tasks:
@@ -76,7 +87,8 @@ def share(engine: Engine, batch: Sequence[tuple[Call, Inputs]], tags: Sequence[b
             shares = (_left_shares if group[0].is_left else _right_shares)(engine, group, alive)
         for task, values in zip(group, shares, strict=True):
             held[task.place] += values
-    engine.shares.forget({""})  # a matrix without a name serves one call
+    unnamed = {matrix for task in tasks for matrix in (task.own, task.theirs) if not matrix.name}
+    engine.shares.drop(unnamed)  # each serves one call
     return held
 
 

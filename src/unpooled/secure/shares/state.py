@@ -154,8 +154,16 @@ class SharesState:
         return found
 
     def forget(self, names: AbstractSet[str]) -> None:
-        """Drop masks and openings of matrices with these names; an empty name stands for those without one."""
+        """Drop masks and openings of matrices with these names."""
         self.masks = {matrix: mask for matrix, mask in self.masks.items() if matrix.name not in names}
         self.sent = {(peer, matrix) for peer, matrix in self.sent if matrix.name not in names}
         self.opened = {key: values for key, values in self.opened.items() if key[1].name not in names}
-        self.masked = {matrix for matrix in self.masked if matrix.name}
+
+    def drop(self, matrices: AbstractSet[Matrix]) -> None:
+        """Drop all that is known of matrices without names, each of which has served its one call."""
+        self.masked -= matrices
+        self.sent = {key for key in self.sent if key[1] not in matrices}
+        for matrix in matrices:
+            self.masks.pop(matrix, None)
+        for key in [key for key in self.opened if key[1] in matrices]:
+            del self.opened[key]

@@ -12,9 +12,9 @@ step in each leaf, with the same formula. g and h become whole numbers before an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 
 import numpy as np
 
@@ -29,9 +29,12 @@ from unpooled.vertical.trees.parameters import (
     GbdtParameters,
     LgbParameters,
     XgbParameters,
+    group_size,
+    groups_at_once,
     largest_sum,
     outputs_of,
 )
+from unpooled.vertical.trees.turns import TakeTurns, Turns, in_turns
 
 _LEAST_FRACTION = 1e-9
 
@@ -73,15 +76,48 @@ class Booster:
 
 
 def fit_boosting(
-    grow: Grow, features: int, parameters: AnyBoosting, targets: Sequence[tuple[Target, Floats]]
+    grow: Grow,
+    features: int,
+    parameters: AnyBoosting,
+    targets: Sequence[tuple[Target, Floats]],
+    take_turns: TakeTurns = in_turns,
 ) -> list[Booster]:
-    """Fit a model to each target, given with its checked weights, all in step, by trees on so many features."""
+    """Fit a model to each target, given with its checked weights, by trees on so many features.
+
+    All in step, or, where groups of trees take turns, in parts that need not wait for each other.
+    """
     boosters = [_start(parameters, target, weights) for target, weights in targets]
-    outputs = outputs_of(parameters)
+    apart = groups_at_once(parameters) > 1 and outputs_of(parameters) == 1 and parameters.patience is None
+    size = group_size(parameters) if apart else len(boosters)
+    firsts = range(0, len(boosters), size)
+    parts = (
+        _rounds(grow, features, parameters, boosters[first : first + size], first, count(part + 1, len(firsts)))
+        for part, first in enumerate(firsts)
+    )
+    take_turns(parts, groups_at_once(parameters))
+    if parameters.patience is not None:
+        for booster in boosters:
+            kept, booster.trees = booster.trees[: int(np.argmin(booster.losses)) + 1], []
+            booster.scores = np.tile(booster.base, (len(booster.weights), 1))
+            for trees in kept:
+                booster.add(trees)
+    return boosters
+
+
+def _rounds(
+    grow: Grow,
+    features: int,
+    parameters: AnyBoosting,
+    boosters: Sequence[Booster],
+    first: int,
+    numbers: Iterator[int],
+) -> Turns:
+    """All rounds of some of the models, from the `first` one on; their groups of trees have these numbers."""
+    outputs, size = outputs_of(parameters), group_size(parameters)
     for number in range(parameters.trees):
         alive = [booster for booster in boosters if not booster.stopped]
         specs, derivatives = list[TreeSpec](), list[Floats]()
-        for place, booster in enumerate(alive):
+        for place, booster in enumerate(alive, first):
             rng = np.random.default_rng([booster.seed, number + 1])
             gradients, hessians = _derivatives(booster)
             factors = _row_factors(booster, gradients, number, rng)
@@ -97,20 +133,13 @@ def fit_boosting(
                 specs.append(TreeSpec(name, y, exponents, booster.taking_part, cut=True, draw=draw, sampled=sampled))
                 derivatives.append(np.stack([g, h], 1))
         grown = []
-        for begin in range(0, len(specs), parameters.lockstep):
-            grown += grow(specs[begin : begin + parameters.lockstep])
+        for begin in range(0, len(specs), size):
+            grown += yield from grow(specs[begin : begin + size], next(numbers))
         each = iter(zip(specs, grown, derivatives, strict=True))
         for booster in alive:
             round_of_trees = islice(each, outputs)
             booster.add([_finished(booster, spec, tree, rows) for spec, tree, rows in round_of_trees])
             _stop_early(booster)
-    if parameters.patience is not None:
-        for booster in boosters:
-            kept, booster.trees = booster.trees[: int(np.argmin(booster.losses)) + 1], []
-            booster.scores = np.tile(booster.base, (len(booster.weights), 1))
-            for trees in kept:
-                booster.add(trees)
-    return boosters
 
 
 def _start(parameters: AnyBoosting, target: Target, weights: Floats) -> Booster:

@@ -16,6 +16,7 @@ from unpooled.vertical.trees.parameters import (
     AnyTrees,
     ForestParameters,
     LgbParameters,
+    group_size,
     largest_sum,
     outputs_of,
     sums_of,
@@ -23,10 +24,10 @@ from unpooled.vertical.trees.parameters import (
 
 
 def groups_of(parameters: AnyTrees, models: int) -> int:
-    """How many groups of trees grow one after the other, if no model stops early."""
+    """How many groups of trees grow, if no model stops early."""
     if isinstance(parameters, ForestParameters):
-        return ceil(models * parameters.trees / parameters.lockstep)
-    return ceil(models * outputs_of(parameters) / parameters.lockstep) * parameters.trees
+        return ceil(models * parameters.trees / group_size(parameters))
+    return ceil(models * outputs_of(parameters) / group_size(parameters)) * parameters.trees
 
 
 def rows_shown(parameters: AnyTrees) -> int:

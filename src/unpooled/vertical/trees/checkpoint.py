@@ -11,7 +11,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from unpooled.checkpoint import Page
+from unpooled.checkpoint import Notebook, Page
 from unpooled.errors import InputError
 from unpooled.vertical.trees.grower.context import GrownTree
 from unpooled.vertical.trees.split_table import SplitTable
@@ -19,8 +19,8 @@ from unpooled.vertical.trees.split_table import SplitTable
 _OF_NODES = tuple(field.name for field in fields(GrownTree) if field.name != "where")
 
 
-def page_of(grown: Sequence[GrownTree], table: SplitTable, numbered: Mapping[int, int]) -> Page:
-    """The active party's page: its trees one after the other, its own splits, and how many others have numbered.
+def page_of(number: int, grown: Sequence[GrownTree], table: SplitTable, numbered: Mapping[int, int]) -> Page:
+    """The active party's page: a group's trees one after the other, its own splits, and how many others have numbered.
 
     Trees do not tell these: a split that leaves a side with too few rows is dropped, and keeps its number.
     """
@@ -29,7 +29,12 @@ def page_of(grown: Sequence[GrownTree], table: SplitTable, numbered: Mapping[int
     page["rows"] = np.array([len(tree.where) for tree in grown])
     page["where"] = np.concatenate([tree.where for tree in grown])
     page["numbered"] = np.array(list(numbered.items()), np.int64).reshape(-1, 2)
-    return page | page_of_splits(table)
+    return page | page_of_splits(number, len(grown), table)
+
+
+def known_in(notebook: Notebook | None) -> dict[int, int]:
+    """By the number of a group on which page it is."""
+    return {number_on(page): place for place, page in enumerate(notebook.pages() if notebook else ())}
 
 
 def numbered_from(page: Page) -> dict[int, int]:
@@ -49,13 +54,23 @@ def grown_from(page: Page) -> list[GrownTree]:
         raise InputError(f"a page of a checkpoint is not one of trees: {error}") from None
 
 
-def page_of_splits(table: SplitTable) -> Page:
-    """A party's own splits, and how often each was used."""
+def page_of_splits(number: int, trees: int, table: SplitTable) -> Page:
+    """The number of a group and how many trees it has; a party's own splits, and how often each was used."""
     return {
+        "group": np.array(number),
+        "trees": np.array(trees),
         "splits": np.array(table.splits, np.int64).reshape(-1, 3),
         "uses": np.array(table.uses, np.int64),
         "split_rows": np.array(table.rows, np.int64),
     }
+
+
+def number_on(page: Page) -> int:
+    """The number of the group that is on a page."""
+    try:
+        return int(page["group"])
+    except (KeyError, ValueError, TypeError) as error:
+        raise InputError(f"a page of a checkpoint is not one of trees: {error}") from None
 
 
 def splits_from(page: Page) -> SplitTable:

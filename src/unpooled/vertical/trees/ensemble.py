@@ -32,6 +32,7 @@ from unpooled.vertical.trees.binning import Binning, binned, fit_bins
 from unpooled.vertical.trees.boosting import Booster, fit_boosting
 from unpooled.vertical.trees.budget import groups_of
 from unpooled.vertical.trees.bundles import Layout
+from unpooled.vertical.trees.checkpoint import known_in, numbered_from, splits_from
 from unpooled.vertical.trees.forest import Forest, fit_forest
 from unpooled.vertical.trees.grower.active import grow
 from unpooled.vertical.trees.grower.context import LEAF, Grow, GrowerContext
@@ -40,6 +41,7 @@ from unpooled.vertical.trees.grower.products import NAME_BYTES, layout_of
 from unpooled.vertical.trees.grower.splitting import Space
 from unpooled.vertical.trees.model import Ensemble, Model, Part, part_of, tree_of
 from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters, lent_bins_of
+from unpooled.vertical.trees.turns import TakeTurns, in_turns
 
 _EXACT = 2**53
 
@@ -79,8 +81,12 @@ def fit(
     space = Space(tuple(own.layout if owner == party else _layout_at(team, owner, rows, lent) for owner in team.owners))
     if not space.every.features:
         raise InputError("columns: no party has any, so there is nothing to learn from")
-    name, groups, known = secrets.token_bytes(NAME_BYTES), groups_of(parameters, len(targets)), len(notebook or ())
+    name, groups = secrets.token_bytes(NAME_BYTES), groups_of(parameters, len(targets))
+    known = known_in(notebook)
     context = GrowerContext(team, parameters, space, own, name.hex(), groups, notebook=notebook, known=known)
+    if notebook:
+        last = notebook.read(len(notebook) - 1)
+        context.table, context.numbered = splits_from(last), numbered_from(last)
     for owner in team.passive:
         team.session.send(owner, messages.Begin(name, rows, groups))
     if evidence := team.evidence:
@@ -109,12 +115,16 @@ def weighted_targets(parameters: AnyTrees, targets: Sequence[Target], rows: int)
 
 
 def fit_trees(
-    grow: Grow, features: int, parameters: AnyTrees, targets: Sequence[tuple[Target, Floats]]
+    grow: Grow,
+    features: int,
+    parameters: AnyTrees,
+    targets: Sequence[tuple[Target, Floats]],
+    take_turns: TakeTurns = in_turns,
 ) -> Sequence[Booster | Forest]:
-    """Fit a model to each target, given with its checked weights, all in step, by trees on so many features."""
+    """Fit a model to each target, given with its checked weights, by trees on so many features."""
     if isinstance(parameters, ForestParameters):
-        return fit_forest(grow, features, parameters, targets)
-    return fit_boosting(grow, features, parameters, targets)
+        return fit_forest(grow, features, parameters, targets, take_turns)
+    return fit_boosting(grow, features, parameters, targets, take_turns)
 
 
 def help_fit(

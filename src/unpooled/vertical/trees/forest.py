@@ -21,7 +21,14 @@ from unpooled.vertical.numbers import mean_of, to_integers
 from unpooled.vertical.targets import Target, counted, one_hot
 from unpooled.vertical.trees.grower.context import FinishedTree, Grow, GrownTree, TreeSpec
 from unpooled.vertical.trees.grower.node_rows import OUTSIDE, leaf_sums
-from unpooled.vertical.trees.parameters import ForestParameters, largest_sum, reuses_gradients
+from unpooled.vertical.trees.parameters import (
+    ForestParameters,
+    group_size,
+    groups_at_once,
+    largest_sum,
+    reuses_gradients,
+)
+from unpooled.vertical.trees.turns import TakeTurns, Turns, in_turns
 
 
 @dataclass(eq=False)
@@ -46,18 +53,35 @@ class Forest:
         return self.base + means
 
 
+_Grown = tuple[int, TreeSpec, GrownTree, Floats]
+
+
 def fit_forest(
-    grow: Grow, features: int, parameters: ForestParameters, targets: Sequence[tuple[Target, Floats]]
+    grow: Grow,
+    features: int,
+    parameters: ForestParameters,
+    targets: Sequence[tuple[Target, Floats]],
+    take_turns: TakeTurns = in_turns,
 ) -> list[Forest]:
-    """Fit a forest to each target, given with its checked weights; trees of all of them grow in step."""
+    """Fit a forest to each target, given with its checked weights; trees of all of them grow in groups."""
     forests = [_start(parameters, target, weights) for target, weights in targets]
     waiting = [(place, number) for number in range(parameters.trees) for place in range(len(forests))]
-    for begin in range(0, len(waiting), parameters.lockstep):
-        group = waiting[begin : begin + parameters.lockstep]
-        made = [_spec(features, parameters, forests[place], place, number) for place, number in group]
-        specs = [spec for spec, _ in made]
-        for (place, _), (spec, values), tree in zip(group, made, grow(specs), strict=True):
-            _add(forests[place], parameters, spec, tree, values)
+    size, grown, next_added = group_size(parameters), dict[int, list[_Grown]](), 1
+
+    def group(number: int, trees: Sequence[tuple[int, int]]) -> Turns:
+        nonlocal next_added
+        made = [_spec(features, parameters, forests[place], place, tree) for place, tree in trees]
+        found = yield from grow([spec for spec, _ in made], number)
+        each = zip(trees, made, found, strict=True)
+        grown[number] = [(place, spec, tree, values) for (place, _), (spec, values), tree in each]
+        while next_added in grown:  # in the order of their numbers, since sums of fractions depend on the order
+            for place, spec, tree, values in grown.pop(next_added):
+                _add(forests[place], parameters, spec, tree, values)
+            next_added += 1
+
+    begins = range(0, len(waiting), size)
+    groups = (group(number, waiting[begin : begin + size]) for number, begin in enumerate(begins, 1))
+    take_turns(groups, groups_at_once(parameters))
     return forests
 
 

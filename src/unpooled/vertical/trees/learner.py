@@ -30,6 +30,8 @@ from unpooled.vertical.trees.parameters import (
     GbdtParameters,
     LgbParameters,
     XgbParameters,
+    group_size,
+    groups_at_once,
     lent_bins_of,
     questions_of,
 )
@@ -182,8 +184,9 @@ def revealed(prepared: Prepared, parts: Sequence[Part]) -> dict[str, int]:
 
 
 def limits(rules: Rules, parameters: AnyTrees, prepared: Prepared, groups: Sequence[int]) -> Limits:
-    """What trees ask of a passive party; a page is kept of those that grow together."""
-    layout, rows, most = prepared.binning.layout, len(prepared.columns.matrix), parameters.lockstep
+    """What trees ask of a passive party; a page is kept of each group, while others that take turns may be as far."""
+    layout, rows = prepared.binning.layout, len(prepared.columns.matrix)
+    most = group_size(parameters) * groups_at_once(parameters)
     sorting = sorting_bits(parameters, layout, rows, max(groups))
     between_pages = {
         "answered": most * questions_of(parameters) // parameters.trees,
@@ -206,7 +209,7 @@ def table_limits(rules: Rules, parameters: AnyTrees, columns: Columns, groups: S
 
 def rounds(parameters: AnyTrees, models: int, engine: str) -> tuple[str, int]:
     """As many trees as a forest grows together, and with shares as many as come before numbers are dealt ahead."""
-    together = parameters.lockstep if isinstance(parameters, ForestParameters) else 1
+    together = group_size(parameters) if isinstance(parameters, ForestParameters) else 1
     return "trees", ceil(max(together, _UNTIL_DEALT_AHEAD if engine == "shares" else 1) / models)
 
 

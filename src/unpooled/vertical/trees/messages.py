@@ -28,6 +28,9 @@ class Begin:
 
 @message(discloses="how many trees grow together now, and the names of their gradients", to="a passive party")
 class Trees:
+    """A group of trees, and its number; where nodes are hidden, steps of several groups alternate."""
+
+    group: int
     names: tuple[str, ...]
     sums: int
 
@@ -62,6 +65,7 @@ class Level:
 
 @message(discloses="how many nodes of each tree are looked at, not which rows they have", to="a passive party")
 class HiddenLevel:
+    group: int
     trees: Ints32
     nodes: Ints32
 
@@ -103,6 +107,7 @@ class SplitSides:
     to="the passive party whose columns they are",
 )
 class SplitRequestForAll:
+    group: int
     features: Ints32
     places: Ints32
     missing_left: Ints32
@@ -119,6 +124,7 @@ class SplitSidesForAll:
 
 @message(discloses="that these trees are grown, and which gradients are needed no more", to="a passive party")
 class Grown:
+    group: int
     forget: tuple[str, ...]
 
 

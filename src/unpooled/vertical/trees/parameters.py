@@ -17,6 +17,7 @@ from unpooled.vertical.learner import LearnerParameters
 Fraction = Annotated[float, Field(gt=0, le=1)]
 
 _WORD_BITS, _BITS_OF_MEAN = 64, 5
+_GROUPS_AT_ONCE = 3
 
 
 class TreeParameters(LearnerParameters):
@@ -61,7 +62,12 @@ class TreeParameters(LearnerParameters):
         ge=8,
         le=31,
     )
-    lockstep: int = Field(10, description="the most trees that grow together and share each round trip", ge=1)
+    lockstep: int = Field(
+        10,
+        description="the most trees that grow together and share each round trip; where nodes and bags are hidden half "
+        "as many, and up to three such groups take turns",
+        ge=1,
+    )
 
 
 class BoostingParameters(TreeParameters):
@@ -150,6 +156,19 @@ def largest_sum(parameters: AnyTrees, rows: int) -> int:
     per_word = max(1, min(sums_of(parameters), _WORD_BITS // bits))
     bits = 8 * -(-per_word * bits // 8) // per_word  # whole bytes
     return min((1 << (bits - 1)) - 1, bound)
+
+
+def groups_at_once(parameters: AnyTrees) -> int:
+    """The most groups of trees that take turns.
+
+    Where nodes are shown a step is short and has little to send; where bags are, passive parties send in each step.
+    """
+    return _GROUPS_AT_ONCE if parameters.hide_nodes and parameters.hide_bags else 1
+
+
+def group_size(parameters: AnyTrees) -> int:
+    """The most trees of a group, which grow together."""
+    return parameters.lockstep if groups_at_once(parameters) == 1 else (parameters.lockstep + 1) // 2
 
 
 def reuses_gradients(parameters: AnyTrees) -> bool:

@@ -105,8 +105,8 @@ def lent(ask: Callable[[Any, Any, int], None], groups: int | None = None) -> Cal
     return bank
 
 
-def send_trees(team: Any, *names: str, prefix: bytes = NAME) -> messages.Trees:
-    trees = messages.Trees(tuple(f"{prefix.hex()} {name}" for name in names), 2)
+def send_trees(team: Any, *names: str, prefix: bytes = NAME, group: int = 1) -> messages.Trees:
+    trees = messages.Trees(group, tuple(f"{prefix.hex()} {name}" for name in names), 2)
     team.session.send("telco", trees)
     return trees
 
@@ -123,6 +123,8 @@ def run_with(together: Make, parameters: AnyTrees, bank: Callable[[Any, Any], No
         (XgbParameters(trees=7, classes=9, lockstep=4), 1, 21),
         (ForestParameters(trees=7, lockstep=4), 1, 2),
         (ForestParameters(trees=7, lockstep=4), 3, 6),
+        (GbdtParameters(trees=7, lockstep=4, hide_nodes=True), 5, 21),
+        (GbdtParameters(trees=7, lockstep=4, hide_nodes=True, hide_bags=False), 5, 14),
     ],
 )
 def test_the_plan_says_how_many_groups_there_are(parameters: AnyTrees, models: int, groups: int) -> None:
@@ -139,7 +141,8 @@ def test_another_number_of_groups_is_refused(groups: int, parameters_for: Make, 
 def test_groups_come_to_an_end(parameters_for: Make, together: Make) -> None:
     def grow_three(team: Any, layout: Any, rows: int) -> None:
         for number in range(3):
-            team.session.send("telco", messages.Grown(send_trees(team, f"tree {number}").names))
+            trees = send_trees(team, f"tree {number}", group=number + 1)
+            team.session.send("telco", messages.Grown(number + 1, trees.names))
 
     with pytest.raises(RefusedError, match=r"telco.*bank"):
         run_with(together, parameters_for("rf", trees=11), lent(grow_three))  # trees are left, groups are not
@@ -160,7 +163,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], str]] = {
 def test_groups_that_no_honest_party_grows_are_refused(case: str) -> None:
     names, text = GROUPS[case]
     with pytest.raises(ProtocolError, match=rf"Trees from bank.*{text}"):
-        check_trees(TEAM, XgbParameters(lockstep=10), messages.Trees(names, 2), NAME)
+        check_trees(TEAM, XgbParameters(lockstep=10), messages.Trees(1, names, 2), NAME)
 
 
 def test_an_empty_group_is_refused_before_it_costs_a_page(parameters_for: Make, together: Make) -> None:
@@ -169,7 +172,7 @@ def test_an_empty_group_is_refused_before_it_costs_a_page(parameters_for: Make, 
 
 
 def test_trees_of_one_forest_share_gradients_where_the_plan_has_it_so() -> None:
-    same = messages.Trees((f"{NAME.hex()} forest 0",) * 3, 2)
+    same = messages.Trees(1, (f"{NAME.hex()} forest 0",) * 3, 2)
     check_trees(TEAM, ForestParameters(bootstrap=False, hide_bags=False), same, NAME)
     with pytest.raises(ProtocolError, match="Trees from bank"):
         check_trees(TEAM, ForestParameters(bootstrap=False), same, NAME)
@@ -183,7 +186,7 @@ def test_gradients_are_forgotten_with_their_trees(
 
     def keep(team: Any, layout: Any, rows: int) -> None:
         send_trees(team, "tree")
-        team.session.send("telco", messages.Grown(forget))
+        team.session.send("telco", messages.Grown(1, forget))
 
     with pytest.raises(ProtocolError, match="Grown from bank"):
         run_with(together, parameters_for("xgb"), lent(keep))
@@ -338,7 +341,7 @@ def test_leaf_by_leaf_each_step_opens_one_split_of_a_tree() -> None:
 
 def all_thresholds(layout: Any) -> messages.SplitRequestForAll:
     splits = [(number, place, 0) for number, feature in enumerate(layout.features) for place in range(feature.values)]
-    return messages.SplitRequestForAll(*np.array(splits, np.int32).T.copy())
+    return messages.SplitRequestForAll(1, *np.array(splits, np.int32).T.copy())
 
 
 @pytest.mark.parametrize("asked", [0, 1])
@@ -349,7 +352,7 @@ def test_one_message_does_not_open_the_whole_table(asked: int, parameters_for: M
     def everything(team: Any, layout: Any, rows: int) -> None:
         trees = send_trees(team, "tree")
         for _ in range(asked):
-            team.session.send("telco", messages.HiddenLevel(ints(0), ints(1)))
+            team.session.send("telco", messages.HiddenLevel(1, ints(0), ints(1)))
             call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, 1))
             product(team.products, [(call, Inputs(y=np.zeros((rows, 2), np.int64), nodes=np.zeros(rows, np.int32)))])
         team.session.send("telco", all_thresholds(layout))
@@ -362,9 +365,9 @@ def test_one_message_does_not_open_the_whole_table(asked: int, parameters_for: M
 @pytest.mark.parametrize(
     "request_",
     [
-        messages.SplitRequestForAll(ints(0, 0), ints(1, 1), ints(0, 0)),
-        messages.SplitRequestForAll(ints(0), ints(1), ints(2)),
-        messages.SplitRequestForAll(ints(0), ints(1), ints(-1)),
+        messages.SplitRequestForAll(1, ints(0, 0), ints(1, 1), ints(0, 0)),
+        messages.SplitRequestForAll(1, ints(0), ints(1), ints(2)),
+        messages.SplitRequestForAll(1, ints(0), ints(1), ints(-1)),
     ],
 )
 def test_a_hidden_split_is_asked_for_once_and_has_two_sides(

@@ -49,6 +49,12 @@ def with_fields(**change: Change) -> Change:
     return lambda message: replace(message, **{name: f(getattr(message, name)) for name, f in change.items()})
 
 
+def in_lists(message: Any, change: Change) -> Any:
+    """Change all lists of a message."""
+    lists = {name: change(value) for name, value in vars(message).items() if isinstance(value, np.ndarray)}
+    return replace(message, **lists)
+
+
 def in_tree(**change: Change) -> Change:
     """Change the first tree of a level."""
     return lambda level: replace(level, trees=(with_fields(**change)(level.trees[0]), *level.trees[1:]))
@@ -207,11 +213,9 @@ SPLITS = {
     "a negative bin": with_fields(places=first_is(-1)),
     "too few columns": with_fields(features=short),
     "too many bins": with_fields(places=longer),
-    "nothing": lambda message: type(message)(**{name: ints() for name in vars(message)}),
-    "matrices": lambda message: type(message)(**{name: stacked(value) for name, value in vars(message).items()}),
-    "numbers without a list": lambda message: type(message)(
-        **{name: single(value) for name, value in vars(message).items()}
-    ),
+    "nothing": lambda message: in_lists(message, lambda _: ints()),
+    "matrices": lambda message: in_lists(message, stacked),
+    "numbers without a list": lambda message: in_lists(message, single),
 }
 
 
@@ -244,7 +248,7 @@ def test_nodes_that_are_not_there_are_not_opened(others: dict[str, Any], honest:
 
 
 def test_messages_of_the_other_way_of_growing_have_no_place(honest: Make, refuses: Make) -> None:
-    hidden = messages.HiddenLevel(ints(0), ints(1))
+    hidden = messages.HiddenLevel(1, ints(0), ints(1))
     change = each(messages.Level, {"hidden": lambda _: hidden})
     refuses(honest("xgb"), "telco", change, ProtocolError, r"telco.* Level .*bank.* \S*HiddenLevel")
     level = messages.Level((messages.TreeLevel(0, ints(-1), ints(0), ints(0), np.empty(0, np.uint8)),))

@@ -8,8 +8,10 @@ bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import count, takewhile
 
 import numpy as np
 
@@ -33,30 +35,46 @@ from unpooled.vertical.trees.grower.node_rows import (
     rows_in_bags,
 )
 from unpooled.vertical.trees.parameters import AnyTrees
+from unpooled.vertical.trees.turns import Turns
 
 
 class _Enough(Exception):
-    """No more leaves are known."""
+    """The leaves of a group of trees are not known, nor those of the ones after it."""
 
 
 def gradients(
     parameters: AnyTrees, targets: Sequence[Target], leaves: Sequence[Sequence[Leaves]]
 ) -> list[list[TreeSpec]]:
-    """What each group of trees is grown from: those whose leaves are given, and the one after them, if any."""
-    weighted = weighted_targets(parameters, targets, len(targets[0].values))
-    groups: list[list[TreeSpec]] = []
+    """What each group of trees is grown from, by number: those whose leaves are given, and the one after them, if any.
 
-    def grow(specs: Sequence[TreeSpec]) -> list[GrownTree]:
-        groups.append(list(specs))
-        if len(groups) > len(leaves):
+    Groups that took turns when they grew do not depend on each other, and so come one after the other.
+    """
+    weighted = weighted_targets(parameters, targets, len(targets[0].values))
+    groups: dict[int, list[TreeSpec]] = {}
+
+    def grow(specs: Sequence[TreeSpec], number: int) -> Generator[None, None, list[GrownTree]]:
+        if number <= len(leaves) + 1:
+            groups[number] = list(specs)
+        if number > len(leaves):
             raise _Enough
-        if len(specs) != len(leaves[len(groups) - 1]):
+        if len(specs) != len(leaves[number - 1]):
             raise InputError("leaves are given for another number of trees than grow together")
-        return [_grown(*each) for each in zip(specs, leaves[len(groups) - 1], strict=True)]
+        yield
+        return [_grown(*each) for each in zip(specs, leaves[number - 1], strict=True)]
+
+    def one_by_one(parts: Iterable[Turns], _most: int) -> None:
+        broken_off: _Enough | None = None
+        for part in parts:
+            try:
+                deque(part, maxlen=0)
+            except _Enough as error:
+                broken_off = error
+        if broken_off:
+            raise broken_off
 
     with suppress(_Enough):
-        fit_trees(grow, _ANY_FEATURES, parameters, weighted)
-    return groups
+        fit_trees(grow, _ANY_FEATURES, parameters, weighted, one_by_one)
+    return [groups[number] for number in takewhile(groups.__contains__, count(1))]
 
 
 _ANY_FEATURES = 1

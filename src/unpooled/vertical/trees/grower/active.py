@@ -7,22 +7,25 @@ A step is about some nodes of every tree:
 3. the active party finds each node's best split, and chooses: all of a level, or of each tree the leaf that gains most
 4. the owner of the column says on which side the rows of the node fall
 
+Where it would wait for an answer, growing yields: with hidden nodes other groups of trees go on meanwhile (`turns`).
+
 No leaf has fewer than `min_rows` rows. Where nodes are hidden nobody can tell beforehand how many rows a split leaves
 on a side: one that turns out to leave too few is dropped, and its node stays a leaf.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 import numpy as np
 
 from unpooled.arrays import Bools, Ints32
 from unpooled.errors import ProtocolError
+from unpooled.secure.evidence import Evidence
 from unpooled.secure.product import forget
 from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.audit.trail import keep_leaves
-from unpooled.vertical.trees.checkpoint import grown_from, numbered_from, page_of, splits_from
+from unpooled.vertical.trees.checkpoint import grown_from, page_of
 from unpooled.vertical.trees.grower.context import (
     LEAF,
     GrowerContext,
@@ -37,28 +40,41 @@ from unpooled.vertical.trees.grower.split_sides import OpenedSplits, open_splits
 from unpooled.vertical.trees.parameters import LgbParameters
 
 
-def grow(context: GrowerContext, specs: Sequence[TreeSpec]) -> list[GrownTree]:
-    """Grow these trees together, or read them from the notebook if they were grown before an interruption."""
+def grow(context: GrowerContext, specs: Sequence[TreeSpec], number: int) -> Generator[None, None, list[GrownTree]]:
+    """Grow a group of trees, or read it from the notebook if it was grown before an interruption."""
     context.team.progress(min(context.groups, context.total), context.total)
     context.groups += 1
     notebook, evidence = context.notebook, context.team.evidence
-    if evidence:
-        evidence.group = context.groups
-    if notebook is not None and context.groups <= context.known:
-        page = notebook.read(context.groups - 1)
-        context.table, context.numbered, grown = splits_from(page), numbered_from(page), grown_from(page)
+    if notebook is not None and number in context.known:
+        grown = grown_from(notebook.read(context.known[number]))
     else:
-        grown = _grow(context, specs)
+        grown = yield from _as_group(evidence, number, _grow(context, specs, number))
         if notebook is not None:
-            notebook.write(**page_of(grown, context.table, context.numbered))
+            notebook.write(**page_of(number, grown, context.table, context.numbered))
     if evidence:
+        evidence.group = number
         keep_leaves(evidence, specs, grown)
     return grown
 
 
-def _grow(context: GrowerContext, specs: Sequence[TreeSpec]) -> list[GrownTree]:
+def _as_group(
+    evidence: Evidence | None, number: int, growing: Generator[None, None, list[GrownTree]]
+) -> Generator[None, None, list[GrownTree]]:
+    """The same; in each of its turns evidence is about this group."""
+    while True:
+        if evidence:
+            evidence.group = number
+        try:
+            next(growing)
+        except StopIteration as end:
+            grown: list[GrownTree] = end.value
+            return grown
+        yield
+
+
+def _grow(context: GrowerContext, specs: Sequence[TreeSpec], number: int) -> Generator[None, None, list[GrownTree]]:
     names = [f"{context.name} {spec.name}" for spec in specs]
-    group = messages.Trees(tuple(names), specs[0].y.shape[1])
+    group = messages.Trees(number, tuple(names), specs[0].y.shape[1])
     context.tell(group)
     if not context.parameters.hide_bags:
         everybody = np.ones(len(context.own.columns), bool)
@@ -70,15 +86,17 @@ def _grow(context: GrowerContext, specs: Sequence[TreeSpec]) -> list[GrownTree]:
     sides = np.empty(0, bool)
     while True:
         if len(families):
-            histograms = build_histograms(context, group, growing, families, sides)  # 1, 2
+            histograms = yield from build_histograms(context, group, growing, families, sides)  # 1, 2
             find_splits(context, growing, families, histograms)  # 3
         trees, chosen = _choose(context, growing, families)
         if not len(chosen):
             break
-        opened = open_splits(context, growing, trees, chosen)  # 4
+        opened = yield from open_splits(context, number, growing, trees, chosen)  # 4
         families, sides = _split(context, growing, opened)
+    for split, rows in growing.used:
+        context.table.used(split, rows)
     done = tuple(name for name, spec in zip(names, specs, strict=True) if not spec.reused)
-    context.tell(messages.Grown(done))
+    context.tell(messages.Grown(number, done))
     if context.helpers:
         forget(context.team.products, done)
     return growing.grown()
@@ -105,7 +123,7 @@ def _split(context: GrowerContext, growing: GrowingTrees, opened: OpenedSplits) 
     firsts, counts = nodes.first[trees, parents], kept.rows.counts
     own = nodes.owner[trees, parents] == context.me
     for split, count in zip(nodes.split[trees, parents][own].tolist(), counts[own].tolist(), strict=True):
-        context.table.used(split, count)
+        growing.used.append((split, count))
     follows = can_split(context, growing, trees, firsts) | can_split(context, growing, trees, firsts + 1)
     asked = (nodes.rows[trees, firsts + 1] < nodes.rows[trees, firsts]).astype(np.int32)
     families = Families(trees[follows], parents[follows], firsts[follows], asked[follows])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -119,7 +119,8 @@ class Nodes:
 class GrowingTrees:
     """Trees that grow together: their rows, the gradients of these, `count` nodes each, and what is known of the bins.
 
-    `leaves` counts splits that were dropped too: no more are opened than a tree has.
+    `leaves` counts splits that were dropped too: no more are opened than a tree has. `used` are splits by the active
+    party's columns, and their rows: they count when the trees are done, so that an interruption leaves nothing of them.
     """
 
     specs: Sequence[TreeSpec]
@@ -131,6 +132,7 @@ class GrowingTrees:
     leaves: Ints
     bins: NodeBins
     sums: ByNode
+    used: list[tuple[int, int]] = field(default_factory=list)
 
     @classmethod
     def at_roots(cls, context: GrowerContext, specs: Sequence[TreeSpec]) -> GrowingTrees:
@@ -170,8 +172,8 @@ class GrowingTrees:
         return found
 
 
-Grow = Callable[[Sequence[TreeSpec]], list[GrownTree]]
-"""Grows trees together."""
+Grow = Callable[[Sequence[TreeSpec], int], Generator[None, None, list[GrownTree]]]
+"""Grows a group of trees, which has this number; yields where it would wait for an answer."""
 
 
 @dataclass(eq=False)
@@ -179,9 +181,9 @@ class GrowerContext:
     """The features of all owners (`space`), the active party's own bins, and the splits by its own columns (`table`).
 
     `name` begins the names of gradients, which are never used twice. `opened` has the sides of all rows by owner and
-    split, where passive parties tell them for all rows. `notebook` keeps each group of trees; `known` of them are from
-    before an interruption, `groups` counts those grown or read, out of `total`. `numbered` says by owner how many
-    splits it has numbered.
+    split, where passive parties tell them for all rows. `notebook` keeps each group of trees; `known` says by the
+    number of a group on which page it is, if it is from before an interruption. `groups` counts those begun or read,
+    out of `total`. `numbered` says by owner how many splits it has numbered.
     """
 
     team: Team
@@ -193,9 +195,9 @@ class GrowerContext:
     table: SplitTable = field(default_factory=SplitTable)
     opened: dict[tuple[int, int, int, bool], tuple[int, Bools]] = field(default_factory=dict)
     notebook: Notebook | None = None
-    known: int = 0
     groups: int = 0
     numbered: dict[int, int] = field(default_factory=dict)
+    known: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def me(self) -> int:

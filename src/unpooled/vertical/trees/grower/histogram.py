@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
 
 from unpooled.arrays import Bools, Floats, Ints, Ints32, unpacked
 from unpooled.secure.calls import Call, Inputs
-from unpooled.secure.product import announce, product
+from unpooled.secure.product import announce, begin
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.audit.trail import about_nodes
@@ -33,13 +34,14 @@ class Histograms:
 
 def build_histograms(
     context: GrowerContext, group: messages.Trees, growing: GrowingTrees, families: Families, sides: Bools
-) -> Histograms:
+) -> Generator[None, None, Histograms]:
     """Steps 1 and 2 of growing for these families; `sides` are those of the splits they come from."""
     team, layouts, parameters = context.team, context.space.layouts, context.parameters
-    calls, together = list[Call](), list[slice]()
+    calls, together, shown = list[Call](), list[slice](), None
+    asked = asked_rows(growing.rows, families)
     part = bool(context.helpers) and in_part(team, parameters, families)
     if context.helpers:
-        context.tell(_level(parameters.hide_nodes, growing, families, sides))  # 1
+        context.tell(_level(group.group if parameters.hide_nodes else None, growing, families, sides))  # 1
         together = families_together(team, parameters, families, growing.rows.sizes, len(context.own.columns))
         for place, helper in context.helpers:
             for some in together:
@@ -50,18 +52,18 @@ def build_histograms(
                 )
                 calls.append(call)
         announce(team.products, [calls])
-    asked = asked_rows(growing.rows, families)
-    own, counts = bin_sums(growing.rows, asked, growing.y, parameters.precision)  # while the others are at work
-    by_owner = {context.me: own}
-    groups = growing.bins.group(families, counts) if context.rows_shown > 1 else None
-    if context.helpers:  # 2
         inputs = []  # for the first helper's calls; the others' are like them
         for call, some in zip(calls, together, strict=False):
             inputs.append(_inputs(team, call, growing, families[some], asked.part(some), part=part))
-        batch = list(zip(calls, inputs * len(context.helpers), strict=True))
-        shown = [of for of in product(team.products, batch) if of is not None]
+        shown = begin(team.products, list(zip(calls, inputs * len(context.helpers), strict=True)))
+    yield
+    own, counts = bin_sums(growing.rows, asked, growing.y, parameters.precision)  # while the others are at work
+    by_owner = {context.me: own}
+    groups = growing.bins.group(families, counts) if context.rows_shown > 1 else None
+    if shown is not None:  # 2
+        results = [of for of in shown() if of is not None]
         for order, (place, _) in enumerate(context.helpers):
-            by_owner[place] = np.concatenate(shown[order * len(together) : (order + 1) * len(together)])
+            by_owner[place] = np.concatenate(results[order * len(together) : (order + 1) * len(together)])
     if groups is not None:
         groups = _groups_of_all(context, groups)
     totals = growing.nodes.totals[families.trees, families.asked_nodes]
@@ -76,12 +78,13 @@ def build_histograms(
 
 
 def _level(
-    hidden: bool, growing: GrowingTrees, families: Families, sides: Bools
+    hidden: int | None, growing: GrowingTrees, families: Families, sides: Bools
 ) -> messages.Level | messages.HiddenLevel:
+    """What the passive parties are told of a step; with hidden nodes, by the number of the group."""
     by_tree = families.by_tree
-    if hidden:
+    if hidden is not None:
         trees, counts = [tree for tree, _ in by_tree], [len(families[some]) for _, some in by_tree]
-        return messages.HiddenLevel(np.array(trees, np.int32), np.array(counts, np.int32))
+        return messages.HiddenLevel(hidden, np.array(trees, np.int32), np.array(counts, np.int32))
     lengths = np.zeros(len(families), np.int64)
     if families.siblings == 2:
         children = growing.rows.counts[families.children()]

@@ -25,7 +25,7 @@ from unpooled.vertical.trees.audit.trail import about_hidden_nodes, about_nodes,
 from unpooled.vertical.trees.binning import Binned
 from unpooled.vertical.trees.budget import groups_of, merged_bits, rows_shown
 from unpooled.vertical.trees.bundles import Bins
-from unpooled.vertical.trees.checkpoint import page_of_splits, splits_from
+from unpooled.vertical.trees.checkpoint import known_in, page_of_splits, splits_from
 from unpooled.vertical.trees.grower.asked_rows import asked_of, rows_in_product
 from unpooled.vertical.trees.grower.limits import (
     Growth,
@@ -49,7 +49,13 @@ from unpooled.vertical.trees.grower.node_rows import (
     rows_in_bags,
 )
 from unpooled.vertical.trees.grower.products import NAME_BYTES, families_together, in_part, lent_columns, tree_call
-from unpooled.vertical.trees.parameters import AnyTrees, LgbParameters, outputs_of, reuses_gradients
+from unpooled.vertical.trees.parameters import (
+    AnyTrees,
+    LgbParameters,
+    groups_at_once,
+    outputs_of,
+    reuses_gradients,
+)
 from unpooled.vertical.trees.split_table import SplitTable, right_of
 
 
@@ -73,29 +79,38 @@ def lend(
         raise ProtocolError(f"invalid Begin from {active}: {begin.groups} groups of trees, where the plan has {groups}")
     if evidence:
         evidence.take_commitment(session, active)
-    done, left = 0, models * parameters.trees * outputs_of(parameters)
+    lending = _Lending(team, parameters, own, table, begin, models * parameters.trees * outputs_of(parameters))
     if notebook:
-        done, left = len(notebook), left - sum(int(page["trees"]) for page in notebook.pages())
-        table = splits_from(notebook.read(done - 1))
-    while isinstance(told := session.recv(active, messages.Trees, messages.Finished), messages.Trees):
-        left -= len(told.names)
-        if left < 0 or done == begin.groups:
-            raise RefusedError(f"{session.party} takes part in the trees that the plan names, and {active} wants more")
-        check_trees(team, parameters, told, begin.name)
-        done += 1
-        if evidence:
-            evidence.group = done
-        _grow(team, parameters, own, table, told)
-        if notebook is not None:
-            notebook.write(**page_of_splits(table), trees=np.array(len(told.names)))
-        session.progress(done, begin.groups)
-    return begin.name, table
+        lending.done = set(known_in(notebook))
+        lending.left -= sum(int(page["trees"]) for page in notebook.pages())
+        lending.table = splits_from(notebook.read(len(notebook) - 1))
+    while not isinstance(told := lending.receive(), messages.Finished):
+        match told:
+            case messages.Trees():
+                lending.begin_group(told)
+            case messages.HiddenLevel():
+                _show_hidden(lending.group(told), told)
+            case messages.SplitRequestForAll():
+                _open_for_all(lending.group(told), told)
+            case messages.Level():
+                _show(lending.group(told), told)
+            case messages.SplitRequest():
+                _open(lending.group(told), told)
+            case messages.Grown():
+                trees = lending.end_group(told)
+                if notebook is not None:
+                    notebook.write(**page_of_splits(told.group, trees, lending.table))
+                session.progress(len(lending.done), begin.groups)
+    if lending.growing:
+        raise ProtocolError(f"invalid Finished from {active}: trees are still growing")
+    return begin.name, lending.table
 
 
 @dataclass(eq=False)
 class _Group:
     """A group of trees that grow together at a passive party."""
 
+    number: int
     team: Team
     parameters: AnyTrees
     own: Binned
@@ -111,7 +126,7 @@ class _Group:
         rows = _rows_of_trees(team, parameters, own, len(told.names))
         last_only = not isinstance(parameters, LgbParameters)
         bins = NodeBins.of(rows_shown(parameters), rows, last_only=last_only)
-        return cls(team, parameters, own, table, told, rows, bins, Growth.of(*rows.begins.shape))
+        return cls(told.group, team, parameters, own, table, told, rows, bins, Growth.of(*rows.begins.shape))
 
     def check_trees(self, trees: Ints32) -> None:
         """Refuse trees that do not grow."""
@@ -127,29 +142,69 @@ class _Group:
         count_bits(self.team.products, self.team.digest, rows, bits)
 
 
-def _grow(team: Team, parameters: AnyTrees, own: Binned, table: SplitTable, told: messages.Trees) -> None:
-    session, active = team.session, team.active
-    group = _Group.of(team, parameters, own, table, told)
-    most = len(told.names) * (24 * len(own.columns) + 8 * ITEM_BYTES)  # there are no more nodes than rows
-    while True:
-        request = (
-            session.recv(active, messages.HiddenLevel, messages.SplitRequestForAll, messages.Grown)
-            if parameters.hide_nodes
-            else session.recv(active, messages.Level, messages.SplitRequest, messages.Grown, at_most=most)
-        )
-        match request:
-            case messages.HiddenLevel():
-                _show_hidden(group, request)
-            case messages.SplitRequestForAll():
-                _open_for_all(group, request)
-            case messages.Level():
-                _show(group, request)
-            case messages.SplitRequest():
-                _open(group, request)
-            case messages.Grown():
-                if request.forget != (() if reuses_gradients(parameters) else told.names):
-                    raise ProtocolError(f"invalid Grown from {active}: other gradients than those of the group")
-                return forget(team.products, request.forget)
+_Step = messages.HiddenLevel | messages.SplitRequestForAll | messages.Level | messages.SplitRequest
+_Told = messages.Trees | _Step | messages.Grown | messages.Finished
+
+
+@dataclass(eq=False)
+class _Lending:
+    """A passive party's part in a fit: how many trees are `left`, which groups are `growing`, and which are `done`."""
+
+    team: Team
+    parameters: AnyTrees
+    own: Binned
+    table: SplitTable
+    begun: messages.Begin
+    left: int
+    growing: dict[int, _Group] = field(default_factory=dict)
+    done: set[int] = field(default_factory=set)
+
+    def receive(self) -> _Told:
+        """What the active party says next."""
+        session, active = self.team.session, self.team.active
+        if self.parameters.hide_nodes:
+            steps = messages.HiddenLevel, messages.SplitRequestForAll
+            told: _Told = session.recv(active, *steps, messages.Trees, messages.Grown, messages.Finished)
+            return told
+        if not self.growing:
+            return session.recv(active, messages.Trees, messages.Finished)
+        (group,) = self.growing.values()
+        most = len(group.told.names) * (24 * len(self.own.columns) + 8 * ITEM_BYTES)  # no more nodes than rows
+        return session.recv(active, messages.Level, messages.SplitRequest, messages.Grown, at_most=most)
+
+    def begin_group(self, told: messages.Trees) -> None:
+        """Take part in another group of trees, if the plan has it."""
+        me, active, number = self.team.session.party, self.team.active, told.group
+        self.left -= len(told.names)
+        if self.left < 0 or len(self.done) + len(self.growing) == self.begun.groups:
+            raise RefusedError(f"{me} takes part in the trees that the plan names, and {active} wants more")
+        if len(self.growing) == groups_at_once(self.parameters):
+            raise ProtocolError(f"invalid Trees from {active}: too many groups of trees at once")
+        if not 1 <= number <= self.begun.groups or number in self.done or number in self.growing:
+            raise ProtocolError(f"invalid Trees from {active}: unknown or repeated number of a group")
+        check_trees(self.team, self.parameters, told, self.begun.name)
+        self.growing[number] = _Group.of(self.team, self.parameters, self.own, self.table, told)
+
+    def group(self, told: _Step) -> _Group:
+        """The group that a step is about."""
+        number = getattr(told, "group", next(iter(self.growing), None))  # where nodes are shown, only one grows
+        if number not in self.growing:
+            raise ProtocolError(f"invalid {type(told).__name__} from {self.team.active}: no such group of trees grows")
+        if self.team.evidence:
+            self.team.evidence.group = number
+        return self.growing[number]
+
+    def end_group(self, told: messages.Grown) -> int:
+        """Forget what only these trees need; how many they are."""
+        active = self.team.active
+        if told.group not in self.growing:
+            raise ProtocolError(f"invalid Grown from {active}: no such group of trees grows")
+        names = self.growing.pop(told.group).told.names
+        self.done.add(told.group)
+        if told.forget != (() if reuses_gradients(self.parameters) else names):
+            raise ProtocolError(f"invalid Grown from {active}: other gradients than those of the group")
+        forget(self.team.products, told.forget)
+        return len(names)
 
 
 def _rows_of_trees(team: Team, parameters: AnyTrees, own: Binned, trees: int) -> TreeRows:

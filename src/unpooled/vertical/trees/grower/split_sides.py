@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,9 @@ class OpenedSplits:
         return OpenedSplits(trees, nodes, rows.of(trees, nodes), self.sides[some.repeat(self.rows.counts)])
 
 
+_Key = tuple[int, int, int, bool]
+
+
 @dataclass(frozen=True, eq=False)
 class _Splits:
     """The best splits of nodes: by which feature of which owner, after which of its bins, and their missing values."""
@@ -39,7 +43,9 @@ class _Splits:
     missing_left: Bools
 
 
-def open_splits(context: GrowerContext, growing: GrowingTrees, trees: Ints32, numbers: Ints32) -> OpenedSplits:
+def open_splits(
+    context: GrowerContext, group: int, growing: GrowingTrees, trees: Ints32, numbers: Ints32
+) -> Generator[None, None, OpenedSplits]:
     """Step 4 of growing; the nodes learn by whose column and which split of that party they are split."""
     nodes, rows = growing.nodes, growing.rows.of(trees, numbers)
     found = context.space.places_of(nodes.best[trees, numbers])
@@ -47,16 +53,24 @@ def open_splits(context: GrowerContext, growing: GrowingTrees, trees: Ints32, nu
     opened = OpenedSplits(trees, numbers, rows, np.empty(len(rows), bool))
     theirs = [(helper, np.flatnonzero(splits.owners == place)) for place, helper in context.helpers]
     asked = [(helper, some) for helper, some in theirs if len(some)]
+    awaited = list[tuple[str, list[_Key]]]()
     for helper, some in asked:
         if context.parameters.hide_nodes:
-            _open_for_all(context, helper, growing, opened, splits, some)
+            if new := _ask_for_all(context, group, helper, _keys(splits, some)):
+                awaited.append((helper, new))
         else:
             of_some = splits.features[some], splits.places[some], splits.missing_left[some]
             fields = trees[some], numbers[some], *(each.astype(np.int32) for each in of_some)
             context.team.session.send(helper, messages.SplitRequest(*fields))
     _open_own(context, growing, opened, splits)
-    if not context.parameters.hide_nodes:
-        for helper, some in asked:
+    if awaited:
+        yield
+    for helper, new in awaited:
+        _take_for_all(context, helper, new)
+    for helper, some in asked:
+        if context.parameters.hide_nodes:
+            _fill_in(context, growing, opened, some, _keys(splits, some))
+        else:
             _take(context, helper, growing, opened, splits, some)
     nodes.owner[trees, numbers] = splits.owners
     return opened
@@ -90,24 +104,32 @@ def _take(
     growing.nodes.split[opened.trees[some], opened.nodes[some]] = answer.numbers
 
 
-def _open_for_all(
-    context: GrowerContext,
-    helper: str,
-    growing: GrowingTrees,
-    opened: OpenedSplits,
-    splits: _Splits,
-    some: Ints,
-) -> None:
-    """With hidden nodes: the sides of all rows, asked for once for each split that is new."""
-    session, rows = context.team.session, len(context.own.columns)
+def _keys(splits: _Splits, some: Ints) -> list[_Key]:
+    """What tells splits apart: owner, feature, place and side of missing values."""
     fields = (splits.owners, splits.features, splits.places, splits.missing_left)
-    keys = list(zip(*(field[some].tolist() for field in fields), strict=True))
+    return list(zip(*(field[some].tolist() for field in fields), strict=True))
+
+
+def _ask_for_all(context: GrowerContext, group: int, helper: str, keys: Sequence[_Key]) -> list[_Key]:
+    """With hidden nodes: ask for the sides of all rows, once for each split that is new."""
     if new := sorted(set(keys) - set(context.opened)):
-        session.send(helper, messages.SplitRequestForAll(*np.array([key[1:] for key in new], np.int32).T.copy()))
-        answer = session.recv(helper, messages.SplitSidesForAll, at_most=len(new) * (4 + rows))
-        _check_numbers(context, answer, new[0][0], len(new), helper)
-        right = unpacked(answer.sides, rows * len(new), "SplitSidesForAll", helper).reshape(len(new), rows)
-        context.opened |= dict(zip(new, zip(answer.numbers.tolist(), right, strict=True), strict=True))
+        fields = np.array([key[1:] for key in new], np.int32).T.copy()
+        context.team.session.send(helper, messages.SplitRequestForAll(group, *fields))
+    return new
+
+
+def _take_for_all(context: GrowerContext, helper: str, new: Sequence[_Key]) -> None:
+    rows = len(context.own.columns)
+    answer = context.team.session.recv(helper, messages.SplitSidesForAll, at_most=len(new) * (4 + rows))
+    _check_numbers(context, answer, new[0][0], len(new), helper)
+    right = unpacked(answer.sides, rows * len(new), "SplitSidesForAll", helper).reshape(len(new), rows)
+    context.opened |= dict(zip(new, zip(answer.numbers.tolist(), right, strict=True), strict=True))
+
+
+def _fill_in(
+    context: GrowerContext, growing: GrowingTrees, opened: OpenedSplits, some: Ints, keys: Sequence[_Key]
+) -> None:
+    """The sides of the rows of some nodes, from those of all rows."""
     places = opened.rows.places if growing.rows.source is None else growing.rows.source[opened.rows.places]
     of_nodes, sides = cut(places, opened.rows.counts), cut(opened.sides, opened.rows.counts)
     for place, key in zip(some.tolist(), keys, strict=True):
