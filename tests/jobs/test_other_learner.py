@@ -33,6 +33,7 @@ class StumpPart(BaseModel):
     learner: Literal["stump"] = "stump"
     party: str
     columns: tuple[str, ...]
+    means: tuple[()] = ()
 
 
 class Stumps(BaseModel):
@@ -97,6 +98,7 @@ STUMP = Learner(
     score=score,
     help_score=lambda _team, _part, _columns, _same_rows: None,
     importance=lambda part: {"columns": len(part.columns), "importance": []},
+    without_last=lambda kept, count: kept.model_copy(update={"means": kept.means[:-count]} if kept.means else {}),
 )
 
 

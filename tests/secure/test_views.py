@@ -351,7 +351,7 @@ def without_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without_rows_outside_all_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cheaper, and both sides know these rows; the coordinator would learn how many there are."""
-    share = shares.share
+    begin = shares.begin
 
     def fewer(engine: Any, batch: list[tuple[Call, Inputs]], tags: list[bytes]) -> Any:
         smaller = []
@@ -363,9 +363,9 @@ def without_rows_outside_all_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
             smaller.append(
                 (replace(call, rows=int(inside.sum()), most=call.result_bound), Inputs(x, y, held.nodes[inside]))
             )
-        return share(engine, smaller, tags)
+        return begin(engine, smaller, tags)
 
-    monkeypatch.setattr(shares, "share", fewer)
+    monkeypatch.setattr(shares, "begin", fewer)
 
 
 def masks_of_paillier(monkeypatch: pytest.MonkeyPatch, number: Callable[[int], int]) -> None:

@@ -161,6 +161,8 @@ class Learner:
     """At a passive party: take part in that; true if these are the rows that were learned from."""
     importance: Callable[[Any], dict[str, Any]]
     """What a party's result tells of its own part."""
+    without_last: Callable[[Any, int], Any]
+    """A model of several targets, or a party's part of it, without the models of the last so many."""
 
     title: Callable[[Any], str] = lambda parameters: str(parameters.learner)
     """What a report calls a model with these parameters."""

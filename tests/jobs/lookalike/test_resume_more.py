@@ -95,7 +95,9 @@ def test_a_party_without_columns_takes_nobody_back_to_the_beginning_of_a_group(b
 
 
 def test_a_torn_last_page_is_as_if_it_had_not_been_written(begin: Callable[..., Any]) -> None:
-    whole, stopped = (begin(name, model=TREES, engine="plain") for name in ("whole", "stopped"))
+    settings: dict[str, Any] = {"model": TREES, "engine": "plain", "estimate": False}
+    settings["method"] = {"bags": 2, "iterations": 3}
+    whole, stopped = (begin(name, **settings) for name in ("whole", "stopped"))
     whole.go()
     # two groups are whole, and two pages of the third
     stopped.stop("bank", 2 * TREES["trees"] * 2 + 5, kind=HiddenLevel)

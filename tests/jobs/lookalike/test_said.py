@@ -74,8 +74,7 @@ def test_everything_is_said_in_a_scope_of_its_step(seeking: Any) -> None:
     assert {scope.split("/")[0] for scope in scopes} == {"align", "find", "deliver"}
     groups = {scope.split("/")[1] for scope in scopes if " bags" in scope}
     assert groups == {
-        "estimates, trees of 5 bags",
-        "iteration 1 of 2, trees of 2 bags",
+        "estimates and iteration 1 of 2, trees of 7 bags",
         "iteration 2 of 2, trees of 2 bags",
     }
     sent = [

@@ -59,7 +59,7 @@ def test_every_fit_can_be_audited(seeking: Any) -> None:
 def test_what_is_tried_is_told_before(seeking: Any, tmp_path: Any) -> None:
     plan = seeking.plan(tuning=TUNING, engine="plain")
     kind, parameters = kind_named("lookalike"), parameters_of(plan)
-    assert kind.groups(parameters) == [6, 6, 6, 6, 5, 2, 2]
+    assert kind.groups(parameters) == [6, 6, 6, 6, 7, 2]
     (said,) = kind.said_before(plan, parameters)
     assert said.startswith(
         "Tuning learns 24 models more (4 candidates, 6 each), besides 9 models with the best settings"

@@ -205,7 +205,14 @@ def test_nothing_secret_is_kept(tmp_path: Path) -> None:
     together(LEARNERS["gbdt"], tmp_path)
     assert set(Notebook(tmp_path / "telco").read(0)) == {"group", "splits", "uses", "split_rows", "trees"}
     trees = {"first", "owner", "split", "best", "gains", "totals", "where", "nodes", "rows"}
-    assert set(Notebook(tmp_path / "bank").read(0)) == trees | {"splits", "uses", "split_rows", "numbered"}
+    assert set(Notebook(tmp_path / "bank").read(0)) == trees | {
+        "group",
+        "trees",
+        "splits",
+        "uses",
+        "split_rows",
+        "numbered",
+    }
 
 
 def test_numbers_of_splits_that_were_dropped_are_not_given_again(tmp_path: Path) -> None:

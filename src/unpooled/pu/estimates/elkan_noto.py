@@ -13,7 +13,7 @@ import numpy as np
 
 from unpooled.arrays import Bools, Floats, Ints
 from unpooled.errors import InputError
-from unpooled.pu.bags import Learn, fold_bags, outside_means
+from unpooled.pu.bags import Bag, Learn, fold_bags, outside_means
 
 _MOST = 1.0 - 1e-9
 
@@ -50,9 +50,14 @@ class HeldOut:
 
 def held_out(known: Bools, learn: Learn, seed: int, folds: int = 5, *, balanced: bool = False) -> HeldOut:
     """Learn known rows against all others, with each fold of either left out once and then scored."""
-    fold = folds_of(known, folds, seed)
-    bags = fold_bags(known, np.ones(len(known)), fold, np.random.default_rng([seed, 2]), balanced=balanced)
+    bags = held_out_bags(known, seed, folds, balanced=balanced)
     return HeldOut(known, outside_means(bags, learn(bags)))
+
+
+def held_out_bags(known: Bools, seed: int, folds: int = 5, *, balanced: bool = False) -> list[Bag]:
+    """What is learned for that."""
+    fold = folds_of(known, folds, seed)
+    return fold_bags(known, np.ones(len(known)), fold, np.random.default_rng([seed, 2]), balanced=balanced)
 
 
 def folds_of(known: Bools, folds: int, seed: int) -> Ints:

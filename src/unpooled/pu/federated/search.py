@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 
 from unpooled.arrays import Bools, Floats
 from unpooled.errors import InputError, RefusedError
-from unpooled.pu.bags import CLASSES, Bag
-from unpooled.pu.estimates.elkan_noto import HeldOut, held_out
+from unpooled.pu.bags import CLASSES, Bag, outside_means
+from unpooled.pu.estimates.elkan_noto import HeldOut, held_out_bags
 from unpooled.pu.methods import KeepGoing, rank
 from unpooled.pu.ranking import Ranking
 from unpooled.pu.settings import AnyMethod, BaggingSettings, NaiveSettings, TwoStepSettings, VfpuSettings
@@ -83,8 +83,8 @@ def find(
     Bags are drawn as without weights; in the models of all bags a row then counts by its weight. With `choose`, which
     may learn models first, it says with which parameters.
 
-    If it is to `estimate` as well, some models more are learned first. If all parties have a checkpoint, the search
-    goes on from what all of them have kept there.
+    If it is to `estimate` as well, some models more are learned with the first ones. If all parties have a checkpoint,
+    the search goes on from what all of them have kept there.
     """
     _check(base)
     if known.shape != (len(columns.matrix),):
@@ -93,23 +93,27 @@ def find(
         raise InputError(f"weights: {len(weights)} of them for {len(known)} rows")
     steps, fits = steps_of(settings, estimate=estimate), Fits(team, base, columns, checkpoint)
     model: Model | None = None
-    parameters, before = base, 0
+    parameters, before, scored = base, 0, None
+    more = held_out_bags(known, seed, ESTIMATING) if estimate else []
 
     def learn(bags: Sequence[Bag]) -> list[Floats]:
-        nonlocal model
+        nonlocal model, more, scored
+        together, beside = [*bags, *more], more
         if not (fitted := fits.kept()):
-            _tell(team, NextBags(len(bags)))
-            with _scope(team, fits.learner.models, steps, before, fits.group, len(bags)):
-                targets = [replace(bag.target, row_weights=weights) for bag in bags]
+            _tell(team, NextBags(len(together)))
+            with _scope(team, fits.learner.models, steps, before, fits.group, len(together)):
+                targets = [replace(bag.target, row_weights=weights) for bag in together]
                 fitted = fits.scored(fits.fit(targets, CLASSES, parameters))
             fits.keep(fitted)
-        model = fitted.model
-        return [scores[:, 0] for scores in fitted.scores or ()]
+        model, scores = fitted.model, [each[:, 0] for each in fitted.scores or ()]
+        if beside:
+            model, more = fits.learner.without_last(model, len(beside)), []
+            scored = HeldOut(known, outside_means(beside, scores[len(bags) :]))
+        return scores[: len(bags)]
 
     with fits.counting():
         if choose is not None:
             parameters, before = choose(fits), fits.group
-        scored = held_out(known, learn, seed, ESTIMATING) if estimate else None
         ranking = rank(known, settings, learn, seed, keep_going)
     _tell(team, NoMoreBags())
     if model is None:
@@ -151,7 +155,8 @@ def help_find(
             loans.keep(part, bags)
     if loans.part is None:
         raise RefusedError(f"{team.active} ended before anything was learned")
-    return loans.part
+    only_first = estimate and loans.group == earlier + 1
+    return learner.without_last(loans.part, ESTIMATING) if only_first else loans.part
 
 
 def _next_bags(team: Team, left: int) -> int:
@@ -172,19 +177,26 @@ def groups_of(settings: AnyMethod, *, estimate: bool = False) -> list[int]:
 
 
 def steps_of(settings: AnyMethod, *, estimate: bool = False) -> list[tuple[str, int]]:
-    """The steps of a method, and how many models are learned together in each; there may come to be fewer of both."""
-    first = [("estimates", ESTIMATING)] if estimate else []
+    """The steps of a method, and how many models are learned together in each; there may come to be fewer of both.
+
+    Models for estimates are learned with those of the first step, since they do not depend on each other.
+    """
+    (first, models), *others = _steps_alone(settings)
+    return [(f"estimates and {first}", models + ESTIMATING) if estimate else (first, models), *others]
+
+
+def _steps_alone(settings: AnyMethod) -> list[tuple[str, int]]:
     match settings:
         case VfpuSettings():
-            first += [("reliable negatives", NaiveSettings().folds)] if settings.negatives == "reliable" else []
+            first = [("reliable negatives", NaiveSettings().folds)] if settings.negatives == "reliable" else []
             numbers = range(1, settings.iterations + 1)
             return first + [(f"iteration {number} of {settings.iterations}", settings.bags) for number in numbers]
         case BaggingSettings():
-            return [*first, ("ranking", settings.bags)]
+            return [("ranking", settings.bags)]
         case TwoStepSettings():
-            return [*first, ("first step", settings.folds), ("second step", settings.folds)]
+            return [("first step", settings.folds), ("second step", settings.folds)]
         case NaiveSettings():
-            return [*first, ("ranking", settings.folds)]
+            return [("ranking", settings.folds)]
 
 
 def _scope(

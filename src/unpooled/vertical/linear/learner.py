@@ -194,6 +194,12 @@ def gradient_fits(parameters: LinearParameters, models: int) -> int:
     return min(models, 1) if parameters.hide_bags else models
 
 
+def without_last(kept: LinearModels | LinearParts, count: int) -> LinearModels | LinearParts:
+    if isinstance(kept, LinearParts):
+        return LinearParts(parts=kept.parts[:-count])
+    return LinearModels(models=kept.models[:-count])
+
+
 LINEAR = Learner(
     name="linear",
     models="linear models",
@@ -209,6 +215,7 @@ LINEAR = Learner(
     help_score=help_score,
     title=lambda parameters: "Logistic regression" if parameters.classes else "Linear regression",
     importance=importance,
+    without_last=without_last,
     takes_missing=False,
     for_bags=LinearParameters(l2=0.01),  # with less, small bags are learned by heart
     product_rows=product_rows,

@@ -270,6 +270,11 @@ def _summary(model: Model) -> dict[str, Any]:
     }
 
 
+def without_last(kept: Model | Part, count: int) -> Model | Part:
+    """Splits stay: a passive party does not know in which model they are."""
+    return kept if isinstance(kept, Part) else kept.model_copy(update={"ensembles": kept.ensembles[:-count]})
+
+
 def _margin(parameters: AnyTrees) -> str:
     if not parameters.classes:
         return "predicted number"
@@ -291,6 +296,7 @@ TREES = Learner(
     help_score=lambda team, part, columns, same: predictor.help_predict(team, part, columns.matrix, same_rows=same),
     title=lambda parameters: _TITLES[parameters.learner],
     importance=importance,
+    without_last=without_last,
     needs_columns=True,
     questions=questions_of,
     prepare=prepare,
