@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from unpooled.run.simulate import simulate_roles
 from unpooled.secure import product as products
 from unpooled.secure.calls import Call, Dense, Inputs
 from unpooled.secure.engine import Engine, Rules, open_engine
-from unpooled.secure.product import announce, finish, product, serve
+from unpooled.secure.product import announce, begin, finish, serve
 from unpooled.session import Session
 from unpooled.transport.mailbox import ROOM_BYTES
 
@@ -85,20 +86,22 @@ def roles_of(
     announced: Sequence[Sequence[Call]] = (),
     own_calls: bool = False,
     tamper: Mapping[str, Tamper] | None = None,
+    begun: int = 1,
 ) -> dict[str, Callable[[Session], None]]:
     """What each party does; `differing` and `own_rules` are those of a party alone, `tamper` changes what it sends.
 
-    With `own_calls` a party other than the driver hears of no calls but those in which it takes part.
+    With `own_calls` a party other than the driver hears of no calls but those in which it takes part. The driver begins
+    so many batches before it waits for the first of them.
     """
 
-    def begin(session: Session) -> Engine:
+    def opened(session: Session) -> Engine:
         _watch(session, run.received.setdefault(session.party, []), (tamper or {}).get(session.party))
         engine = open_engine(session, (own_rules or {}).get(session.party, rules), parties, DRIVER, COORDINATOR)
         run.engines[session.party] = engine
         return engine
 
     def holder(session: Session) -> None:
-        engine = begin(session)
+        engine = opened(session)
         shown = run.shown.setdefault(session.party, [])
 
         def hears_of(call: Call) -> bool:
@@ -107,14 +110,18 @@ def roles_of(
         if announced:
             coming = [[call for call in batch if hears_of(call)] for batch in announced]
             announce(engine, [calls for calls in coming if calls])
+        waiting: deque[Callable[[], Any]] = deque()
         for batch in (differing or {}).get(session.party, batches):
             mine = [(call, held[session.party]) for call, held in batch if hears_of(call)]
             if mine or not own_calls:
-                shown.append(product(engine, mine))
+                waiting.append(begin(engine, mine))
+            if len(waiting) == (begun if session.party == DRIVER else 1):
+                shown.append(waiting.popleft()())
+        shown.extend(results() for results in waiting)
         finish(engine)
 
     def coordinator(session: Session) -> None:
-        serve(begin(session))
+        serve(opened(session))
 
     return {**dict.fromkeys(parties, holder), COORDINATOR: coordinator}
 

@@ -64,6 +64,19 @@ def test_each_party_hands_in_its_own_calls(
     assert run.rounds("telco") == run.rounds("shop") == 3
 
 
+def test_the_driver_may_begin_batches_before_it_waits(
+    rules: Rules, made: Make, expected: Make, multiply: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With hidden nodes, as trees do; the matrix of the telco is known from the first batch on."""
+    hidden = Call(TELCO, "bank", 40, OneHot((4, 3), 2, hidden=True), 2, 500, x="bins")
+    first, *others = [made(hidden, seed) for seed in range(4)]
+    problems = [first, *((call, held | {"telco": first[1]["telco"]}) for call, held in others)]
+    run = multiply(rules, [[problem] for problem in problems], begun=3)
+    assert len(run.shown["bank"]) == len(problems)
+    for problem, (result,) in zip(problems, run.shown["bank"], strict=True):
+        assert (result == expected(problem)).all()
+
+
 def test_what_was_announced_later_is_numbered_on(
     rules_for: Make, multiply: Make, made: Make, expected: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -192,6 +192,43 @@ def test_gradients_are_forgotten_with_their_trees(
         run_with(together, parameters_for("xgb"), lent(keep))
 
 
+def some_groups(*numbers: int) -> Callable[[Any, Any, int], None]:
+    def begin(team: Any, layout: Any, rows: int) -> None:
+        for number in numbers:
+            send_trees(team, f"tree {number}", group=number)
+
+    return begin
+
+
+def a_step(team: Any, layout: Any, rows: int) -> None:
+    send_trees(team, "tree")
+    team.session.send("telco", messages.HiddenLevel(2, ints(0), ints(1)))
+
+
+def an_end(team: Any, layout: Any, rows: int) -> None:
+    send_trees(team, "tree")
+    team.session.send("telco", messages.Grown(2, ()))
+
+
+OF_GROUPS: dict[str, tuple[Callable[[Any, Any, int], None], str]] = {
+    "before the first": (some_groups(0), "Trees .*number of a group"),
+    "after the last": (some_groups(5), "Trees .*number of a group"),
+    "twice": (some_groups(1, 1), "Trees .*number of a group"),
+    "too many": (some_groups(1, 2, 3, 4), "Trees .*too many groups"),
+    "a step of another": (a_step, "HiddenLevel .*no such group"),
+    "the end of another": (an_end, "Grown .*no such group"),
+    "an end of all before that of one": (some_groups(1), "Finished .*still growing"),
+}
+
+
+@pytest.mark.parametrize("case", OF_GROUPS)
+def test_groups_that_take_turns_are_told_apart(case: str, parameters_for: Make, together: Make) -> None:
+    bank, text = OF_GROUPS[case]
+    wrong = text.replace(" ", " from bank", 1)
+    with pytest.raises(ProtocolError, match=f"invalid {wrong}"):
+        run_with(together, parameters_for("gbdt", trees=4, lockstep=2, hide_nodes=True), lent(bank, 4))
+
+
 # nodes in the open
 
 
