@@ -211,12 +211,15 @@ class Line:
         self._attempt.arrive(self.mailbox.party, self.mailbox)
         self.mailbox.take_turn()
 
-    def send(self, peer: str, frame: Frame) -> None:
+    def send(self, peer: str, frame: Frame, *, more: bool = False) -> None:  # noqa: ARG002
         try:
             self._attempt.deliver(self.mailbox.party, peer, frame)
         except PeerLost:
             self.mailbox.check()
             raise
+
+    def flush(self) -> None:
+        """Nothing is held back."""
 
     def can_send(self, peer: str) -> bool:
         attempt = self._attempt

@@ -130,10 +130,10 @@ def telco(columns: Columns, way: Way, epochs: int, session: Session) -> Any:
 def bank(columns: Columns, labels: Floats, way: Way, epochs: int, session: Session) -> tuple[list[Taken], Any]:
     marks, send = [now()], session.send
 
-    def noting(peer: str, message: object) -> None:
+    def noting(peer: str, message: object, **how: Any) -> None:
         if isinstance(message, NextEpoch):
             marks.append(now())
-        send(peer, message)
+        send(peer, message, **how)
 
     session.send = noting  # type: ignore[method-assign]
     team = Team("bank", OWNERS, opened(session, way), "rows")

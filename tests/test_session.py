@@ -110,6 +110,29 @@ def test_scopes_nest_and_end_even_by_an_error(opened: Opener) -> None:
     assert session.where == ""
 
 
+def test_what_another_message_follows_is_on_its_way_when_a_party_waits(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = opened("bank", "telco")
+    did: list[object] = []
+    send = MemoryTransport.send
+
+    def noting(self: MemoryTransport, peer: str, frame: Frame, *, more: bool = False) -> None:
+        did.append(more)
+        send(self, peer, frame, more=more)
+
+    monkeypatch.setattr(MemoryTransport, "send", noting)
+    monkeypatch.setattr(MemoryTransport, "flush", lambda self: did.append(f"{self.mailbox.party} flushes"))
+    s["telco"].send("bank", Number(1))
+    s["bank"].send("telco", Number(2), more=True)
+    s["bank"].send("telco", Number(3))
+    assert [s["bank"].recv("telco", Number).value, *(s["telco"].recv("bank", Number).value for _ in "23")] == [1, 2, 3]
+    assert did == [False, True, False, "bank flushes"]
+    with pytest.raises(PeerSilent):
+        s["bank"].recv("telco", Number)
+    assert "bank flushes" not in did[4:]  # nothing was held
+
+
 def test_one_of_several_kinds_may_be_awaited(opened: Opener) -> None:
     s = opened("bank", "telco")
     s["bank"].send("telco", Number(7))
@@ -316,8 +339,10 @@ def test_a_failing_party_waits_for_nobody_to_tell_of_it(tmp_path: Path) -> None:
 
         def open(self) -> None: ...
 
-        def send(self, peer: str, frame: Frame) -> None:
+        def send(self, peer: str, frame: Frame, *, more: bool = False) -> None:
             sent.append(peer)
+
+        def flush(self) -> None: ...
 
         def can_send(self, peer: str) -> bool:
             return peer != "telco"

@@ -40,14 +40,19 @@ def _awaited(kinds: tuple[type, ...], where: str) -> str:
 
 
 class Transport(Protocol):
-    """Moves frames. Received frames are in the mailbox; `networked` says whether frames leave the process."""
+    """Moves frames. Received frames are in the mailbox; `networked` says whether frames leave the process.
+
+    A frame that is sent with `more` may be held back until the next one to that peer, or until `flush` or `close`.
+    """
 
     networked: bool
     mailbox: Mailbox
 
     def open(self) -> None: ...
 
-    def send(self, peer: str, frame: Frame) -> None: ...
+    def send(self, peer: str, frame: Frame, *, more: bool = False) -> None: ...
+
+    def flush(self) -> None: ...
 
     def can_send(self, peer: str) -> bool: ...
 
@@ -91,6 +96,7 @@ class Session:
         self._observer = observer
         self._last_word = time.monotonic()
         self._follows = False
+        self._holds = False
         transport.mailbox.tell_waiting = lambda whom: self._tell(Waiting(whom))
         self.where = ""
         self.sent = 0
@@ -131,8 +137,12 @@ class Session:
         if self._watcher:
             self._watcher(where, done, total)
 
-    def send(self, peer: str, message: object) -> None:
-        """Send a message; waits while the peer's queue is full. On return it was copied, so its arrays may change."""
+    def send(self, peer: str, message: object, *, more: bool = False) -> None:
+        """Send a message; waits while the peer's queue is full. On return it was copied, so its arrays may change.
+
+        With `more` another message to this peer follows at once: a small one may wait for it, to travel together. It is
+        on its way at the latest when this party waits for anybody, or ends.
+        """
         self._transport.mailbox.check(
             "was about to send {} (scope '{}') to {}", type(message).__name__, self.where, peer
         )
@@ -140,7 +150,7 @@ class Session:
         if self._guard:
             self._guard(type(message), frame.size)
         self.observe(peer, message)
-        self._dispatch(peer, type(message), frame)
+        self._dispatch(peer, type(message), frame, more=more)
 
     def observe(self, peer: str, what: object) -> None:
         """Tell an observer, if there is one, what this party said to a peer, or learned from it."""
@@ -165,6 +175,7 @@ class Session:
         `at_most` limits the bytes of its content, with a little extra for lengths and names; a larger message is
         refused before more than its head is read.
         """
+        self._flush()
         awaited = _awaited(kinds, self.where)
         judge = partial(self._judge, peer, awaited, kinds, at_most)
         header = self._transport.mailbox.take(peer, awaited, self._timeout, judge)
@@ -215,9 +226,16 @@ class Session:
             if self._transport.can_send(peer):
                 self._dispatch(peer, type(news), encode(news, self.where))
 
-    def _dispatch(self, peer: str, kind: type, frame: Frame) -> None:
+    def _dispatch(self, peer: str, kind: type, frame: Frame, *, more: bool = False) -> None:
         self._record(peer, kind, frame)
-        self._transport.send(peer, frame)
+        self._transport.send(peer, frame, more=more)
+        self._holds |= more
+
+    def _flush(self) -> None:
+        """Send what may be held back: a party that waits has sent everything."""
+        if self._holds:
+            self._holds = False
+            self._transport.flush()
 
     def _record(self, peer: str, kind: type, frame: Frame) -> None:
         self._ledger.record("sent", peer, kind_of(kind), self.where, frame.size, disclosure_of(kind))

@@ -172,15 +172,15 @@ def changing() -> Callable[..., Callable[[Session], None]]:
         def meddle(session: Session) -> None:
             leave, count = session.send, 0
 
-            def send(peer: str, message: object) -> None:
+            def send(peer: str, message: object, **how: Any) -> None:
                 nonlocal count
                 if kind_of(type(message)) != kind_of(kind) or to not in (None, peer):
-                    leave(peer, message)
+                    leave(peer, message, **how)
                     return
                 count += 1
                 changed = change(message, count)
                 for one in changed if isinstance(changed, list) else [changed]:
-                    leave(peer, one)
+                    leave(peer, one, **how)
 
             session.send = send  # type: ignore[method-assign]
 

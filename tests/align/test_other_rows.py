@@ -113,8 +113,9 @@ def test_an_order_that_the_first_party_tells_one_and_not_another_is_noticed() ->
         table = table_from_frame(pl.DataFrame({"id": ids[:10] if session.party == "clinic" else ids}), "id", "x")
         aligned, send = find_common(session, places, table, METHOD, LIMITS), session.send
 
-        def deviating(party: str, one: Any) -> None:
-            send(party, RowSeeds(bytes(32), one.handles) if isinstance(one, RowSeeds) and party == "pharmacy" else one)
+        def deviating(party: str, one: Any, **how: Any) -> None:
+            lies = isinstance(one, RowSeeds) and party == "pharmacy"
+            send(party, RowSeeds(bytes(32), one.handles) if lies else one, **how)
 
         if session.party == "clinic":
             return learn_other_rows(session, places, aligned)

@@ -153,11 +153,11 @@ def test_a_truncated_frame_is_refused_naming_its_sender(fail: Run) -> None:
     def meddle(session: Session) -> None:
         leave = session._transport.send
 
-        def send(peer: str, frame: Frame) -> None:
+        def send(peer: str, frame: Frame, **how: Any) -> None:
             data = frame.joined()
             if read_header(data).kind == kind_of(HiddenIds):
                 data = data[:-1]
-            leave(peer, Frame((data,), len(data)))
+            leave(peer, Frame((data,), len(data)), **how)
 
         session._transport.send = send  # type: ignore[method-assign]
 
@@ -335,11 +335,11 @@ def test_a_party_that_leaves_in_the_middle_is_missed(fail: Run) -> None:
     def meddle(session: Session) -> None:
         leave = session.send
 
-        def send(peer: str, message: object) -> None:
+        def send(peer: str, message: object, **how: Any) -> None:
             if isinstance(message, RaisedIds):
                 session.finish()
                 raise Leaves
-            leave(peer, message)
+            leave(peer, message, **how)
 
         session.send = send  # type: ignore[method-assign]
 

@@ -178,12 +178,12 @@ def test_an_interrupted_run_goes_on_and_gives_the_same(tmp_path: Path) -> None:
         rounds = 0
         send = team.session.send
 
-        def counted(peer: str, message: Any) -> None:
+        def counted(peer: str, message: Any, **how: Any) -> None:
             nonlocal rounds
             rounds += isinstance(message, NextRound)
             if rounds == 4:
                 raise InputError("the power is cut")
-            send(peer, message)
+            send(peer, message, **how)
 
         team.session.send = counted  # type: ignore[method-assign]
         predict_columns(team, base, none, variables(), SETTINGS, SEED, checkpoint=Checkpoint(path))
@@ -218,8 +218,8 @@ def test_impossible_numbers_of_rounds_are_refused(rounds: int, monkeypatch: pyte
     send, base = Session.send, GbdtParameters(trees=1, depth=1)
     settings = SelfTrainingSettings(rounds=2, folds=2)
 
-    def send_wrong(session: Session, peer: str, message: Any) -> None:
-        send(session, peer, NoMoreRounds(rounds) if isinstance(message, NoMoreRounds) else message)
+    def send_wrong(session: Session, peer: str, message: Any, **how: Any) -> None:
+        send(session, peer, NoMoreRounds(rounds) if isinstance(message, NoMoreRounds) else message, **how)
 
     def clinic(team: Team) -> None:
         none = Columns(np.empty((ROWS, 0)), ())

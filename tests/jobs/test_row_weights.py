@@ -226,11 +226,11 @@ def test_weights_that_cannot_be_are_refused(
 ) -> None:
     send = Session.send
 
-    def send_wrong(session: Session, peer: str, message: Any) -> None:
+    def send_wrong(session: Session, peer: str, message: Any, **how: Any) -> None:
         if isinstance(message, LentWeights):
             with np.errstate(all="ignore"):
                 message = LentWeights(change(message.weights))
-        send(session, peer, message)
+        send(session, peer, message, **how)
 
     monkeypatch.setattr(Session, "send", send_wrong)
     makes = learning if kind == "train" else seeking
@@ -266,8 +266,9 @@ def test_weights_that_are_told_are_part_of_what_the_active_party_compares(
     run.stop("bank", 1, NextBags)
     send = Session.send
 
-    def send_other(session: Session, peer: str, message: Any) -> None:
-        send(session, peer, LentWeights(message.weights + 1) if isinstance(message, LentWeights) else message)
+    def send_other(session: Session, peer: str, message: Any, **how: Any) -> None:
+        lies = isinstance(message, LentWeights)
+        send(session, peer, LentWeights(message.weights + 1) if lies else message, **how)
 
     monkeypatch.setattr(Session, "send", send_other)
     with pytest.raises(InputError, match=r"^bank: .*table"):

@@ -136,7 +136,7 @@ def _watch(session: Session, received: list[tuple[str, Any]], tamper: Tamper | N
 
     session.recv = recv  # type: ignore[method-assign]
     if tamper:
-        session.send = lambda peer, message: send(peer, tamper(message))  # type: ignore[method-assign]
+        session.send = lambda peer, message, **how: send(peer, tamper(message), **how)  # type: ignore[method-assign]
 
 
 @pytest.fixture(scope="session", name="roles_of")

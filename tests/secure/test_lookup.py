@@ -53,7 +53,7 @@ def together(
 def _watch(session: Session, tamper: Callable[[str, Any], Any] | None) -> None:
     send = session.send
     if tamper:
-        session.send = lambda peer, message: send(peer, tamper(session.party, message))  # type: ignore[method-assign]
+        session.send = lambda peer, message, **how: send(peer, tamper(session.party, message), **how)  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("at_once", [2**20, 8])

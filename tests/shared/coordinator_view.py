@@ -49,10 +49,10 @@ def view_of(run: Callable[[], Outcome[Any]], coordinator: str = "coordinator") -
             came[peer].append(message)
         return message
 
-    def send(self: Session, peer: str, message: Any) -> None:
+    def send(self: Session, peer: str, message: Any, **how: Any) -> None:
         if self.party == coordinator and isinstance(message, Decrypted):
             decrypted.append(message)
-        give(self, peer, message)
+        give(self, peer, message, **how)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Session, "recv", recv)

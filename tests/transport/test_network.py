@@ -13,17 +13,20 @@ from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from network_parties import ask, both, echo, free_address, identity, open_session
-from unpooled.errors import CertificateError, PeerLost, PeerSilent, PlanError, UnpooledError
+from network_parties import Answer, Load, ask, both, echo, free_address, identity, open_session
+from unpooled.control import Abort
+from unpooled.errors import CertificateError, InputError, PeerFailed, PeerLost, PeerSilent, PlanError, UnpooledError
 from unpooled.ledger import Ledger, read_ledger, reconcile
 from unpooled.session import Session
 from unpooled.transport import certificates, trust
 from unpooled.transport.link import CHUNK_BYTES
 from unpooled.transport.mailbox import FREE_BYTES, SMALL_BYTES, Mailbox
 from unpooled.transport.network import Addresses, NetworkTransport
+from unpooled.wire import kind_of
 
 
 @pytest.fixture
@@ -52,6 +55,44 @@ def test_ledgers_of_both_sides_agree(certs: Path) -> None:
     assert reconcile(ledgers["bank"], ledgers["telco"]) == []
     assert len(ledgers["bank"].entries) == 4
     assert ledgers["bank"].closed
+
+
+def held(session: Session) -> int:
+    """Say something that another message follows, then wait, or end."""
+    session.send(session.peers[0], Load(np.ones(10, np.uint8)), more=True)
+    answer = session.recv(session.peers[0], Answer)
+    session.send(session.peers[0], answer, more=True)
+    return answer.total
+
+
+def heard(session: Session) -> int:
+    total = echo(session)
+    return total + session.recv(session.peers[0], Answer).total
+
+
+def test_nothing_is_held_back_while_a_party_waits_or_when_it_ends(certs: Path) -> None:
+    assert both(heard, held, certs) == [20, 10]
+    ledgers = {record.party: record for record in map(read_ledger, certs.glob("*.jsonl"))}
+    assert reconcile(ledgers["bank"], ledgers["telco"]) == []
+
+
+def test_what_was_held_back_precedes_the_notice_of_a_failure(certs: Path) -> None:
+    seen = []
+
+    def fails(session: Session) -> None:
+        session.send(session.peers[0], Load(np.ones(10, np.uint8)), more=True)
+        raise InputError("row 7")
+
+    def listens(session: Session) -> None:
+        seen.append(len(session.recv(session.peers[0], Load).content))
+        session.recv(session.peers[0], Answer)
+
+    accepted, dialled = both(listens, fails, certs)
+    assert isinstance(dialled, InputError)
+    assert isinstance(accepted, PeerFailed)
+    assert seen == [10]
+    (ledger,) = map(read_ledger, certs.glob("bank-*.jsonl"))
+    assert [entry.kind for entry in ledger.entries if entry.way == "received"] == [kind_of(Load), kind_of(Abort)]
 
 
 # who may talk

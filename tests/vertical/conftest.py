@@ -223,8 +223,11 @@ class _Recorded:
     def check(self, *doing: str) -> None:
         """Nobody fails here."""
 
-    def send(self, peer: str, frame: Any) -> None:
+    def send(self, peer: str, frame: Any, *, more: bool = False) -> None:
         """Nobody listens."""
+
+    def flush(self) -> None:
+        """Nothing is held back."""
 
     def take(self, peer: str, awaited: str, timeout: float, judge: Callable[..., None]) -> Header:
         assert not self._tampered, "the changed message was accepted"
@@ -273,14 +276,14 @@ def _watch(session: Session, run: Run, tamper: Tamper | None) -> None:
         received.append((peer, message))
         return message
 
-    def carried(peer: str, frame: Any) -> None:
+    def carried(peer: str, frame: Any, **how: Any) -> None:
         run.frames.append((session.party, peer, frame.joined()))
-        carry(peer, frame)
+        carry(peer, frame, **how)
 
     session.recv = recv  # type: ignore[method-assign]
     session._transport.send = carried  # type: ignore[method-assign]
     if tamper:
-        session.send = lambda peer, message: send(peer, tamper(peer, message))  # type: ignore[method-assign]
+        session.send = lambda peer, message, **how: send(peer, tamper(peer, message), **how)  # type: ignore[method-assign]
 
 
 def pooled_order(run: Run) -> list[int]:

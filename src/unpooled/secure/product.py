@@ -163,7 +163,7 @@ def _show(
             each = zip(mine, others, strict=True)
             masked = [module.masked(engine, calls[i], tags[i], held[i], besides) for i, besides in each]
             contents = tuple(module.to_bytes(engine, calls[i], share) for i, share in zip(mine, masked, strict=True))
-            session.send(receiver, Contribution(tuple(tags[i] for i in mine), contents))
+            session.send(receiver, Contribution(tuple(tags[i] for i in mine), contents), more=True)
     results: list[Ints | None] = [None] * len(calls)
     shown = [i for i, call in enumerate(calls) if call.receiver == me]
     arrived: dict[int, list[Any]] = {i: [held[i]] for i in shown}

@@ -1,8 +1,9 @@
 """A link to one peer: frames on a TLS connection, whichever side dialled.
 
 A frame is sent as its size (8 bytes) and its bytes. The sender encrypts, and passes the system as much as it accepts;
-the rest waits for the link's writing thread, up to a limit, and then the sender waits. The receiver reads the head of a
-frame, lets the mailbox check it, and only then allocates memory for the rest.
+the rest waits for the link's writing thread, up to a limit, and then the sender waits. A frame that another one follows
+may be held back, so that both are encrypted and sent together, and wake the receiver once. The receiver reads the head
+of a frame, lets the mailbox check it, and only then allocates memory for the rest.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from unpooled.errors import PeerLost, UnpooledError, WireError
@@ -24,6 +25,7 @@ log = logging.getLogger("unpooled.transport")
 
 CHUNK_BYTES = 2**18
 QUEUED_BYTES = 2**22
+HELD_BYTES = 2**16
 SIZE_BYTES = 8
 _GLANCE_SECONDS = 0.2
 _FOR_EVER = 10.0**6
@@ -43,13 +45,22 @@ def pieces(frame: Frame, size: int = CHUNK_BYTES) -> Iterator[Buffer]:
 
 
 class Link:
-    """The connection with one peer; usable once `begin` was called."""
+    """The connection with one peer; usable once `begin` was called.
 
-    def __init__(self, peer: str, mailbox: Mailbox, timeout: float) -> None:
+    One thread sends, flushes and ends. Before it waits for the peer to read, it calls `before_waiting`: other links may
+    hold what the peer waits for.
+    """
+
+    def __init__(
+        self, peer: str, mailbox: Mailbox, timeout: float, before_waiting: Callable[[], None] = lambda: None
+    ) -> None:
         self.peer = peer
         self._mailbox = mailbox
         self._timeout = timeout
+        self._before_waiting = before_waiting
         self._changed = threading.Condition()
+        self._held: list[Buffer] = []
+        self._held_bytes = 0
         self._outbox: deque[Buffer] = deque()
         self._unsent = 0
         self._works = False
@@ -71,20 +82,38 @@ class Link:
             thread.start()
         log.info("%s is connected with %s", self._mailbox.party, self.peer)
 
-    def send(self, frame: Frame) -> None:
-        """Send a frame; waits while the peer does not accept more."""
+    def send(self, frame: Frame, *, more: bool = False) -> None:
+        """Send a frame; waits while the peer does not accept more.
+
+        With `more` another one follows at once: a small frame is held back until then, or until `flush` or `end`.
+        """
+        if more and self._held_bytes + SIZE_BYTES + frame.size <= HELD_BYTES:
+            self._refuse_if_lost()
+            self._held += pieces(frame)
+            self._held_bytes += SIZE_BYTES + frame.size
+            return
         for piece in pieces(frame):
             if self._unsent > QUEUED_BYTES:
                 self._wait_for_place()
-            self._hand_over(self._secured.encrypt(piece) if self._works else b"")
+            self._refuse_if_lost()
+            self._hand_over(self._encrypted(piece))
+
+    def flush(self) -> None:
+        """Send what is held back."""
+        if self._held:
+            self._refuse_if_lost()
+            self._hand_over(self._encrypted())
 
     def can_send(self) -> bool:
         """Whether a short frame could be sent without waiting."""
         return self._works and not self._unsent
 
     def end(self) -> None:
-        """Close the sending direction after everything that was sent."""
+        """Close the sending direction after everything that was sent, or held back."""
+        held = self._encrypted() if self._held and self._works else b""
         with self._changed:
+            if held:
+                self._add(held)
             self._ending = True
             self._changed.notify_all()
 
@@ -100,11 +129,21 @@ class Link:
 
     # sending
 
+    def _refuse_if_lost(self) -> None:
+        if not self._works:
+            self._mailbox.check("was about to send a message to {}", self.peer)
+            raise PeerLost(f"{self.peer}: the connection was lost", self.peer)
+
+    def _encrypted(self, piece: Buffer = b"") -> bytes:
+        """What was held back, and a piece, encrypted together."""
+        if self._held:
+            piece = b"".join((*self._held, piece))
+            self._held, self._held_bytes = [], 0
+        return self._secured.encrypt(piece)
+
     def _hand_over(self, data: Buffer) -> None:
         with self._changed:
-            if not self._works:
-                self._mailbox.check("was about to send a message to {}", self.peer)
-                raise PeerLost(f"{self.peer}: the connection was lost", self.peer)
+            self._refuse_if_lost()
             if not self._unsent:
                 try:
                     data = memoryview(data)[self._at_once.send(data) :]
@@ -114,12 +153,16 @@ class Link:
                     self._works = False  # the thread that reads finds out why
                     return
             if data:
-                self._outbox.append(data)
-                self._unsent += len(data)
-                self._changed.notify_all()
+                self._add(data)
+
+    def _add(self, data: Buffer) -> None:
+        self._outbox.append(data)
+        self._unsent += len(data)
+        self._changed.notify_all()
 
     def _wait_for_place(self) -> None:
         """Wait until the peer has read enough; but not while a peer waits for this party, which could be a deadlock."""
+        self._before_waiting()
         look = self._mailbox.patience(self.peer, self._timeout)
         while self._works and self._unsent > QUEUED_BYTES and not self._mailbox.somebody_waits():
             with self._changed:

@@ -40,7 +40,7 @@ class MemoryTransport:
         """Nothing to connect: the others' mailboxes exist."""
         self.mailbox.take_turn()
 
-    def send(self, peer: str, frame: Frame) -> None:
+    def send(self, peer: str, frame: Frame, *, more: bool = False) -> None:  # noqa: ARG002
         box, party = self._mailboxes[peer], self.mailbox.party
         try:
             if frame.size > SMALL_BYTES:
@@ -49,6 +49,9 @@ class MemoryTransport:
         except PeerLost:
             self.mailbox.check()  # an earlier failure explains why the peer has left
             raise
+
+    def flush(self) -> None:
+        """Nothing is held back."""
 
     def can_send(self, peer: str) -> bool:  # noqa: ARG002
         return True

@@ -57,7 +57,7 @@ class NetworkTransport:
         self._identity = identity
         self._addresses = addresses
         self._timeout = timeout
-        self._links = {peer: Link(peer, mailbox, timeout) for peer in mailbox.peers}
+        self._links = {peer: Link(peer, mailbox, timeout, self.flush) for peer in mailbox.peers}
         self._linked: set[str] = set()
         self._changed = threading.Condition()
         self._doorway: Doorway | None = None
@@ -88,8 +88,12 @@ class NetworkTransport:
                 self._changed.wait(min(_LOOK_SECONDS, self._timeout))
             return [peer for peer in self._links if peer not in self._linked]
 
-    def send(self, peer: str, frame: Frame) -> None:
-        self._links[peer].send(frame)
+    def send(self, peer: str, frame: Frame, *, more: bool = False) -> None:
+        self._links[peer].send(frame, more=more)
+
+    def flush(self) -> None:
+        for link in self._links.values():
+            link.flush()
 
     def can_send(self, peer: str) -> bool:
         return self._links[peer].can_send()

@@ -122,8 +122,8 @@ def test_what_is_malformed_is_refused_by_name(
 ) -> None:
     send = Session.send
 
-    def tampered(self: Session, peer: str, message: Any) -> None:
-        send(self, peer, change(message) if isinstance(message, kind) and self.party == by else message)
+    def tampered(self: Session, peer: str, message: Any, **how: Any) -> None:
+        send(self, peer, change(message) if isinstance(message, kind) and self.party == by else message, **how)
 
     monkeypatch.setattr(Session, "send", tampered)
     with pytest.raises(ProtocolError, match=f"invalid {kind.__name__} from {by}"):

@@ -171,8 +171,8 @@ def test_groups_that_cannot_be_are_refused(
 ) -> None:
     send = Session.send
 
-    def send_wrong(self: Session, peer: str, message: object) -> None:
-        send(self, peer, ListSizes(*said) if isinstance(message, ListSizes) else message)
+    def send_wrong(self: Session, peer: str, message: object, **how: Any) -> None:
+        send(self, peer, ListSizes(*said) if isinstance(message, ListSizes) else message, **how)
 
     monkeypatch.setattr(Session, "send", send_wrong)
     with pytest.raises(ProtocolError, match=fault):

@@ -74,9 +74,9 @@ def test_numbers_that_cannot_be_are_refused(done: int, total: int) -> None:
 def test_who_waits_refuses_them(seeking: Any, monkeypatch: pytest.MonkeyPatch, party: str) -> None:
     send = Session.send
 
-    def lying(self: Session, peer: str, message: object) -> None:
+    def lying(self: Session, peer: str, message: object, **how: Any) -> None:
         lies = isinstance(message, HowFar) and peer == party
-        send(self, peer, HowFar("find", 4, 3) if lies else message)
+        send(self, peer, HowFar("find", 4, 3) if lies else message, **how)
 
     monkeypatch.setattr(Session, "send", lying)
     with pytest.raises(ProtocolError, match=r"HowFar from bank"):
@@ -88,9 +88,9 @@ def test_what_a_peer_calls_its_steps_is_fit_to_be_shown(
 ) -> None:
     send = Session.send
 
-    def shouting(self: Session, peer: str, message: object) -> None:
+    def shouting(self: Session, peer: str, message: object, **how: Any) -> None:
         told_otherwise = isinstance(message, HowFar)
-        send(self, peer, HowFar("find\n\x1b[2J" + "!" * 10_000, 1, 3) if told_otherwise else message)
+        send(self, peer, HowFar("find\n\x1b[2J" + "!" * 10_000, 1, 3) if told_otherwise else message, **how)
 
     monkeypatch.setattr(Session, "send", shouting)
     seeking.run(seeking.plan())

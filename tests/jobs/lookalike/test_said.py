@@ -95,9 +95,9 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[bytes]]:
     heard: dict[str, list[bytes]] = {}
     send = MemoryTransport.send
 
-    def noting(self: MemoryTransport, peer: str, frame: Frame) -> None:
+    def noting(self: MemoryTransport, peer: str, frame: Frame, **how: Any) -> None:
         heard.setdefault(peer, []).append(frame.joined())
-        send(self, peer, frame)
+        send(self, peer, frame, **how)
 
     monkeypatch.setattr(MemoryTransport, "send", noting)
     return heard

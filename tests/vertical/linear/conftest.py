@@ -170,7 +170,7 @@ def _watch(session: Session, run: Run, tamper: Tamper | None) -> None:
 
     session.recv = recv  # type: ignore[method-assign]
     if tamper:
-        session.send = lambda peer, message: send(peer, tamper(peer, message))  # type: ignore[method-assign]
+        session.send = lambda peer, message, **how: send(peer, tamper(peer, message), **how)  # type: ignore[method-assign]
 
 
 def _fixture(function: Callable[..., Any]) -> Any:

@@ -57,7 +57,7 @@ def explained(data: Any, model: LinearModels, outputs: Any, tamper: Any = None) 
     def part(session: Session) -> Any:
         send = session.send
         if tamper:
-            session.send = lambda peer, message: send(peer, tamper(message))  # type: ignore[method-assign]
+            session.send = lambda peer, message, **how: send(peer, tamper(message), **how)  # type: ignore[method-assign]
         team = Team("bank", tuple(HELD), open_engine(session, Rules("plain"), tuple(HELD), "bank", None), "digest")
         own, matrix = dealt(model, session.party), data.matrix[:, list(HELD[session.party])]
         if session.party == "bank":

@@ -46,7 +46,7 @@ def explained(
 
         session.recv = watched  # type: ignore[method-assign]
         if tamper:
-            session.send = lambda peer, message: send(peer, tamper(session.party, message))  # type: ignore[method-assign]
+            session.send = lambda peer, message, **how: send(peer, tamper(session.party, message), **how)  # type: ignore[method-assign]
         team = Team(ACTIVE, owners, open_engine(session, Rules("plain"), owners, ACTIVE, None), "digest")
         matrix = run.scene.new[:, list(run.team[session.party])]
         if session.party == ACTIVE:

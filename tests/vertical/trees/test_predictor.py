@@ -54,11 +54,11 @@ def predicted(
     def begin(session: Session) -> Team:
         send, change = session.send, (tamper or {}).get(session.party, lambda message: message)
 
-        def sent(peer: str, message: Any) -> None:
+        def sent(peer: str, message: Any, **how: Any) -> None:
             message = change(message)
             if not isinstance(message, Goodbye):
                 found.sent.append(message)
-            send(peer, message)
+            send(peer, message, **how)
 
         team = Team("bank", owners, open_engine(session, Rules("plain"), owners, "bank", None))
         session.send = sent  # type: ignore[method-assign]

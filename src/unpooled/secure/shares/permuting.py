@@ -47,7 +47,7 @@ def send_orders(engine: Engine, right: str, tasks: Sequence[Task]) -> None:
         keep_opening(engine, task, seed)
     if tasks:
         places, lengths = [_sent(given(task.places)) for task in tasks], [given(task.lengths) for task in tasks]
-        engine.session.send(right, Orders(tuple(task.tag for task in tasks), tuple(places), tuple(lengths)))
+        engine.session.send(right, Orders(tuple(task.tag for task in tasks), tuple(places), tuple(lengths)), more=True)
 
 
 def take_orders(engine: Engine, left: str, tasks: Sequence[Task]) -> None:

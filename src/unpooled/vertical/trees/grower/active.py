@@ -75,11 +75,11 @@ def _as_group(
 def _grow(context: GrowerContext, specs: Sequence[TreeSpec], number: int) -> Generator[None, None, list[GrownTree]]:
     names = [f"{context.name} {spec.name}" for spec in specs]
     group = messages.Trees(number, tuple(names), specs[0].y.shape[1])
-    context.tell(group)
+    context.tell(group, more=True)
     if not context.parameters.hide_bags:
         everybody = np.ones(len(context.own.columns), bool)
         bags = [everybody if spec.taking_part is None else spec.taking_part for spec in specs]
-        context.tell(messages.Bags(tuple(map(np.packbits, bags)), specs[0].cut))
+        context.tell(messages.Bags(tuple(map(np.packbits, bags)), specs[0].cut), more=True)
     growing = GrowingTrees.at_roots(context, specs)
     trees = np.arange(len(specs), dtype=np.int32)
     families = root_families(trees[can_split(context, growing, trees, np.full_like(trees, ROOT))])
@@ -96,7 +96,7 @@ def _grow(context: GrowerContext, specs: Sequence[TreeSpec], number: int) -> Gen
     for split, rows in growing.used:
         context.table.used(split, rows)
     done = tuple(name for name, spec in zip(names, specs, strict=True) if not spec.reused)
-    context.tell(messages.Grown(number, done))
+    context.tell(messages.Grown(number, done), more=True)
     if context.helpers:
         forget(context.team.products, done)
     return growing.grown()

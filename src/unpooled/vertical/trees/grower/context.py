@@ -213,9 +213,9 @@ class GrowerContext:
         others = [(place, owner) for place, owner in enumerate(self.team.owners) if owner != self.team.active]
         return [(place, owner) for place, owner in others if self.space.layouts[place].features]
 
-    def tell(self, message: object) -> None:
+    def tell(self, message: object, *, more: bool = False) -> None:
         for _, helper in self.helpers:
-            self.team.session.send(helper, message)
+            self.team.session.send(helper, message, more=more)
 
 
 def can_split(context: GrowerContext, growing: GrowingTrees, trees: Ints32, numbers: Ints32) -> Bools:

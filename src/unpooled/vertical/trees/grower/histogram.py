@@ -41,7 +41,8 @@ def build_histograms(
     asked = asked_rows(growing.rows, families)
     part = bool(context.helpers) and in_part(team, parameters, families)
     if context.helpers:
-        context.tell(_level(group.group if parameters.hide_nodes else None, growing, families, sides))  # 1
+        level = _level(group.group if parameters.hide_nodes else None, growing, families, sides)
+        context.tell(level, more=True)  # 1
         together = families_together(team, parameters, families, growing.rows.sizes, len(context.own.columns))
         for place, helper in context.helpers:
             for some in together:
