@@ -169,8 +169,8 @@ def _in_the_open(found: Attack, team: Team, layout: Layout, trees: messages.Tree
                 order = part[np.argsort((found.read[inside[part]] >= 0).all(axis=1), kind="stable")]
                 sides[order[: 2 * (len(part) // 2) : 2]] = False  # every second one, those to be read first
             where[inside] = np.repeat(firsts, counts) + sides
-        level = messages.TreeLevel(0, np.array(nodes, np.int32), firsts, asked, np.packbits(sides))
-        team.session.send("telco", messages.Level((level,)))
+        level = messages.Level(asked, np.array(nodes, np.int32), firsts, asked, np.packbits(sides))  # all of tree 0
+        team.session.send("telco", level)
         call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, len(nodes)), part=not root)
         _read(found, team, layout, call, where, firsts, part=not root)
         following = 1 if root else following + 2 * len(nodes)
@@ -242,8 +242,7 @@ def _hidden(found: Attack, team: Team, layout: Layout, trees: messages.Trees) ->
 def _root_encrypted(found: Attack, team: Team, layout: Layout, trees: messages.Trees) -> None:
     """Under encryption gradients stay the same in a tree: the root is looked at, and its slots' bits are read."""
     nodes = np.array([-1], np.int32)
-    level = messages.TreeLevel(0, nodes, nodes + 1, nodes + 1, np.empty(0, np.uint8))
-    team.session.send("telco", messages.Level((level,)))
+    team.session.send("telco", messages.Level(nodes + 1, nodes, nodes + 1, nodes + 1, np.empty(0, np.uint8)))
     call = tree_call(team, "telco", layout, found.parameters, trees, 0, (found.rows, 1))
     slots: Slots = paillier._layout(team.products.rules, call)
     apart, count = slots.bits * slots.deep, slots.bits * slots.beside

@@ -70,8 +70,7 @@ def trees_seen(record: Record) -> TreesSeen:
                 growing = [np.where(bag, np.int32(ROOT), np.int32(OUTSIDE)) for bag in bags]
                 seen.bags += bags
             case messages.Level():
-                for level in told.trees:
-                    _follow(growing[level.tree], level)
+                _follow(growing, told)
             case messages.HiddenLevel():
                 seen.hidden = True
             case messages.SplitRequest() | messages.SplitRequestForAll():
@@ -88,13 +87,16 @@ def trees_seen(record: Record) -> TreesSeen:
     return seen
 
 
-def _follow(nodes: Ints32, level: messages.TreeLevel) -> None:
+def _follow(growing: list[Ints32], level: messages.Level) -> None:
     """Move rows into the children that a level tells of; rows outside stay where they are."""
     if level.parents[0] == OUTSIDE:
         return
-    rows, counts = members(nodes, level.parents)
-    sides = unpacked(level.sides, len(rows), "Level", "the active party")
-    nodes[rows] = np.repeat(level.firsts, counts) + sides
+    trees = np.unique(level.trees).tolist()
+    each = [members(growing[tree], level.parents[level.trees == tree]) for tree in trees]
+    lengths = np.array([len(rows) for rows, _ in each])
+    sides = cut(unpacked(level.sides, int(lengths.sum()), "Level", "the active party"), lengths)
+    for tree, (rows, counts), right in zip(trees, each, sides, strict=True):
+        growing[tree][rows] = np.repeat(level.firsts[level.trees == tree], counts) + right
 
 
 def _divide(nodes: Ints32, node: int, split: OpenedSplit) -> None:

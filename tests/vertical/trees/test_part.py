@@ -33,10 +33,7 @@ def test_whoever_asks_about_the_larger_siblings_is_refused(
     def larger(peer: str, message: Any) -> Any:
         if not isinstance(message, messages.Level):
             return message
-        return messages.Level(tuple(replace(tree, asked=_other(tree)) for tree in message.trees))
-
-    def _other(tree: messages.TreeLevel) -> Any:
-        return tree.asked if tree.parents[0] < 0 else 1 - tree.asked
+        return message if message.parents[0] < 0 else replace(message, asked=1 - message.asked)
 
     with pytest.raises(ProtocolError, match="Level from bank"):
         together(parameters_for(learner, 3), engine=engine, tamper={"bank": larger})

@@ -37,8 +37,7 @@ def asking(
         session.send("telco", messages.Begin(bytes(16), rows, groups_of(parameters, 1)))
         trees = messages.Trees(1, (f"{bytes(16).hex()} tree",), 2)
         session.send("telco", trees)
-        root = messages.TreeLevel(0, ints(-1), ints(0), ints(0), np.empty(0, np.uint8))
-        session.send("telco", messages.Level((root,)))
+        session.send("telco", messages.Level(ints(0), ints(-1), ints(0), ints(0), np.empty(0, np.uint8)))
         call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, 1))
         product(team.products, [(call, Inputs(y=np.zeros((rows, 2), np.int64), nodes=np.zeros(rows, np.int32)))])
         told = session.recv("telco", messages.Merged) if parameters.min_rows > 1 else None

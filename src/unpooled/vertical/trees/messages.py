@@ -46,21 +46,17 @@ class Bags:
 @message(
     discloses="on which side of a split each row of its node fell, and which nodes are looked at", to="a passive party"
 )
-class TreeLevel:
-    """In one tree the nodes that were split, the first child of each, and which child is asked about."""
+class Level:
+    """The nodes that were split, tree by tree: their trees, the first child of each, and which child is asked about.
 
-    tree: int
+    `sides` has a bit for each of their rows, node by node.
+    """
+
+    trees: Ints32
     parents: Ints32
     firsts: Ints32
     asked: Ints32
     sides: Bytes
-
-
-@message(
-    discloses="on which side of a split each row of its node fell, and which nodes are looked at", to="a passive party"
-)
-class Level:
-    trees: tuple[TreeLevel, ...]
 
 
 @message(discloses="how many nodes of each tree are looked at, not which rows they have", to="a passive party")

@@ -14,7 +14,6 @@ from unpooled.vertical.targets import Target
 from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.binning import apply_bins
 from unpooled.vertical.trees.grower import passive
-from unpooled.vertical.trees.grower.node_rows import members
 from unpooled.wire import encode
 
 Make = Callable[..., Any]
@@ -56,20 +55,21 @@ def families_of(run: Any, lender: str) -> Iterator[list[Family]]:
             where = [np.where(part, 0, -1).astype(np.int32) for part in parts]
         else:
             told = next(merged)
-            count = sum(len(tree.firsts) for tree in message.trees)
+            count = len(message.trees)
             ends = unpacked(told.ends, count * layout.logical, "sides", lender).reshape(count, -1)
             joined = unpacked(told.missing_joined, count * len(layout.features), "sides", lender).reshape(count, -1)
             found: list[Family] = []
-            for tree in message.trees:
-                at = where[tree.tree]
-                if tree.parents[0] >= 0:
-                    moved, counts = members(at, tree.parents)
-                    sides = unpacked(tree.sides, len(moved), "sides", "bank")
-                    at[moved] = np.repeat(tree.firsts, counts) + sides
-                for parent, first in zip(tree.parents.tolist(), tree.firsts.tolist(), strict=True):
-                    nodes = [first] if parent < 0 else [first, first + 1]
-                    siblings = [np.flatnonzero(at == node) for node in nodes]
-                    found.append(Family(tree.tree, parent, first, siblings, ends[len(found)], joined[len(found)]))
+            lists = message.trees.tolist(), message.parents.tolist(), message.firsts.tolist()
+            families = list(zip(*lists, strict=True))
+            if message.parents[0] >= 0:
+                moved = [np.flatnonzero(where[tree] == parent) for tree, parent, _ in families]
+                sides = unpacked(message.sides, sum(map(len, moved)), "sides", "bank")
+                for (tree, _, first), of_node in zip(families, moved, strict=True):
+                    where[tree][of_node], sides = first + sides[: len(of_node)], sides[len(of_node) :]
+            for tree, parent, first in families:
+                nodes = [first] if parent < 0 else [first, first + 1]
+                siblings = [np.flatnonzero(where[tree] == node) for node in nodes]
+                found.append(Family(tree, parent, first, siblings, ends[len(found)], joined[len(found)]))
             yield found
     assert next(merged, None) is None
 

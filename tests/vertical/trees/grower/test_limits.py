@@ -260,8 +260,8 @@ def test_the_root_is_not_asked_about_again_in_a_run(parameters_for: Make, togeth
     def twice(team: Any, layout: Any, rows: int) -> None:
         trees = send_trees(team, "tree")
         for _ in range(2):
-            root = messages.TreeLevel(0, ints(-1), ints(0), ints(0), np.empty(0, np.uint8))
-            team.session.send("telco", messages.Level((root,)))
+            root = messages.Level(ints(0), ints(-1), ints(0), ints(0), np.empty(0, np.uint8))
+            team.session.send("telco", root)
             call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, 1))
             product(team.products, [(call, Inputs(y=np.zeros((rows, 2), np.int64), nodes=np.zeros(rows, np.int32)))])
 
@@ -310,13 +310,13 @@ def test_no_split_of_anybodys_leaves_few_rows_on_a_side(parameters_for: Make, to
     def one_row(team: Any, layout: Any, rows: int) -> None:
         trees, sides = send_trees(team, "tree"), np.zeros(rows, bool)
         sides[7] = True
-        root = messages.TreeLevel(0, ints(-1), ints(0), ints(0), np.empty(0, np.uint8))
-        team.session.send("telco", messages.Level((root,)))
+        root = messages.Level(ints(0), ints(-1), ints(0), ints(0), np.empty(0, np.uint8))
+        team.session.send("telco", root)
         call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, 1))
         product(team.products, [(call, Inputs(y=np.zeros((rows, 2), np.int64), nodes=np.zeros(rows, np.int32)))])
         team.session.recv("telco", messages.Merged)
-        split = messages.TreeLevel(0, ints(0), ints(1), ints(1), np.packbits(sides))
-        team.session.send("telco", messages.Level((split,)))
+        split = messages.Level(ints(0), ints(0), ints(1), ints(1), np.packbits(sides))
+        team.session.send("telco", split)
         team.session.recv("telco", messages.Merged)
 
     with pytest.raises(RefusedError, match=r"telco.* 6"):

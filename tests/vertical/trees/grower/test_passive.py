@@ -56,8 +56,20 @@ def in_lists(message: Any, change: Change) -> Any:
 
 
 def in_tree(**change: Change) -> Change:
-    """Change the first tree of a level."""
-    return lambda level: replace(level, trees=(with_fields(**change)(level.trees[0]), *level.trees[1:]))
+    """Change the lists of the first tree of a level, whose nodes come first."""
+
+    def changed(level: messages.Level) -> messages.Level:
+        count = int((level.trees == level.trees[0]).sum())
+        lists = {name: getattr(level, name) for name in change}
+        return replace(
+            level, **{name: np.concatenate([change[name](each[:count]), each[count:]]) for name, each in lists.items()}
+        )
+
+    return changed
+
+
+def in_all(*names: str, change: Change) -> Change:
+    return with_fields(**dict.fromkeys(names, change))
 
 
 def set_to(*values: int) -> Change:
@@ -137,19 +149,24 @@ def test_bags_that_do_not_fit_are_refused(learner: str, honest: Make, refuses: M
     refuses(honest(learner, hide_bags=False), "telco", each(messages.Bags, BAGS), ProtocolError, "bank")
 
 
+LISTS = "trees", "parents", "firsts", "asked"
 ROOTS = {
     "no root": in_tree(parents=set_to(0), firsts=set_to(1)),
-    "the root twice": in_tree(parents=twice, firsts=twice, asked=twice),
+    "the root twice": in_tree(trees=twice, parents=twice, firsts=twice, asked=twice),
     "the root is another": in_tree(firsts=set_to(1)),
     "the root's second": in_tree(asked=set_to(1)),
-    "nothing": in_tree(parents=set_to(), firsts=set_to(), asked=set_to()),
-    "no trees": with_fields(trees=lambda trees: ()),
-    "a tree twice": with_fields(trees=lambda trees: trees * 2),
-    "another tree": in_tree(tree=lambda tree: tree + 99),
-    "a negative tree": in_tree(tree=lambda _: -1),
+    "nothing": in_all(*LISTS, change=set_to()),
+    "no trees": with_fields(trees=set_to()),
+    "all trees twice": in_all(*LISTS, change=twice),
+    "a tree twice": with_fields(trees=lambda trees: trees * 0),
+    "trees from the last to the first": with_fields(trees=lambda trees: trees[::-1]),
+    "another tree": with_fields(trees=last_is(99)),
+    "a negative tree": with_fields(trees=first_is(-1)),
+    "sides": with_fields(sides=longer),
 }
 CHILDREN = {
-    "a huge tree": in_tree(tree=lambda _: 2**80),
+    "a huge tree": with_fields(trees=last_is(HUGE)),
+    "too few trees": with_fields(trees=short),
     "an unknown parent": in_tree(parents=first_is(5)),
     "a huge parent": in_tree(parents=first_is(HUGE)),
     "negative children": in_tree(firsts=first_is(-3)),
@@ -159,24 +176,33 @@ CHILDREN = {
     "a negative child": in_tree(asked=first_is(-1)),
     "too few children": in_tree(firsts=short),
     "too few that are asked": in_tree(asked=short),
-    "parents in a matrix": in_tree(parents=stacked),
-    "children in a matrix": in_tree(firsts=stacked),
-    "all in matrices": in_tree(parents=stacked, firsts=stacked, asked=stacked),
-    "numbers without a list": in_tree(parents=single, firsts=single, asked=single),
-    "too few sides": in_tree(sides=short),
-    "too many sides": in_tree(sides=longer),
-    "no sides": in_tree(sides=lambda sides: sides[:0]),
-    "sides in a matrix": in_tree(sides=stacked),
+    "trees in a matrix": with_fields(trees=stacked),
+    "parents in a matrix": with_fields(parents=stacked),
+    "children in a matrix": with_fields(firsts=stacked),
+    "all in matrices": in_all(*LISTS, change=stacked),
+    "numbers without a list": in_all(*LISTS, change=single),
+    "too few sides": with_fields(sides=short),
+    "too many sides": with_fields(sides=longer),
+    "no sides": with_fields(sides=lambda sides: sides[:0]),
+    "sides in a matrix": with_fields(sides=stacked),
     "a root beside others": in_tree(parents=set_to(-1), firsts=set_to(0), asked=set_to(0)),
 }
 GRANDCHILDREN = {
     "a negative parent": in_tree(parents=last_is(-2)),
     "rows outside as a parent": in_tree(parents=last_is(-1)),
     "a parent twice": in_tree(
-        parents=lambda p: ints(p[0], p[0]), firsts=lambda f: ints(f[0], f[0] + 2), asked=lambda a: ints(a[0], a[0])
+        trees=lambda t: ints(t[0], t[0]),
+        parents=lambda p: ints(p[0], p[0]),
+        firsts=lambda f: ints(f[0], f[0] + 2),
+        asked=lambda a: ints(a[0], a[0]),
     ),
     "children that are there": in_tree(firsts=lambda firsts: firsts * 0 + 1),
-    "children that overlap": in_tree(parents=set_to(1, 2), firsts=lambda f: ints(f[0], f[0] + 1), asked=set_to(0, 0)),
+    "children that overlap": in_tree(
+        trees=set_to(0, 0), parents=set_to(1, 2), firsts=lambda f: ints(f[0], f[0] + 1), asked=set_to(0, 0)
+    ),
+    "children of two parents, the last first": in_tree(
+        trees=set_to(0, 0), parents=set_to(2, 1), firsts=set_to(3, 5), asked=set_to(0, 0)
+    ),
 }
 
 
@@ -251,7 +277,7 @@ def test_messages_of_the_other_way_of_growing_have_no_place(honest: Make, refuse
     hidden = messages.HiddenLevel(1, ints(0), ints(1))
     change = each(messages.Level, {"hidden": lambda _: hidden})
     refuses(honest("xgb"), "telco", change, ProtocolError, r"telco.* Level .*bank.* \S*HiddenLevel")
-    level = messages.Level((messages.TreeLevel(0, ints(-1), ints(0), ints(0), np.empty(0, np.uint8)),))
+    level = messages.Level(ints(0), ints(-1), ints(0), ints(0), np.empty(0, np.uint8))
     change = each(messages.HiddenLevel, {"open": lambda _: level})
     refuses(honest("xgb", hide_nodes=True), "telco", change, ProtocolError, r"telco.* HiddenLevel .*bank.*Level")
 

@@ -18,7 +18,7 @@ from unpooled.vertical.trees.grower.asked_rows import rows_in_product
 from unpooled.vertical.trees.grower.context import GrowerContext, GrowingTrees, can_split
 from unpooled.vertical.trees.grower.min_rows import Groups
 from unpooled.vertical.trees.grower.node_bins import beside_siblings
-from unpooled.vertical.trees.grower.node_rows import Families, NodeRows, asked_rows, bin_sums, cut
+from unpooled.vertical.trees.grower.node_rows import Families, NodeRows, asked_rows, bin_sums
 from unpooled.vertical.trees.grower.products import families_together, in_part, tree_call
 from unpooled.vertical.trees.grower.splitting import best_splits, splittable
 from unpooled.vertical.trees.parameters import LgbParameters
@@ -41,8 +41,7 @@ def build_histograms(
     asked = asked_rows(growing.rows, families)
     part = bool(context.helpers) and in_part(team, parameters, families)
     if context.helpers:
-        level = _level(group.group if parameters.hide_nodes else None, growing, families, sides)
-        context.tell(level, more=True)  # 1
+        context.tell(_level(group.group if parameters.hide_nodes else None, families, sides), more=True)  # 1
         together = families_together(team, parameters, families, growing.rows.sizes, len(context.own.columns))
         for place, helper in context.helpers:
             for some in together:
@@ -78,24 +77,12 @@ def build_histograms(
     return Histograms(sums, groups)
 
 
-def _level(
-    hidden: int | None, growing: GrowingTrees, families: Families, sides: Bools
-) -> messages.Level | messages.HiddenLevel:
-    """What the passive parties are told of a step; with hidden nodes, by the number of the group."""
-    by_tree = families.by_tree
+def _level(hidden: int | None, families: Families, sides: Bools) -> messages.Level | messages.HiddenLevel:
+    """What passive parties are told of a step; with hidden nodes, by the number of the group."""
     if hidden is not None:
-        trees, counts = [tree for tree, _ in by_tree], [len(families[some]) for _, some in by_tree]
+        trees, counts = zip(*((tree, some.stop - some.start) for tree, some in families.by_tree), strict=True)
         return messages.HiddenLevel(hidden, np.array(trees, np.int32), np.array(counts, np.int32))
-    lengths = np.zeros(len(families), np.int64)
-    if families.siblings == 2:
-        children = growing.rows.counts[families.children()]
-        lengths = children.reshape(-1, 2).sum(axis=1)
-    of_trees = cut(sides, np.array([lengths[some].sum() for _, some in by_tree]))
-    levels = [
-        messages.TreeLevel(tree, of.parents, of.firsts, of.asked, np.packbits(of_tree))
-        for (tree, of), of_tree in zip([(tree, families[some]) for tree, some in by_tree], of_trees, strict=True)
-    ]
-    return messages.Level(tuple(levels))
+    return messages.Level(families.trees, families.parents, families.firsts, families.asked, np.packbits(sides))
 
 
 def _inputs(

@@ -226,9 +226,7 @@ def _show(group: _Group, level: messages.Level) -> None:
     check_growth(team, parameters, group.growth, rows.sizes, families)
     if families.siblings == 2:
         parents = rows.of(families.trees, families.parents)
-        ends = [int(parents.counts[some].sum()) for _, some in families.by_tree]
-        told = zip(level.trees, ends, strict=True)
-        sides = np.concatenate([unpacked(of_tree.sides, count, "Level", team.active) for of_tree, count in told])
+        sides = unpacked(level.sides, len(parents), "Level", team.active)
         check_counts(team, group.bins.min_rows, sides, parents.counts, "Level")
         rows.split(parents, families.trees, families.parents, families.firsts, sides)
     asked, part = asked_rows(rows, families), in_part(team, parameters, families)
@@ -263,19 +261,17 @@ def _asked_product(
 def _families(group: _Group, level: messages.Level) -> Families:
     """The families of a level, if they can be."""
     wrong = f"invalid Level from {group.team.active}"
-    each = [(of_tree.parents, of_tree.firsts, of_tree.asked) for of_tree in level.trees]
-    if not each or not all(are_lists(*lists) and lists[0].size for lists in each):
+    trees, parents, firsts, asked = level.trees, level.parents, level.firsts, level.asked
+    if not are_lists(trees, parents, firsts, asked) or not trees.size:
         raise ProtocolError(f"{wrong}: no nodes, or lists of different length")
-    told = np.array([of_tree.tree for of_tree in level.trees])
-    if (told[1:] <= told[:-1]).any():
-        raise ProtocolError(f"{wrong}: repeated trees, or not in order")
-    parents, firsts, asked = (np.concatenate(lists) for lists in zip(*each, strict=True))
-    group.check_trees(told)
-    trees = told.astype(np.int32).repeat([len(lists[0]) for lists in each])
+    if (trees[1:] < trees[:-1]).any():
+        raise ProtocolError(f"{wrong}: trees that are not in order")
+    group.check_trees(trees)
     families = Families(trees, parents, firsts, asked)
     if (parents == OUTSIDE).any():
-        if len(told) < len(trees) or not ((parents == OUTSIDE) & (firsts == ROOT) & (asked == 0)).all():
-            raise ProtocolError(f"{wrong}: unknown or repeated nodes, or roots beside other nodes")
+        roots = ((parents == OUTSIDE) & (firsts == ROOT) & (asked == 0)).all()
+        if not roots or (trees[1:] == trees[:-1]).any() or level.sides.shape != (0,):
+            raise ProtocolError(f"{wrong}: unknown or repeated nodes, or roots beside other nodes or with sides")
         return families
     nodes, counts = group.rows.begins.shape[1], group.rows.counts
     fits = parents.min() >= ROOT < firsts.min() and parents.max() < nodes and firsts.max() < nodes - 1
@@ -283,14 +279,11 @@ def _families(group: _Group, level: messages.Level) -> Families:
     fits = fits and (group.bins.min_rows <= 1 or group.bins.ends.has(trees, parents))
     if fits:
         latest = (nodes - 1 - (counts[:, ::-1] > 0).argmax(axis=1))[trees]  # of the nodes that have rows
-        of_children, children = families.children()
-        once = all(
-            len(np.unique(of_trees * np.int64(nodes) + each)) == len(each)
-            for of_trees, each in ((trees, parents), (of_children, children))
-        )
+        before = trees * np.int64(nodes)
+        once = (np.diff(before + parents) > 0).all() and (np.diff(before + firsts) > 1).all()  # in order, no two alike
         fits = once and (firsts > latest).all()
     if not fits:
-        raise ProtocolError(f"{wrong}: unknown or repeated nodes")
+        raise ProtocolError(f"{wrong}: unknown or repeated nodes, or not in order")
     return families
 
 
