@@ -22,6 +22,9 @@ ASKED = "asked.json"
 Counts = dict[str, Counter[str]]
 """By what is counted (`COUNTED`), by which rows: what is added to their digest, which has a new salt each time."""
 
+_Limits = dict[tuple[str, str], int | None]
+"""By what is counted, and by which rows: the most that may be asked, as was said when it was asked last."""
+
 
 class Asked:
     """How many models this party has ever begun, and what it has ever answered."""
@@ -32,6 +35,8 @@ class Asked:
         self._ahead = _none()
         self._others = _none()
         self._pages = 0
+        self._asked: _Limits = {}
+        self._asked_before: _Limits = {}
         self._added = False
 
     @contextmanager
@@ -41,8 +46,10 @@ class Asked:
         """Add to the counts of earlier attempts, and keep the counts on disk; a run may do so several times.
 
         `at_once` is the most that is asked between two `pages`, which is counted ahead; without it the count is doubled
-        each time. What else the engine has counted before is kept elsewhere.
+        each time. What was asked before one page will be asked again before the next, so that all of it is counted
+        ahead at once. What else the engine has counted before is kept elsewhere.
         """
+        self._asked_before = {}
         for name, counted in engine.counted.items():
             own = Counter({digest + rows: count for rows, count in self.counts[name].items()})
             self._others[name] = counted - own if self._added else Counter(counted)
@@ -74,15 +81,20 @@ class Asked:
         most: int | None,
     ) -> None:
         """Before an answer: write a count that covers all that may be asked until the next page."""
-        before = engine.counted[name][rows]
-        total, kept = before + amount, rows.removeprefix(digest)
-        if pages() != self._pages:
-            self._pages = pages()
-            self._ahead = _none()
-        if total > self._ahead[name][kept]:
-            ahead = 2 * total if at_once is None else before + at_once.get(name, 0)
-            self._ahead[name][kept] = max(total, ahead if most is None else min(ahead, most))
-            self._write(engine, digest)
+        total = engine.counted[name][rows] + amount
+        if (page := pages()) != self._pages:
+            self._pages, self._ahead = page, _none()
+            self._asked_before, self._asked = self._asked, {}
+        self._asked[name, rows] = most
+        if total <= self._ahead[name][rows.removeprefix(digest)]:
+            return
+        for (each, about), limit in (self._asked_before | {(name, rows): most}).items():
+            before = engine.counted[each][about]
+            least = total if (each, about) == (name, rows) else before
+            ahead = 2 * least if at_once is None else before + at_once.get(each, 0)
+            self._ahead[each][about.removeprefix(digest)] = max(least, ahead if limit is None else min(ahead, limit))
+        self._asked_before = {}
+        self._write(engine, digest)
 
     def _write(self, engine: Engine, digest: str) -> None:
         for name, counted in engine.counted.items():
