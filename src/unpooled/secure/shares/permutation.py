@@ -184,8 +184,9 @@ def lengths_fit(lengths: Ints, inside: Ints, sizes: tuple[int, ...], blocks: Blo
         return False
     totals = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=totals[1:])
-    runs = np.cumsum([0, *(size * nodes for size in sizes for nodes in blocks.nodes)])
-    return bool((np.diff(totals[runs]) == np.tile(inside, len(sizes))).all())
+    runs = np.zeros(len(sizes) * len(blocks.nodes) + 1, np.int64)
+    np.cumsum(np.multiply.outer(_widths(sizes), np.array(blocks.nodes)), out=runs[1:])
+    return bool((np.diff(totals[runs]).reshape(len(sizes), len(blocks.nodes)) == inside).all())
 
 
 def places_fit(places: NDArray[Any], blocks: Blocks) -> bool:
