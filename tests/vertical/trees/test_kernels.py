@@ -14,7 +14,7 @@ from unpooled.vertical.team import alone
 from unpooled.vertical.trees.binning import Binned, apply_bins, fit_bins
 from unpooled.vertical.trees.bundles import to_physical_bins
 from unpooled.vertical.trees.ensemble import fit
-from unpooled.vertical.trees.grower.min_rows import merged, whole
+from unpooled.vertical.trees.grower.min_rows import covered, merged, representatives, shown_bins, whole
 from unpooled.vertical.trees.grower.node_rows import (
     ROOT,
     TreeRows,
@@ -157,12 +157,23 @@ def test_groups_of_bins(both: Both, k: int) -> None:
     def found() -> list[Any]:
         parents = merged(layout, whole(layout, 30), counts.reshape(30, 2, 2, -1).sum(axis=2), k)
         groups = merged(layout, parents, counts[:, :2], k)
-        return [parents.ends, parents.missing_joined, groups.ends, groups.missing_joined]
+        more = covered(layout, groups, counts[:, :2], k)
+        shown = [representatives(layout, more), shown_bins(layout, more)]
+        return [
+            parents.ends,
+            parents.missing_joined,
+            groups.ends,
+            groups.missing_joined,
+            more.ends,
+            more.missing_joined,
+            *shown,
+        ]
 
     one, other = both(found)
     assert_equal(one, other)
     assert one[1].any()
     assert (one[0] & ~one[2]).any()
+    assert layout.shared.size
 
 
 @pytest.mark.parametrize("missing_left", [False, True])
@@ -243,3 +254,15 @@ def test_whole_models(both: Both, parameters: AnyTrees) -> None:
     assert one.model.ensembles == other.model.ensembles
     assert one.model.part.splits == other.model.part.splits
     np.testing.assert_array_equal(one.scores[0], other.scores[0])
+
+
+def test_values_are_put_where_they_belong() -> None:
+    from unpooled.vertical.trees import kernels
+
+    rng = np.random.default_rng(23)
+    places = rng.random((7, 50)) < 0.3
+    before, values = (rng.random((7, 50)) < 0.5) & ~places, rng.random(int(places.sum())) < 0.5
+    found, expected = before.copy(), before.copy()
+    kernels.spread(values.view(np.uint8), places.view(np.uint8), found.view(np.uint8))
+    expected[places] = values
+    np.testing.assert_array_equal(found, expected)

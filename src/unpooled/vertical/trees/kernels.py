@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unpooled.arrays import Bools, Floats, Ints, Ints32, Ring
+from unpooled.arrays import Bools, Bytes, Floats, Ints, Ints32, Ring
 from unpooled.compiled import compiled
 from unpooled.vertical.trees.bundles import Bins
 
@@ -322,16 +322,52 @@ def _choice_of_pair(
 
 
 @compiled
-def reached(split: Ints, at: Ints, known: Bools, reach: Bools) -> None:
-    """Which splits × rows are reached, where each tree has each row at a node, and the side is not yet known."""
-    for tree in range(at.shape[0]):
-        for row in range(at.shape[1]):
-            met = split[at[tree, row]]
-            reach[met, row] |= not known[met, row]
+def representatives(ends: Bools, joined: Bools, starts: Ints, values: Ints, missing: Bools, usual: Ints) -> Ints:
+    """For each node and logical bin the usual bin of its feature if that is in the same group, or the group's first."""
+    found = np.empty(ends.shape, np.int64)
+    for node in range(ends.shape[0]):
+        for feature in range(len(starts)):
+            begin, past = starts[feature], starts[feature] + values[feature]
+            end = past + missing[feature]
+            for at in range(begin + 1, end + 1):
+                if at == end or (not joined[node, feature] if at == past else ends[node, at - 1]):
+                    found[node, begin:at] = usual[feature] if begin <= usual[feature] < at else begin
+                    begin = at
+    return found
 
 
 @compiled
-def go_on(first: Ints, split: Ints, at: Ints, sides: Bools) -> None:
+def rows_at(counts: Ints, shown: Ints, owner: Ints, usual: Ints) -> Ints:
+    """How many rows are in bins that are shown as the usual one of their feature, nodes × siblings × features."""
+    found = np.zeros((counts.shape[0], counts.shape[1], len(usual)), np.int64)
+    for node in range(counts.shape[0]):
+        for sibling in range(counts.shape[1]):
+            for at in range(counts.shape[2]):
+                if shown[node, at] == usual[owner[at]]:
+                    found[node, sibling, owner[at]] += counts[node, sibling, at]
+    return found
+
+
+@compiled
+def reached(split: Ints32, at: Ints32, reach: Bools) -> None:
+    """Which splits × rows are reached, where each tree has each row at a node."""
+    for tree in range(at.shape[0]):
+        for row in range(at.shape[1]):
+            reach[split[at[tree, row]], row] = True
+
+
+@compiled
+def spread(values: Bytes, places: Bytes, into: Bytes) -> None:
+    """Put values, 0 or 1, one after the other where `places` has a 1, and `into` a 0. There is at least one."""
+    place, last = 0, len(values) - 1
+    for at in range(places.shape[0]):
+        for row in range(places.shape[1]):
+            into[at, row] |= places[at, row] & values[min(place, last)]  # without a branch, which would be guessed
+            place += places[at, row]
+
+
+@compiled
+def go_on(first: Ints32, split: Ints32, at: Ints32, sides: Bools) -> None:
     """Send each row in each tree to the next node."""
     for tree in range(at.shape[0]):
         for row in range(at.shape[1]):

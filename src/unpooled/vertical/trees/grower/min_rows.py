@@ -144,12 +144,10 @@ def covered(layout: Layout, groups: Groups, counts: Ints, k: int) -> Groups:
     """
     if layout.alone or not len(counts):
         return groups
-    shared = [np.array(bundle) for bundle in layout.bundles if len(bundle) > 1]
-    at_usual = representatives(layout, groups) == layout.usual[layout.owner]
-    inside = np.add.reduceat(counts * at_usual[:, np.newaxis], layout.starts, axis=2)
-    totals = counts[:, :, layout.owner == 0].sum(axis=2)
+    inside = _inside(layout, groups, counts)
+    totals = counts[:, :, : layout.features[0].size].sum(axis=2)
     ends, joined = groups.ends.copy(), groups.missing_joined.copy()
-    for bundle in shared:
+    for bundle in _shared(layout):
         away = totals[..., np.newaxis] - inside[:, :, bundle]
         rest = totals - away.sum(axis=2)
         for node in np.flatnonzero(((rest > 0) & (rest < k)).any(axis=1)).tolist():
@@ -163,6 +161,24 @@ def covered(layout: Layout, groups: Groups, counts: Ints, k: int) -> Groups:
     return Groups(ends, joined)
 
 
+@lru_cache(maxsize=64)
+def _shared(layout: Layout) -> tuple[Ints, ...]:
+    """The features of each bundle that has several."""
+    return tuple(np.array(bundle) for bundle in layout.bundles if len(bundle) > 1)
+
+
+def _inside(layout: Layout, groups: Groups, counts: Ints) -> Ints:
+    """How many rows are in the group of each feature's usual bin, nodes × siblings × features."""
+    shown = representatives(layout, groups)
+    if worthwhile(counts.size):
+        from unpooled.vertical.trees import kernels
+
+        return kernels.rows_at(counts, shown, layout.owner, layout.usual)
+    at_usual = shown == layout.usual[layout.owner]
+    found: Ints = np.add.reduceat(counts * at_usual[:, np.newaxis], layout.starts, axis=2)
+    return found
+
+
 def _few(rows: NDArray[Any], k: int) -> Bools:
     """Where there are rows, but fewer than k: without a sign, none less one is the largest number."""
     return rows - 1 < k - 1
@@ -173,6 +189,11 @@ def representatives(layout: Layout, groups: Groups) -> Ints:
 
     That is the feature's usual bin if the group has it, else the first bin of the group.
     """
+    if worthwhile(groups.ends.size):
+        from unpooled.vertical.trees import kernels
+
+        fields = layout.starts, layout.values, layout.missing, layout.usual
+        return kernels.representatives(groups.ends, groups.missing_joined, *fields)
     steps = _steps(layout)
     begins = np.empty(groups.ends.shape, bool)
     begins[:, 1:] = groups.ends[:, :-1]
@@ -191,6 +212,13 @@ def shown_bins(layout: Layout, groups: Groups) -> Bins:
 
     A group that has the usual bin of a feature in a bundle goes to bin 0, and bin 0 itself stays.
     """
+    logical, inside = _columns(layout)
+    return inside.take(representatives(layout, groups).take(logical, axis=1))
+
+
+@lru_cache(maxsize=64)
+def _columns(layout: Layout) -> tuple[Ints, Bins]:
+    """For each bin of all columns its logical bin, and for each logical bin the bin within its column."""
     logical = np.empty(layout.bins, np.int64)
     logical[layout.physical] = np.arange(layout.logical)
-    return layout.inside.astype(narrow(layout.sizes))[representatives(layout, groups).take(logical, axis=1)]
+    return logical, layout.inside.astype(narrow(layout.sizes))
