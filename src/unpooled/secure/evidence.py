@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,22 @@ class Commitment:
     digest: bytes
 
 
+class _Lines:
+    """A file that lines are added to. It is opened with the first, and the system has each one when `add` returns."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._handle: int | None = None
+
+    def add(self, line: Line) -> None:
+        content = json.dumps(line, ensure_ascii=False).encode() + b"\n"
+        with atomic.naming(self._path):
+            if self._handle is None:
+                self._handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, atomic.OWNER_ONLY)
+                weakref.finalize(self, os.close, self._handle)
+            os.write(self._handle, content)
+
+
 class Evidence:
     """One party's evidence: `received` is a file beside the ledger, `secrets` a folder among the working files.
 
@@ -56,25 +73,26 @@ class Evidence:
 
     def __init__(self, received: Path, secrets: Path) -> None:
         self.fit = self.group = 0
-        self._received, self._secrets = received, secrets
+        self._secrets = secrets
         with atomic.naming(secrets):
             atomic.make_folder(secrets)
         mend(received)
         mend(secrets / _OPENINGS)
+        self._received, self._openings = _Lines(received), _Lines(secrets / _OPENINGS)
 
     def keep_received(self, side: str, tag: bytes, sender: str, about: Line, **said: Any) -> None:
         """Keep that a hidden matrix arrived, X or Y of a product."""
         line = {"product": f"{side}-{tag.hex()}", "from": sender, "about": _without_own(about), **said}
-        _append(self._received, line)
+        self._received.add(line)
 
     def keep_asked(self, sender: str, about: Line) -> None:
         """Keep that a matrix that had arrived before was used again."""
-        _append(self._received, {"asked": True, "from": sender, "about": _without_own(about)})
+        self._received.add({"asked": True, "from": sender, "about": _without_own(about)})
 
     def keep_opening(self, side: str, tag: bytes, receiver: str, about: Line, **opening: Any) -> None:
         """Keep what opens a hidden matrix that is sent."""
         line = {"product": f"{side}-{tag.hex()}", "to": receiver, "about": about, **opening}
-        _append(self._secrets / _OPENINGS, line)
+        self._openings.add(line)
 
     def commit(self, session: Session, receivers: Iterable[str], what: str, inputs: Mapping[str, NDArray[Any]]) -> None:
         """Commit to inputs; the same inputs are stored once."""
@@ -82,7 +100,7 @@ class Evidence:
         digest = digest_of_inputs(salt, inputs)
         self._keep(page, np.savez_compressed, inputs)
         opening = {"commitment": digest.hex(), "fit": self.fit, "salt": salt.hex(), "page": page}
-        _append(self._secrets / _OPENINGS, opening)
+        self._openings.add(opening)
         for receiver in receivers:
             session.send(receiver, Commitment(digest))
 
@@ -91,7 +109,7 @@ class Evidence:
         digest = session.recv(sender, Commitment).digest
         if len(digest) != hashlib.sha256().digest_size:
             raise ProtocolError(f"invalid Commitment from {sender}: wrong length")
-        _append(self._received, {"commitment": digest.hex(), "from": sender, "fit": self.fit})
+        self._received.add({"commitment": digest.hex(), "from": sender, "fit": self.fit})
 
     def keep_page(self, name: str, **arrays: NDArray[Any]) -> None:
         """Keep arrays under a name, unless they were kept before an interruption."""
@@ -165,13 +183,6 @@ def page_in(secrets: Path, name: str) -> Arrays:
 def _without_own(about: Line) -> Line:
     """A product's description without this party's secrets."""
     return {name: value for name, value in about.items() if name != OWN}
-
-
-def _append(path: Path, line: Line) -> None:
-    with atomic.naming(path):
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, atomic.OWNER_ONLY)
-        with os.fdopen(handle, "ab", buffering=0) as file:
-            file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
 
 
 def _lines(path: Path) -> list[Line]:
