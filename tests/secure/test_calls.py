@@ -178,3 +178,19 @@ def test_refusals_do_not_repeat_values() -> None:
     with pytest.raises(InputError) as caught:
         check_inputs(DENSE, "bank", Inputs(y=np.full((6, 2), 918273)))
     assert "918273" not in str(caught.value)
+
+
+@pytest.mark.parametrize("rows", [1, 300, 512, 700, 5000])
+def test_a_bin_out_of_range_is_found_in_any_row_and_column(rows: int) -> None:
+    """Also where many rows are looked at side by side, and those that are left over."""
+    call = replace(HOT, rows=rows, left=OneHot((4, 2, 9), 3))
+    nodes = np.zeros(rows, np.int32)
+    bins = np.random.default_rng(rows).integers(0, [4, 2, 9], (rows, 3)).astype(np.uint8)
+    for given in (bins, np.asfortranarray(bins)):
+        check_inputs(call, "telco", Inputs(x=given, nodes=nodes))
+        for row in {0, rows // 2, rows - 1}:
+            for column, size in enumerate((4, 2, 9)):
+                wrong = given.copy(order="K")
+                wrong[row, column] = size
+                with pytest.raises(InputError, match="a bin out of range"):
+                    check_inputs(call, "telco", Inputs(x=wrong, nodes=nodes))
