@@ -12,7 +12,7 @@ from unpooled.vertical.inputs import Columns
 from unpooled.vertical.targets import Target
 from unpooled.vertical.team import alone
 from unpooled.vertical.trees.binning import Binned, apply_bins, fit_bins
-from unpooled.vertical.trees.bundles import to_physical_bins
+from unpooled.vertical.trees.bundles import Feature, Layout, to_physical_bins
 from unpooled.vertical.trees.ensemble import fit
 from unpooled.vertical.trees.grower.min_rows import covered, merged, representatives, shown_bins, whole
 from unpooled.vertical.trees.grower.node_rows import (
@@ -174,6 +174,28 @@ def test_groups_of_bins(both: Both, k: int) -> None:
     assert one[1].any()
     assert (one[0] & ~one[2]).any()
     assert layout.shared.size
+
+
+@pytest.mark.parametrize("k", [2, 6, 15])
+def test_bundles_show_less_where_few_rows_are_left(both: Both, k: int) -> None:
+    """In a row only one feature of a bundle is away from its usual bin, and in few rows none is."""
+    features = tuple(Feature(values, values % 2 == 1, values // 2) for values in (2, 3, 4, 1, 2, 3))
+    layout, rng, found = Layout(features, ((0, 3, 5), (1,), (2, 4))), np.random.default_rng(29), list[Any]()
+    away, counts = rng.integers(0, 40, (len(features), 80, 2)), np.zeros((80, 2, layout.logical), np.int64)
+    rows = np.maximum(away[[0, 3, 5]].sum(axis=0), away.max(axis=0)) + rng.integers(0, 20, (80, 2))
+    for feature, start, some in zip(features, layout.starts.tolist(), away, strict=True):
+        others = np.arange(feature.size) != feature.usual
+        counts[:, :, start : start + feature.size] = rng.multinomial(some, others / others.sum())
+        counts[:, :, start + feature.usual] += rows - some
+
+    def covers() -> list[Any]:
+        groups = merged(layout, whole(layout, len(counts)), counts, k)
+        more = covered(layout, groups, counts, k)
+        found.append((groups.ends & ~more.ends).any())
+        return [groups.ends, groups.missing_joined, more.ends, more.missing_joined, shown_bins(layout, more)]
+
+    assert_equal(*both(covers))
+    assert all(found)
 
 
 @pytest.mark.parametrize("missing_left", [False, True])

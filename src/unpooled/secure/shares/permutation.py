@@ -55,10 +55,8 @@ class Blocks:
 
     def inside(self, nodes: Ints32) -> Ints:
         """How many rows of each block are in nodes."""
-        counts = np.zeros(len(nodes) + 1, np.int64)
-        np.cumsum(nodes >= 0, out=counts[1:])
-        found: Ints = counts[self.ends] - counts[self.begins]
-        return found
+        taken, each = nodes >= 0, zip(self.begins.tolist(), self.ends.tolist(), strict=True)
+        return np.array([np.count_nonzero(taken[begin:end]) for begin, end in each], np.int64)
 
     def slots(self, inside: Ints) -> Ints:
         """The places of the rows in nodes, which come first in each block."""

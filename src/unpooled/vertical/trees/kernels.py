@@ -349,6 +349,38 @@ def rows_at(counts: Ints, shown: Ints, owner: Ints, usual: Ints) -> Ints:
 
 
 @compiled
+def cover(
+    ends: Bools,
+    joined: Bools,
+    inside: Ints,
+    totals: Ints,
+    bundle: Ints,
+    starts: Ints,
+    values: Ints,
+    missing: Bools,
+    k: int,
+) -> None:
+    """Show less of a bundle's features, those with the fewest rows away from bin 0 first, until that has rows enough.
+
+    `inside` and `totals` say how many rows each sibling has in the group of each feature's usual bin, and in all.
+    """
+    for node in range(len(ends)):
+        away = totals[node] - inside[node][:, bundle].T
+        rest = totals[node] - away.sum(axis=0)
+        sizes = away.sum(axis=1)
+        while ((rest > 0) & (rest < k)).any() and sizes.any():
+            least = -1
+            for place in range(len(bundle)):
+                if sizes[place] > 0 and (least < 0 or sizes[place] < sizes[least]):
+                    least = place
+            feature = bundle[least]
+            ends[node, starts[feature] : starts[feature] + values[feature] - 1] = False
+            joined[node, feature] = missing[feature]
+            rest += away[least]
+            sizes[least] = 0
+
+
+@compiled
 def reached(split: Ints32, at: Ints32, reach: Bools) -> None:
     """Which splits × rows are reached, where each tree has each row at a node."""
     for tree in range(at.shape[0]):

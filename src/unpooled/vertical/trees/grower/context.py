@@ -225,7 +225,8 @@ def can_split(context: GrowerContext, growing: GrowingTrees, trees: Ints32, numb
         nodes.rows[trees, numbers] >= 2 * parameters.min_rows
     )
     found &= nodes.totals[trees, numbers, -1] > 0
-    found &= growing.weight(trees, numbers) >= 2 * parameters.minimum_child_weight
+    if parameters.minimum_child_weight:
+        found &= growing.weight(trees, numbers) >= 2 * parameters.minimum_child_weight
     if isinstance(parameters, LgbParameters):
         found &= growing.leaves[trees] < parameters.leaves
     return found

@@ -147,6 +147,13 @@ def covered(layout: Layout, groups: Groups, counts: Ints, k: int) -> Groups:
     inside = _inside(layout, groups, counts)
     totals = counts[:, :, : layout.features[0].size].sum(axis=2)
     ends, joined = groups.ends.copy(), groups.missing_joined.copy()
+    if worthwhile(counts.size):
+        from unpooled.vertical.trees import kernels
+
+        fields = layout.starts, layout.values, layout.missing
+        for bundle in _shared(layout):
+            kernels.cover(ends, joined, inside, totals, bundle, *fields, k)
+        return Groups(ends, joined)
     for bundle in _shared(layout):
         away = totals[..., np.newaxis] - inside[:, :, bundle]
         rest = totals - away.sum(axis=2)
