@@ -99,11 +99,11 @@ def test_so_does_a_search(seeking: Any, method: dict[str, Any]) -> None:
         assert audited(seeking.root / "run", "bank", "telco", sample).wrong == {}
 
 
-@pytest.mark.parametrize("party", ["bank", "telco"])
-def test_so_does_a_search_that_was_interrupted(seeking: Any, search: Any, party: str) -> None:
+@pytest.mark.parametrize(("party", "messages"), [("bank", 36), ("telco", 22)])
+def test_so_does_a_search_that_was_interrupted(seeking: Any, search: Any, party: str, messages: int) -> None:
     plan = seeking.plan(model={"trees": 4})
     run = search(plan, seeking.tables(plan), seeking.root / "run")
-    run.stop(party, 36)
+    run.stop(party, messages)
     run.go()
     for home in (run.root / owner for owner in plan.owners):
         write_toml(home / PLAN, plan)
