@@ -1,4 +1,6 @@
-"""The group ristretto255 (RFC 9496), from libsodium: ids are hashed to points, points are multiplied by a secret.
+"""The group ristretto255 (RFC 9496): ids are hashed to points, points are multiplied by a secret.
+
+libsodium does a few of them, and makes secrets; many are done by compiled loops (`curve`), which give the same bytes.
 
 The group has prime order and one encoding per element, so that neither a twist nor a small subgroup leaks anything
 about an id.
@@ -16,7 +18,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from unpooled.align import curve
 from unpooled.arrays import Bytes
+from unpooled.compiled import worthwhile
 from unpooled.errors import InputError, ProtocolError
 from unpooled.workers import few_cores, in_order
 
@@ -28,12 +32,17 @@ _DOMAIN = b"unpooled align ristretto255 v1"
 _TOO_MANY_BITS = 0x80
 """In the last byte: numbers have 255 bits, but the library ignores the 256th and would accept a second encoding."""
 
+_LEAST = 16
+"""Fewer points at a time take less by libsodium: compiled loops do a block of several dozen in any case."""
+_RAISING, _CHECKING = 2**13, 2**10
+"""So many of what `compiled` counts as a cell take about as long as multiplying, or decoding, a point by libsodium."""
+
 
 def chunk_by_chunk(function: Callable[[T], Bytes], chunks: Iterable[T]) -> Iterator[Bytes]:
     """The function's points for each chunk, in order; several at a time.
 
-    The library releases Python's lock. On a few cores threads do as much as processes, each of which would take a fifth
-    of a second to start; on many they would wait for the lock.
+    The library releases Python's lock, as do compiled loops. On a few cores threads do as much as processes, each of
+    which would take a fifth of a second to start; on many they would wait for the lock.
     """
     return in_order(function, chunks, threads=few_cores())
 
@@ -62,18 +71,28 @@ def new_secret() -> bytes:
 
 def hashed_and_raised(secret: bytes, exchange: bytes, keys: Sequence[bytes]) -> Bytes:
     """Each key hashed to a point of the group and multiplied by the secret."""
-    prefix, rbcl = hashlib.sha512(_DOMAIN + exchange), sodium()
-    points = []
+    prefix = hashlib.sha512(_DOMAIN + exchange)
+    digests = []
     for key in keys:
         digest = prefix.copy()
         digest.update(key)
-        point = rbcl.crypto_core_ristretto255_from_hash(digest.digest())
-        points.append(rbcl.crypto_scalarmult_ristretto255(secret, point))
-    return _rows(points)
+        digests.append(digest.digest())
+    if _in_loops(len(keys), _RAISING):
+        made = curve.raised_digests(secret, b"".join(digests))
+        if made.any(axis=1).all():
+            return made
+    rbcl = sodium()
+    points = [rbcl.crypto_core_ristretto255_from_hash(digest) for digest in digests]
+    return _rows([rbcl.crypto_scalarmult_ristretto255(secret, point) for point in points])
 
 
 def raised(secret: bytes, sender: str, points: Bytes) -> Bytes:
     """Each point multiplied by the secret; invalid points, and the identity, are refused."""
+    if _in_loops(points.size // POINT_BYTES, _RAISING):
+        found, valid = curve.raised(secret, points)
+        if not valid.all():
+            raise _no_point(sender, POINT_BYTES * int(valid.argmin()))
+        return found
     data, rbcl = points.tobytes(), sodium()
     made = []
     for start in range(0, len(data), POINT_BYTES):
@@ -88,12 +107,22 @@ def raised(secret: bytes, sender: str, points: Bytes) -> Bytes:
 
 def checked(sender: str, points: Bytes) -> Bytes:
     """Points that are only compared; invalid points, and the identity, are refused too."""
+    if _in_loops(points.size // POINT_BYTES, _CHECKING):
+        valid = curve.valid(points)
+        if not valid.all():
+            raise _no_point(sender, POINT_BYTES * int(valid.argmin()))
+        return points
     data, rbcl = points.tobytes(), sodium()
     for start in range(0, len(data), POINT_BYTES):
         point = data[start : start + POINT_BYTES]
         if point == _IDENTITY or point[-1] & _TOO_MANY_BITS or not rbcl.crypto_core_ristretto255_is_valid_point(point):
             raise _no_point(sender, start)
     return points
+
+
+def _in_loops(count: int, cells: int) -> bool:
+    """Whether compiled loops do so many points."""
+    return count >= _LEAST and worthwhile(count * cells)
 
 
 def _no_point(sender: str, start: int) -> ProtocolError:
