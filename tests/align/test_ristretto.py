@@ -16,13 +16,21 @@ import numpy as np
 import pytest
 import rbcl
 
-from unpooled.align import ristretto
+from unpooled import compiled
+from unpooled.align import curve, ristretto
 from unpooled.align.ristretto import POINT_BYTES, checked, hashed_and_raised, new_secret, raised
 from unpooled.arrays import Bytes
 from unpooled.errors import InputError, ProtocolError
 
 EXCHANGE = b"the exchange's name"
 KEYS = [b"anna", b"bert", b"", b"\x00", b"anna\x00"]
+
+
+@pytest.fixture(params=["libsodium", "loops"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points by libsodium, and by compiled loops."""
+    monkeypatch.setattr(compiled, "_choice", lambda: request.param == "loops")
+    monkeypatch.setattr(ristretto, "_LEAST", 1)
 
 
 @pytest.mark.parametrize(
@@ -46,11 +54,14 @@ KEYS = [b"anna", b"bert", b"", b"\x00", b"anna\x00"]
         ),
     ],
 )
-def test_the_library_maps_hashes_to_the_points_of_the_standard(text: str, point: str) -> None:
+def test_hashes_are_mapped_to_the_points_of_the_standard(text: str, point: str) -> None:
     """RFC 9496, appendix A.3; its inputs are the SHA-512 digests of these sentences."""
-    assert rbcl.crypto_core_ristretto255_from_hash(hashlib.sha512(text.encode()).digest()).hex() == point
+    digest = hashlib.sha512(text.encode()).digest()
+    assert rbcl.crypto_core_ristretto255_from_hash(digest).hex() == point
+    assert curve.raised_digests(bytes([1, *[0] * 31]), digest).tobytes().hex() == point
 
 
+@pytest.mark.usefixtures("way")
 def test_a_key_is_hashed_with_the_exchange_and_raised() -> None:
     secret = new_secret()
     digest = hashlib.sha512(b"unpooled align ristretto255 v1" + EXCHANGE + b"anna").digest()
@@ -58,6 +69,7 @@ def test_a_key_is_hashed_with_the_exchange_and_raised() -> None:
     assert hashed_and_raised(secret, EXCHANGE, [b"anna"]).tobytes() == by_hand
 
 
+@pytest.mark.usefixtures("way")
 def test_raising_by_several_secrets_commutes() -> None:
     a, b, c = new_secret(), new_secret(), new_secret()
     one = raised(a, "bank", raised(b, "bank", hashed_and_raised(c, EXCHANGE, KEYS)))
@@ -129,6 +141,7 @@ BAD = {
 """The encodings that RFC 9496, appendix A.2, says must be refused, the identity, and points with the top bit set."""
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("check", [partial(raised, new_secret()), checked], ids=["raised", "checked"])
 @pytest.mark.parametrize(("sort", "bad"), [(sort, bad) for sort, encodings in BAD.items() for bad in encodings])
 def test_what_is_no_point_is_refused_naming_sender_and_place(
