@@ -2,7 +2,8 @@
 
 Both do the same points in turns in one process, on one core: hashed and multiplied, multiplied, and checked. Each
 figure is the median of the rounds, after a first one that is not counted. `loading` is what importing numba and loading
-the loops from their cache takes, in CPU seconds, once they have been compiled on this machine. `--points` is how many points a round has (4096), `--rounds` how many rounds (7).
+the loops from their cache takes, in CPU seconds, once they have been compiled on this machine. `--points` is how many
+points a round has (4096), `--rounds` how many rounds (7).
 
 numba compiles for the processor it runs on. `NUMBA_CPU_NAME=haswell` with `NUMBA_CPU_FEATURES="+avx,+avx2,+bmi2"` in
 the environment shows what one with AVX2 alone would take.
