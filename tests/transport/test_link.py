@@ -23,7 +23,7 @@ from unpooled.codec import ALIGNMENT
 from unpooled.control import Goodbye, Working
 from unpooled.errors import PeerFailed, PeerLost, PeerSilent, WireError
 from unpooled.ledger import Ledger
-from unpooled.transport import certificates, link
+from unpooled.transport import certificates, link, listening
 from unpooled.transport.link import CHUNK_BYTES, HELD_BYTES, QUEUED_BYTES, SIZE_BYTES, Link, pieces
 from unpooled.transport.mailbox import EARLY_BYTES, FREE_BYTES, SMALL_BYTES, Mailbox
 from unpooled.transport.tls import Secured, context_of
@@ -93,6 +93,14 @@ def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
     ledger.close()
 
 
+@pytest.fixture(scope="module", params=["the party reads too", "a thread reads"], autouse=True)
+def who_reads(request: pytest.FixtureRequest) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "a thread reads":
+            patch.setattr(listening, "alarm", lambda: None)
+        yield
+
+
 @contextmanager
 def linked(certs: Path, mailbox: Mailbox, timeout: float = LONG) -> Iterator[tuple[Link, Peer]]:
     """The bank's link to the telco, and the telco."""
@@ -107,8 +115,10 @@ def linked(certs: Path, mailbox: Mailbox, timeout: float = LONG) -> Iterator[tup
         for number, (one, other) in enumerate(((bank, telco), (telco, bank))):
             done[number] = one.shake_hands()
             other.receive(one.to_send())
-    made = Link("telco", mailbox, timeout)
-    made.begin(accepted, bank)
+    made, bell = Link("telco", mailbox, timeout), listening.alarm()
+    if bell:
+        mailbox.alarm = bell.ring
+    made.begin(accepted, bank, bell)
     there.settimeout(LONG)
     try:
         yield made, Peer(there, telco)
@@ -185,14 +195,15 @@ def test_streams_at_random_are_frames_or_refused(mailbox: Mailbox, monkeypatch: 
         sizes = [r.choice([0, 1, 3, 2**20, 2**33, 2**63]).to_bytes(8, "little"), r.randbytes(r.randrange(12))]
         stream = io.BytesIO(b"".join(r.choices([whole, *sizes], k=r.randrange(6))))
 
-        def fill(view: memoryview, stream: io.BytesIO = stream) -> None:
+        def fill(view: memoryview, stream: io.BytesIO = stream) -> Iterator[bool]:
             if stream.readinto(view) < len(view):
                 raise EOFError
+            yield False
 
         monkeypatch.setattr(made, "_fill", fill)
         try:
             while True:
-                made._read_frame()
+                list(made._frame())
         except WireError:
             refused += 1
         except EOFError:
@@ -427,7 +438,7 @@ def test_a_peer_that_is_gone_is_found_when_what_is_held_is_sent(certs: Path, mai
         with pytest.raises(PeerLost, match="telco"):
             pour(link)
         assert not link.can_send()
-        with pytest.raises(PeerLost, match=r"telco.*bank was about to send a message to telco"):
+        with pytest.raises(PeerLost, match="telco: the connection was lost"):
             link.send(blob(10), more=True)
 
 
@@ -446,3 +457,143 @@ def test_before_it_is_connected_a_link_holds_nothing(mailbox: Mailbox) -> None:
     for more in (True, False):
         with pytest.raises(PeerLost, match="telco"):
             link.send(blob(1), more=more)
+
+
+# who reads
+
+
+@contextmanager
+def later(link: Link, act: Callable[[], object]) -> Iterator[None]:
+    """Act while the party waits: at once where a thread reads, otherwise when the party itself does."""
+
+    def run() -> None:
+        until = time.monotonic() + LONG
+        while link._ears and not link._reading.locked():
+            assert time.monotonic() < until
+            time.sleep(0.001)
+        act()
+
+    until = time.monotonic() + LONG
+    while link._ears and link._for_thread:  # it reads first what came with the handshake
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    acting = threading.Thread(target=run)
+    acting.start()
+    try:
+        yield
+    finally:
+        acting.join()
+
+
+def readers(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The threads that deliver frames."""
+    names: list[str] = []
+    deliver = mailbox.deliver
+
+    def noting(peer: str, data: bytes) -> None:
+        names.append(threading.current_thread().name)
+        deliver(peer, data)
+
+    monkeypatch.setattr(mailbox, "deliver", noting)
+    return names
+
+
+def take(mailbox: Mailbox) -> int:
+    return read_body(mailbox.take("telco", "Blob", LONG), Blob).data.size
+
+
+def say(peer: Peer, *sizes: int) -> Callable[[], None]:
+    return lambda: peer.say(b"".join(piece for size in sizes for piece in pieces(blob(size))))
+
+
+def test_a_party_that_waits_reads_itself(certs: Path, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    names, me = readers(mailbox, monkeypatch), threading.current_thread().name
+    with linked(certs, mailbox) as (link, peer):
+        with later(link, say(peer, 10, 20)):
+            assert take(mailbox) == 10
+        assert take(mailbox) == 20
+        assert names == [me if link._ears else "unpooled-from-telco"] * 2
+
+
+def test_while_the_party_does_not_wait_a_thread_reads(
+    certs: Path, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = readers(mailbox, monkeypatch)
+    with linked(certs, mailbox) as (link, peer):
+        with later(link, say(peer, 1)):
+            take(mailbox)
+        say(peer, 2)()
+        until = time.monotonic() + LONG
+        while len(names) < 2:
+            assert time.monotonic() < until
+            time.sleep(0.001)
+        assert take(mailbox) == 2
+        assert names[1] == "unpooled-from-telco"
+
+
+@pytest.mark.parametrize("sizes", [(FREE_BYTES, FREE_BYTES + 1, 3), (CHUNK_BYTES, 0, 4 * CHUNK_BYTES)])
+def test_large_frames_arrive_at_a_party_that_reads_itself(certs: Path, mailbox: Mailbox, sizes: list[int]) -> None:
+    with linked(certs, mailbox) as (link, peer):
+        for size in sizes:
+            with later(link, say(peer, size)):
+                assert take(mailbox) == size
+
+
+def test_frames_for_which_there_is_no_room_arrive_at_a_party_that_reads_itself(certs: Path, tmp_path: Path) -> None:
+    with Ledger(tmp_path / "small.jsonl", "bank", "abc") as ledger:
+        box = Mailbox("bank", ("telco",), ledger, room=1)
+        with linked(certs, box) as (link, peer), later(link, say(peer, *range(50))):
+            assert [take(box) for _ in range(50)] == list(range(50))
+
+
+def test_a_party_that_reads_itself_hears_that_another_peer_failed(certs: Path, mailbox: Mailbox) -> None:
+    with (
+        linked(certs, mailbox) as (link, _),
+        later(link, lambda: mailbox.lose("shop", "hung up")),
+        pytest.raises(PeerLost, match="shop: hung up"),
+    ):
+        take(mailbox)
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        (lambda peer: peer.connection.close(), "the connection was lost"),
+        (lambda peer: peer.connection.sendall(peer.secured.farewell()), "the connection was lost"),
+        (lambda peer: peer.announce(0), "invalid data: a frame of 0 bytes"),
+        (lambda peer: peer.connection.sendall(b"GET / HTTP/1.1"), "the connection was lost"),
+    ],
+)
+def test_a_party_that_reads_itself_hears_how_the_connection_ends(
+    certs: Path, mailbox: Mailbox, end: Callable[[Peer], None], why: str
+) -> None:
+    with (
+        linked(certs, mailbox) as (link, peer),
+        later(link, lambda: end(peer)),
+        pytest.raises(PeerLost, match=f"telco: {why}"),
+    ):
+        take(mailbox)
+
+
+def test_a_party_that_reads_itself_does_not_wait_for_ever(certs: Path, mailbox: Mailbox) -> None:
+    told: list[str] = []
+    mailbox.tell_waiting = told.append
+    with linked(certs, mailbox), pytest.raises(PeerSilent, match=r"bank waited 0\.2 s for Blob from telco"):
+        mailbox.take("telco", "Blob", 0.2)
+    assert told == ["telco"]
+
+
+def test_a_party_that_is_interrupted_while_it_reads_can_leave(
+    certs: Path, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(peer: str, data: bytes) -> None:
+        raise KeyboardInterrupt
+
+    with linked(certs, mailbox) as (link, peer):
+        if not link._ears:
+            pytest.skip("only a main thread is interrupted")
+        monkeypatch.setattr(mailbox, "deliver", interrupted)
+        with later(link, say(peer, 1)), pytest.raises(KeyboardInterrupt):
+            take(mailbox)
+        link.send(blob(1))  # such as the notice that it failed
+        arrives(peer, blob(1))

@@ -4,6 +4,11 @@ A frame is sent as its size (8 bytes) and its bytes. The sender encrypts, and pa
 the rest waits for the link's writing thread, up to a limit, and then the sender waits. A frame that another one follows
 may be held back, so that both are encrypted and sent together, and wake the receiver once. The receiver reads the head
 of a frame, lets the mailbox check it, and only then allocates memory for the rest.
+
+A link has a reading thread, so that frames are taken in while the party computes. While the party waits for this peer,
+its own thread reads in place of that one (`listen`), where the system has epoll: being woken is most of what a small
+frame costs. What could make it wait for itself, such as a large frame that it must first expect, it leaves to the
+other.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from unpooled.errors import PeerLost, UnpooledError, WireError
+from unpooled.transport.listening import Bell, Ears
 from unpooled.transport.mailbox import SMALL_BYTES, Mailbox
 from unpooled.transport.tls import Secured
 from unpooled.wire import HEAD_BYTES, MAX_FRAME_BYTES, Buffer, Frame
@@ -67,14 +73,25 @@ class Link:
         self._ending = False
         self._threads: list[threading.Thread] = []
         self._inbox = memoryview(bytearray(CHUNK_BYTES))
+        self._ears: Ears | None = None
+        self._reading = threading.Lock()  # whoever holds it reads
+        self._for_thread = True  # the reading thread is next
+        self._fault: Exception | None = None
+        self._steps = self._frames()
 
-    def begin(self, connection: socket.socket, secured: Secured) -> None:
-        """Start using a connection on which both sides have accepted each other."""
+    def begin(self, connection: socket.socket, secured: Secured, alarm: Bell | None = None) -> None:
+        """Start using a connection on which both sides have accepted each other.
+
+        The party reads itself only where it has an alarm, which rings when another peer is in trouble.
+        """
         _keep_alive(connection, self._timeout)
         connection.settimeout(_FOR_EVER)
         self._connection, self._secured = connection, secured
         self._at_once = connection.dup()
         self._at_once.settimeout(0)
+        if alarm:
+            self._ears = Ears(connection, alarm)
+            self._mailbox.listeners[self.peer] = self.listen
         self._works = True
         for act, way in ((self._read, "from"), (self._write, "to")):
             thread = threading.Thread(target=act, name=f"unpooled-{way}-{self.peer}", daemon=True)
@@ -125,7 +142,12 @@ class Link:
             for end in (self._connection, self._at_once):
                 with suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)  # wakes a thread that still reads or writes
+            for thread in self._threads:
+                thread.join(_GLANCE_SECONDS)
+            for end in (self._connection, self._at_once):
                 end.close()
+            self._mailbox.listeners.pop(self.peer, None)
+            self._ears = None
 
     # sending
 
@@ -192,10 +214,36 @@ class Link:
 
     # receiving
 
+    def listen(self, over: Callable[[], bool], deadline: float) -> bool:
+        """Take in frames at the party's own thread until it is over, or too late; False if the other must go on."""
+        ears = self._ears
+        if ears is None or not self._reading.acquire(blocking=False):
+            return False
+        try:
+            if self._for_thread:
+                return False
+            ears.thread_listens(listens=False)
+            try:
+                while not over() and ears.wait_until(deadline):
+                    self._for_thread = True  # also if this thread is interrupted
+                    if not self._take_in(alone=False):
+                        ears.call_thread()
+                        return False
+                    self._for_thread = False
+                return True
+            finally:
+                ears.thread_listens(listens=True)
+        finally:
+            self._reading.release()
+
     def _read(self) -> None:
         try:
             while True:
-                self._read_frame()
+                with self._reading:
+                    self._take_in(alone=True)
+                    self._for_thread = False
+                if ears := self._ears:
+                    ears.wait()
         except WireError as error:
             self._mailbox.lose(self.peer, f"invalid data: {error}")
         except (OSError, EOFError, UnpooledError) as error:  # an UnpooledError is known to the mailbox already
@@ -203,41 +251,67 @@ class Link:
             self._mailbox.lose(self.peer, "the connection was lost")
         self._drain()
 
-    def _read_frame(self) -> None:
-        size = int.from_bytes(self._exactly(SIZE_BYTES), "little")
+    def _take_in(self, *, alone: bool) -> bool:
+        """Take in what has arrived; False where only the reading thread, which is alone with it, can go on."""
+        try:
+            if self._fault:
+                raise self._fault
+            while True:
+                if (may_wait := next(self._steps, None)) is None:
+                    raise EOFError  # the party was interrupted while it read
+                if may_wait:
+                    if not alone:
+                        return False
+                elif (received := self._from_network()) is None:
+                    return True
+                else:
+                    self._secured.receive(received)
+        except (OSError, EOFError, UnpooledError) as fault:
+            self._fault, self._for_thread = fault, True
+            if alone:
+                raise
+            return False
+
+    def _frames(self) -> Iterator[bool]:
+        """Take in frame after frame: a step ends where more bytes are needed, or (True) where the next may wait."""
+        while True:
+            yield from self._frame()
+
+    def _frame(self) -> Iterator[bool]:
+        announced = bytearray(SIZE_BYTES)
+        yield from self._fill(memoryview(announced))
+        size = int.from_bytes(announced, "little")
         if not 0 < size <= MAX_FRAME_BYTES:
             raise WireError(f"a frame of {size} bytes was announced, 1 to {MAX_FRAME_BYTES} are allowed")
-        if size <= SMALL_BYTES:
-            self._mailbox.deliver(self.peer, self._exactly(size))
-            return
-        head = self._exactly(HEAD_BYTES)
-        waited = self._mailbox.knock(self.peer, head, size)
+        head, waited = bytearray(HEAD_BYTES if size > SMALL_BYTES else 0), False
+        if head:
+            yield from self._fill(memoryview(head))
+            if self._mailbox.waits_at_door(size):
+                yield True
+            waited = self._mailbox.knock(self.peer, head, size)
         frame = bytearray(size)
-        frame[:HEAD_BYTES] = head
+        frame[: len(head)] = head
         view = memoryview(frame)
-        for start in range(HEAD_BYTES, size, CHUNK_BYTES):
-            self._fill(view[start : start + CHUNK_BYTES])
+        for start in range(len(head), size, CHUNK_BYTES):
+            yield from self._fill(view[start : start + CHUNK_BYTES])
             if waited:
                 self._mailbox.arriving(self.peer)
+        if self._mailbox.is_full(self.peer):
+            yield True
         self._mailbox.deliver(self.peer, frame)
 
-    def _exactly(self, count: int) -> bytearray:
-        data = bytearray(count)
-        self._fill(memoryview(data))
-        return data
-
-    def _fill(self, view: memoryview) -> None:
+    def _fill(self, view: memoryview) -> Iterator[bool]:
         done = 0
-        while True:
-            done += self._secured.decrypt_into(view[done:])
-            if done == len(view):
-                return
-            self._secured.receive(self._from_network())
+        while (done := done + self._secured.decrypt_into(view[done:])) < len(view):
+            yield False
 
-    def _from_network(self) -> memoryview:
+    def _from_network(self) -> memoryview | None:
+        """What has arrived; None for nothing yet, where something else is waited with."""
         while True:
             try:
-                count = self._connection.recv_into(self._inbox)
+                count = (self._at_once if self._ears else self._connection).recv_into(self._inbox)
+            except BlockingIOError:
+                return None
             except TimeoutError:
                 continue
             if not count:

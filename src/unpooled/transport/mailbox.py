@@ -66,6 +66,9 @@ class Arrival(NamedTuple):
         return FRAME_BYTES + (0 if self.door else self.size)
 
 
+Listener = Callable[[Callable[[], bool], float], bool]
+"""Takes frames in until it is over, or a moment has passed."""
+
 Judge = Callable[[Header, int], None]
 """Raises if the message with this header and size is not an expected one."""
 
@@ -74,6 +77,8 @@ class Mailbox:
     """One party's mailbox.
 
     `tell_waiting` tells the others whom this party has long been waiting for, so that they do not blame this party.
+    `listeners` are by peer: called while this party waits for one, to take its frames in; False if others do. What
+    happens elsewhere then ends with `alarm`.
     """
 
     def __init__(
@@ -92,6 +97,8 @@ class Mailbox:
         self._room = min(room, EARLY_BYTES)
         self._free = EARLY_BYTES
         self.tell_waiting: Callable[[str], None] = lambda _: None
+        self.listeners: dict[str, Listener] = {}
+        self.alarm: Callable[[], None] = lambda: None
         self._waiting_room = waiting_room
         self._turn = turn
         self._has_turn = False
@@ -147,6 +154,14 @@ class Mailbox:
             del self._doors[peer]
             self._refuse_if(self._left and not door.open)
             return True
+
+    def waits_at_door(self, size: int) -> bool:
+        """Whether a frame of this size waits until it is expected."""
+        return size > self._free
+
+    def is_full(self, peer: str) -> bool:
+        """Whether a peer's next frame waits for room."""
+        return self._queued[peer] >= self._room
 
     def somebody_waits(self) -> bool:
         """Whether a large frame waits at the door."""
@@ -323,6 +338,9 @@ class Mailbox:
         if self._waiting_room:
             with self._changed:
                 self._waiting_room.enter(self.party, Wait(peer, what, over))
+        listen = self.listeners.get(peer)
+        if listen and listen(over, deadline):
+            return None
         self._end_turn()
         try:
             return self._queues[peer].get(timeout=max(0.0, deadline - time.monotonic()))
@@ -394,6 +412,7 @@ class Mailbox:
             self._trouble = trouble
         for waiting in self._queues.values():
             waiting.put(None)
+        self.alarm()
 
 
 _NEWS = {kind_of(kind): kind for kind in (Abort, Goodbye, Waiting, Working)}

@@ -18,6 +18,7 @@ from unpooled.errors import CertificateError, PeerLost
 from unpooled.transport.dialling import Dialler
 from unpooled.transport.doorway import Doorway, listen_at
 from unpooled.transport.link import Link
+from unpooled.transport.listening import alarm
 from unpooled.transport.mailbox import Mailbox
 from unpooled.transport.tls import Secured, context_of
 from unpooled.transport.trust import Identity, check_peer
@@ -58,6 +59,9 @@ class NetworkTransport:
         self._addresses = addresses
         self._timeout = timeout
         self._links = {peer: Link(peer, mailbox, timeout, self.flush) for peer in mailbox.peers}
+        self._alarm = alarm()
+        if self._alarm:
+            mailbox.alarm = self._alarm.ring
         self._linked: set[str] = set()
         self._changed = threading.Condition()
         self._doorway: Doorway | None = None
@@ -111,7 +115,7 @@ class NetworkTransport:
         self.mailbox.close()
 
     def _linked_with(self, peer: str, connection: socket.socket, secured: Secured) -> None:
-        self._links[peer].begin(connection, secured)
+        self._links[peer].begin(connection, secured, self._alarm)
         with self._changed:
             self._linked.add(peer)
             self._changed.notify_all()
