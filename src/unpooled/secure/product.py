@@ -36,18 +36,20 @@ class Contribution:
     values: tuple[Bytes, ...]
 
 
-def product(engine: Engine, batch: Sequence[tuple[Call, Inputs]], *, asks: bool = True) -> list[Ints | None]:
+def product(
+    engine: Engine, batch: Sequence[tuple[Call, Inputs]], *, asks: bool = True, more: bool = False
+) -> list[Ints | None]:
     """Several independent products at once; None for those that this party is not shown.
 
     The driver hands in all calls, also those between others, since it asks the coordinator for what they need. Every
     other party hands in those of them in which it takes part, in the same order, and none where there are none. Nothing
-    is asked if all results are hidden by what parties add.
+    is asked if all results are hidden by what parties add. With `more` another message to who is shown follows at once.
     """
-    return begin(engine, batch, asks=asks)()
+    return begin(engine, batch, asks=asks, more=more)()
 
 
 def begin(
-    engine: Engine, batch: Sequence[tuple[Call, Inputs]], *, asks: bool = True
+    engine: Engine, batch: Sequence[tuple[Call, Inputs]], *, asks: bool = True, more: bool = False
 ) -> Callable[[], list[Ints | None]]:
     """Send what needs no answer; the function that is returned waits for the others, and has the results.
 
@@ -73,7 +75,7 @@ def begin(
                 if engine.party in dict(call.added) and inputs.added is not None:  # 3
                     own = module.from_values(engine, call, inputs.added)
                     held[place] = module.add(engine, call, [held[place], own])
-            return _show(engine, module, [inputs for _, inputs in batch], calls, tags, held)
+            return _show(engine, module, [inputs for _, inputs in batch], calls, tags, held, more=more)
 
     return results
 
@@ -154,6 +156,8 @@ def _show(
     calls: Sequence[Call],
     tags: Sequence[bytes],
     held: Sequence[Any],
+    *,
+    more: bool,
 ) -> list[Ints | None]:
     me, session = engine.party, engine.session
     for receiver in dict.fromkeys(call.receiver for call in calls):  # 4
@@ -163,7 +167,7 @@ def _show(
             each = zip(mine, others, strict=True)
             masked = [module.masked(engine, calls[i], tags[i], held[i], besides) for i, besides in each]
             contents = tuple(module.to_bytes(engine, calls[i], share) for i, share in zip(mine, masked, strict=True))
-            session.send(receiver, Contribution(tuple(tags[i] for i in mine), contents), more=True)
+            session.send(receiver, Contribution(tuple(tags[i] for i in mine), contents), more=more)
     results: list[Ints | None] = [None] * len(calls)
     shown = [i for i, call in enumerate(calls) if call.receiver == me]
     arrived: dict[int, list[Any]] = {i: [held[i]] for i in shown}

@@ -47,7 +47,8 @@ def send_orders(engine: Engine, right: str, tasks: Sequence[Task]) -> None:
         keep_opening(engine, task, seed)
     if tasks:
         places, lengths = [_sent(given(task.places)) for task in tasks], [given(task.lengths) for task in tasks]
-        engine.session.send(right, Orders(tuple(task.tag for task in tasks), tuple(places), tuple(lengths)), more=True)
+        shown = any(task.call.receiver == right for task in tasks)  # then its contribution follows
+        engine.session.send(right, Orders(tuple(task.tag for task in tasks), tuple(places), tuple(lengths)), more=shown)
 
 
 def take_orders(engine: Engine, left: str, tasks: Sequence[Task]) -> None:

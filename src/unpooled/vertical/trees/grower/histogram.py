@@ -23,6 +23,9 @@ from unpooled.vertical.trees.grower.products import families_together, in_part, 
 from unpooled.vertical.trees.grower.splitting import best_splits, splittable
 from unpooled.vertical.trees.parameters import LgbParameters
 
+_FEW_ROWS = 2**12
+"""With more rows the others had better begin while this party adds up its own bins."""
+
 
 @dataclass(frozen=True, eq=False)
 class Histograms:
@@ -41,7 +44,8 @@ def build_histograms(
     asked = asked_rows(growing.rows, families)
     part = bool(context.helpers) and in_part(team, parameters, families)
     if context.helpers:
-        context.tell(_level(group.group if parameters.hide_nodes else None, families, sides), more=True)  # 1
+        level = _level(group.group if parameters.hide_nodes else None, families, sides)
+        context.tell(level, more=len(growing.y) <= _FEW_ROWS)  # 1
         together = families_together(team, parameters, families, growing.rows.sizes, len(context.own.columns))
         for place, helper in context.helpers:
             for some in together:

@@ -237,7 +237,7 @@ def _show(group: _Group, level: messages.Level) -> None:
         end = begin + len(of_some)
         batch.append(_asked_product(group, families[some], of_some, bins[begin:end], part=part))
         begin = end
-    product(team.products, batch)
+    product(team.products, batch, more=groups is not None)
     if groups is not None:
         group.count_bits(int(rows.sizes[0]), len(families) * merged_bits(group.own.layout))
         team.session.send(team.active, messages.Merged(np.packbits(groups.ends), np.packbits(groups.missing_joined)))
