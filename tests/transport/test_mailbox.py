@@ -12,8 +12,8 @@ import pytest
 from unpooled.control import Abort, Goodbye, Waiting, Working
 from unpooled.errors import Deadlock, PeerError, PeerFailed, PeerLost, PeerSilent, ProtocolError
 from unpooled.ledger import Entry, Ledger, read_ledger
-from unpooled.transport.mailbox import EARLY_BYTES, FRAME_BYTES, FREE_BYTES, SMALL_BYTES, Mailbox
-from unpooled.transport.waiting import Wait, WaitingRoom
+from unpooled.transport.mailbox import EARLY_BYTES, FREE_BYTES, SMALL_BYTES, Mailbox
+from unpooled.transport.waiting import FRAME_BYTES, Wait, WaitingRoom
 from unpooled.wire import encode, kind_of, message, read_body
 
 SOON = 0.05

@@ -252,7 +252,11 @@ class Link:
         self._drain()
 
     def _take_in(self, *, alone: bool) -> bool:
-        """Take in what has arrived; False where only the reading thread, which is alone with it, can go on."""
+        """Take in what has arrived; False where only the reading thread, which is alone with it, can go on.
+
+        The party takes in only as much as arrives at once: it may have what it waits for.
+        """
+        once = False
         try:
             if self._fault:
                 raise self._fault
@@ -262,10 +266,11 @@ class Link:
                 if may_wait:
                     if not alone:
                         return False
-                elif (received := self._from_network()) is None:
+                elif (once and not alone) or (received := self._from_network()) is None:
                     return True
                 else:
                     self._secured.receive(received)
+                    once = True
         except (OSError, EOFError, UnpooledError) as fault:
             self._fault, self._for_thread = fault, True
             if alone:

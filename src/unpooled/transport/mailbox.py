@@ -12,9 +12,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 from unpooled.control import Abort, Goodbye, Waiting, Working, spoken
 from unpooled.errors import (
@@ -28,7 +26,7 @@ from unpooled.errors import (
     WireError,
 )
 from unpooled.ledger import Ledger
-from unpooled.transport.waiting import Wait, WaitingRoom
+from unpooled.transport.waiting import Arrival, Door, Wait, WaitingRoom
 from unpooled.wire import Buffer, Disclosure, Header, disclosure_named, kind_of, largest_named, read_body, read_header
 
 ROOM_BYTES = 64 * 2**20
@@ -42,29 +40,6 @@ _MOST_NEWS = 10_000
 """How many control messages a peer may send; they are never held back, so they are counted."""
 TURN_SECONDS = 0.01
 """The longest that a party waits for its turn."""
-FRAME_BYTES = 1024
-"""About what a queued frame takes in memory besides its content: a queue of tiny frames must fill up too."""
-
-
-@dataclass(eq=False)
-class Door:
-    """Where a large frame of this size waits."""
-
-    size: int
-    open: bool = False
-
-
-class Arrival(NamedTuple):
-    """An item of a queue: a frame, or the head of one that waits at the door; `size` is that of the whole frame."""
-
-    header: Header
-    size: int
-    door: Door | None = None
-
-    @property
-    def takes(self) -> int:
-        return FRAME_BYTES + (0 if self.door else self.size)
-
 
 Listener = Callable[[Callable[[], bool], float], bool]
 """Takes frames in until it is over, or a moment has passed."""

@@ -1,12 +1,17 @@
-"""Who waits for whom, to detect deadlocks at once."""
+"""Who waits for whom, to detect deadlocks at once; and what waits in a mailbox."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from unpooled.errors import Deadlock
+from unpooled.wire import Header
+
+FRAME_BYTES = 1024
+"""About what a queued frame takes in memory besides its content: a queue of tiny frames must fill up too."""
 
 
 @dataclass(frozen=True)
@@ -45,3 +50,23 @@ class WaitingRoom:
     def leave(self, who: str) -> None:
         """Note, holding the lock, that the wait is over."""
         del self._waits[who]
+
+
+@dataclass(eq=False)
+class Door:
+    """Where a large frame of this size waits."""
+
+    size: int
+    open: bool = False
+
+
+class Arrival(NamedTuple):
+    """An item of a queue: a frame, or the head of one that waits at the door; `size` is that of the whole frame."""
+
+    header: Header
+    size: int
+    door: Door | None = None
+
+    @property
+    def takes(self) -> int:
+        return FRAME_BYTES + (0 if self.door else self.size)
