@@ -123,9 +123,9 @@ def test_what_is_multiplied_are_groups_of_enough_rows(
     k, seen = 9, []
     product = passive.product
 
-    def watched(engine: Any, batch: Any) -> Any:
+    def watched(engine: Any, batch: Any, **how: Any) -> Any:
         seen.extend(batch)
-        return product(engine, batch)
+        return product(engine, batch, **how)
 
     monkeypatch.setattr(passive, "product", watched)
     run = together(parameters_for(learner, classes, min_rows=k, depth=5, **others), data=scene(rows=250))
