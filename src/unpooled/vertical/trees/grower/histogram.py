@@ -24,7 +24,7 @@ from unpooled.vertical.trees.grower.splitting import best_splits, splittable
 from unpooled.vertical.trees.parameters import LgbParameters
 
 _FEW_ROWS = 2**12
-"""With more rows the others had better begin while this party adds up its own bins."""
+"""With more rows the others had better sort them while this party hides its gradients; with hidden nodes they cannot."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ def build_histograms(
     part = bool(context.helpers) and in_part(team, parameters, families)
     if context.helpers:
         level = _level(group.group if parameters.hide_nodes else None, families, sides)
-        context.tell(level, more=len(growing.y) <= _FEW_ROWS)  # 1
+        context.tell(level, more=parameters.hide_nodes or len(growing.y) <= _FEW_ROWS)  # 1
         together = families_together(team, parameters, families, growing.rows.sizes, len(context.own.columns))
         for place, helper in context.helpers:
             for some in together:
