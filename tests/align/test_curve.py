@@ -309,3 +309,22 @@ def test_few_points_are_left_to_libsodium(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(curve, "raised", None)
     few = rows(POINTS[: ristretto._LEAST - 1])
     assert raised(scalar(1), "bank", few).tolist() == few.tolist()
+
+
+def test_a_few_points_show_what_many_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a forecast, whatever the process has done before; `_choice` is what the environment says."""
+    monkeypatch.setattr(compiled, "_choice", lambda: None)
+    monkeypatch.setattr(compiled, "_cells", 0)
+    used: list[int] = []
+    in_loops = curve.valid
+    monkeypatch.setattr(curve, "valid", lambda points: used.append(len(points)) or in_loops(points))
+    points = rows(POINTS)
+    for so_many, expected in ((1_000, []), (100_000, [len(points)])):
+        with ristretto.as_with(so_many):
+            used.clear()
+            checked("bank", points)
+            assert used == expected
+    assert compiled._cells == 0
+    assert ristretto.many(100_000)
+    monkeypatch.setattr(compiled, "_choice", lambda: False)
+    assert not ristretto.many(100_000)

@@ -10,6 +10,9 @@ other m-fold and at most three-fold, and n · m is at most 30.
 
 No branch and no place in memory depends on what is in a block. Blocks that are written must not be among those that
 are read, or the loop is not done to several numbers at once.
+
+numba keeps what it has compiled until a function's own file changes, so whoever changes this file has to delete what is
+kept of `curve_points` and `curve_kernels` (`*.nbc` in `__pycache__`).
 """
 
 from __future__ import annotations

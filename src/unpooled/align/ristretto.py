@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ import numpy as np
 
 from unpooled.align import curve
 from unpooled.arrays import Bytes
-from unpooled.compiled import worthwhile
+from unpooled.compiled import LOADED_AFTER, from_the_start, worthwhile
 from unpooled.errors import InputError, ProtocolError
 from unpooled.workers import few_cores, in_order
 
@@ -36,6 +36,8 @@ _LEAST = 16
 """Fewer points at a time take less by libsodium: compiled loops do a block of several dozen in any case."""
 _RAISING, _CHECKING = 2**13, 2**10
 """So many of what `compiled` counts as a cell take about as long as multiplying, or decoding, a point by libsodium."""
+
+_many: bool | None = None
 
 
 def chunk_by_chunk(function: Callable[[T], Bytes], chunks: Iterable[T]) -> Iterator[Bytes]:
@@ -120,9 +122,32 @@ def checked(sender: str, points: Bytes) -> Bytes:
     return points
 
 
+def many(points: int) -> bool:
+    """Whether a process that multiplies so many points loads compiled loops for them."""
+    with from_the_start():
+        return points * _RAISING > LOADED_AFTER and worthwhile(0)
+
+
+@contextmanager
+def as_with(points: int) -> Iterator[None]:
+    """Do all as a process does that has so many, its loops loaded already: to see on a few what many will take."""
+    global _many  # noqa: PLW0603
+    before, _many = _many, many(points)
+    try:
+        if _many:
+            curve.valid(np.zeros((1, POINT_BYTES), np.uint8))
+            curve.raised_digests(new_secret(), bytes(64))
+            curve.raised(new_secret(), np.zeros((1, POINT_BYTES), np.uint8))
+        yield
+    finally:
+        _many = before
+
+
 def _in_loops(count: int, cells: int) -> bool:
     """Whether compiled loops do so many points."""
-    return count >= _LEAST and worthwhile(count * cells)
+    if count < _LEAST:
+        return False
+    return worthwhile(count * cells) if _many is None else _many
 
 
 def _no_point(sender: str, start: int) -> ProtocolError:

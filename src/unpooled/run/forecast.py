@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.align.normalise import IdRules
+from unpooled.align.ristretto import as_with, many
 from unpooled.arrays import Ints
 from unpooled.data.sources import rows_at_once
 from unpooled.data.table import Table
@@ -42,6 +43,8 @@ _LOOPS_MB = 200.0
 """Of numba, with the loops that encrypt and add, and their table."""
 _SHARES_LOOPS_MB = 100.0
 """Half of what numba takes with the loops of `shares`: whether a party loads them depends on how much it computes."""
+_POINTS_LOOPS_MB = 120.0
+"""Of numba with the loops of points."""
 _COPIES, _CIPHERTEXT_COPIES, _COORDINATOR_COPIES = 5, 4, 3
 """How many times the largest message is in memory, in one form or another; of matrices encrypted together, one at a
 time has more."""
@@ -79,7 +82,8 @@ def forecast(jobs: Sequence[CheckedJob[Any]], common: int | None = None) -> Fore
     """
     cast, guesses = _cast(jobs, common)
     guesses += _untold(jobs)
-    scale = rehearsed(cast)
+    with as_with(_points(cast)):
+        scale = rehearsed(cast)
     sizes = {key: scale.bytes(key) for key in scale.high.bytes}
     frames = {key: scale.frames(key, sizes[key]) for key in scale.high.bytes}
     costs = {}
@@ -119,8 +123,19 @@ def _memory(scale: Scale, party: str) -> float:
     return _START_MB + _READING_MB + _ROW_MB * rows + table + copies * largest + _loops(scale, party)
 
 
+def _points(cast: Cast) -> int:
+    """About how many points a party multiplies to compare ids: its own, and another's."""
+    by_points = getattr(parameters_of(cast.plan), "psi", None) == "ecdh"
+    return 2 * max(cast.rows.values(), default=0) if by_points else 0
+
+
 def _loops(scale: Scale, party: str) -> float:
-    """Memory of compiled loops, in MB; a coordinator encrypts nothing."""
+    """Memory of compiled loops, in MB; a coordinator encrypts nothing, and has no points."""
+    points = _POINTS_LOOPS_MB if party in scale.cast.tables and many(_points(scale.cast)) else 0.0
+    return max(points, _learning_loops(scale, party))
+
+
+def _learning_loops(scale: Scale, party: str) -> float:
     if scale.cast.plan.engine == "shares":
         return _SHARES_LOOPS_MB if scale.widths else 0.0
     return _LOOPS_MB if party in scale.cast.tables and scale.own_key and scale.own_key.loops else 0.0
