@@ -170,42 +170,62 @@ def sort_rows(bins: NDArray[Any], sizes: Ints, nodes: Ints32, count: int) -> tup
 
 @compiled
 def left_sums(
-    values: Ring, opened: Ring, places: Any, orders: Places, lengths: Ints, sizes: Ints, begins: Ints, nodes: Ints
+    values: Ring,
+    opened: Ring,
+    places: Any,
+    orders: Places,
+    lengths: Ints,
+    sizes: Ints,
+    begins: Ints,
+    inside: Ints,
+    nodes: Ints,
 ) -> Ring:
     """The sums of runs, as runs × words: what was opened in the order of summation, and what was dealt in its place.
 
-    Blocks of rows begin at `begins` and have so many `nodes`, each with a run for each bin; columns have `sizes` bins.
+    Blocks of rows begin at `begins`, have so many rows `inside` of so many `nodes`, each with a run for each bin;
+    columns have `sizes` bins. Runs are short: differences of running totals take no branch for each of them.
     """
-    words, run = opened.shape[1], 0
-    sums = np.zeros((len(lengths), words), np.uint64)
-    for column in range(orders.shape[0]):
-        at = 0
-        for block in range(len(nodes)):
-            begin = slot = begins[block]
-            for _ in range(nodes[block] * sizes[column]):
-                for _ in range(lengths[run]):
+    sums, totals = np.empty((len(lengths), opened.shape[1]), np.uint64), np.zeros(orders.shape[1] + 1, np.uint64)
+    for word in range(opened.shape[1]):
+        run = 0
+        for column in range(orders.shape[0]):
+            at, total = 0, np.uint64(0)
+            for block in range(len(nodes)):
+                begin = begins[block]
+                for slot in range(begin, begin + inside[block]):
                     place, row = begin + np.int64(places[column, slot]), orders[column, at]
-                    slot += 1
+                    total += values[column, place, word] + opened[row, word]
                     at += 1
-                    for word in range(words):
-                        sums[run, word] += values[column, place, word] + opened[row, word]
-                run += 1
+                    totals[at] = total
+            run = differences(totals, lengths, run, nodes.sum() * sizes[column], sums[:, word])
     return sums
 
 
 @compiled
-def right_sums(values: Ring, places: Any, lengths: Ints, sizes: Ints, begins: Ints, nodes: Ints) -> Ring:
+def right_sums(values: Ring, places: Any, lengths: Ints, sizes: Ints, begins: Ints, inside: Ints, nodes: Ints) -> Ring:
     """The sums of runs of what was dealt, as runs × words; the rest as in `left_sums`."""
-    words, run = values.shape[2], 0
-    sums = np.zeros((len(lengths), words), np.uint64)
-    for column in range(places.shape[0]):
-        for block in range(len(nodes)):
-            begin = slot = begins[block]
-            for _ in range(nodes[block] * sizes[column]):
-                for _ in range(lengths[run]):
-                    place = begin + np.int64(places[column, slot])
-                    slot += 1
-                    for word in range(words):
-                        sums[run, word] += values[column, place, word]
-                run += 1
+    words = values.shape[2]
+    sums, totals = np.empty((len(lengths), words), np.uint64), np.zeros(inside.sum() + 1, np.uint64)
+    for word in range(words):
+        run = 0
+        for column in range(places.shape[0]):
+            at, total = 0, np.uint64(0)
+            for block in range(len(nodes)):
+                begin = begins[block]
+                for slot in range(begin, begin + inside[block]):
+                    total += values[column, begin + np.int64(places[column, slot]), word]
+                    at += 1
+                    totals[at] = total
+            run = differences(totals, lengths, run, nodes.sum() * sizes[column], sums[:, word])
     return sums
+
+
+@compiled
+def differences(totals: Ring, lengths: Ints, first: int, count: int, into: Ring) -> int:
+    """The sums of so many runs from the first one on, from running totals; the run after them."""
+    at = 0
+    for run in range(first, first + count):
+        end = at + lengths[run]
+        into[run] = totals[end] - totals[at]
+        at = end
+    return first + count

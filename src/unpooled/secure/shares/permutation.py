@@ -135,7 +135,7 @@ def left_sums(
     if worthwhile(values.size):
         from unpooled.secure import kernels
 
-        parts = _widths(sizes), blocks.begins, np.array(blocks.nodes)
+        parts = _widths(sizes), blocks.begins, inside, np.array(blocks.nodes)
         return by_node(kernels.left_sums(values, opened, places, orders, lengths, *parts), sizes, count)
     ends, sums = _ends(sizes, count), [np.empty((0, words), np.uint64)]
     slots, begins = blocks.slots(inside), blocks.begins.repeat(inside)
@@ -169,7 +169,8 @@ def right_sums(
     for group, numbers in zip(groups, once, strict=True):
         if compiled:
             runs, widths = lengths[ends[group.start] : ends[group.stop]], _widths(sizes)[group]
-            sums.append(kernels.right_sums(numbers, places[group], runs, widths, blocks.begins, np.array(blocks.nodes)))
+            parts = blocks.begins, inside, np.array(blocks.nodes)
+            sums.append(kernels.right_sums(numbers, places[group], runs, widths, *parts))
             continue
         shared = moved(numbers, places[group].take(slots, axis=1) + begins)
         sums.append(run_sums(shared, lengths[ends[group.start] : ends[group.stop]]))

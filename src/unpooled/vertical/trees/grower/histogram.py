@@ -24,7 +24,7 @@ from unpooled.vertical.trees.grower.splitting import best_splits, splittable
 from unpooled.vertical.trees.parameters import LgbParameters
 
 _FEW_ROWS = 2**12
-"""With more rows the others had better sort them while this party hides its gradients; with hidden nodes they cannot."""
+"""With more rows the others had better sort them while gradients are hidden; where nodes are, they have nothing to do."""
 
 
 @dataclass(frozen=True, eq=False)
