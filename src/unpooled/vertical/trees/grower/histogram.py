@@ -24,7 +24,7 @@ from unpooled.vertical.trees.grower.splitting import best_splits, splittable
 from unpooled.vertical.trees.parameters import LgbParameters
 
 _FEW_ROWS = 2**12
-"""With more rows the others had better sort them while gradients are hidden; where nodes are, they have nothing to do."""
+"""With more rows the others had better sort them while gradients are hidden; with hidden nodes they have to wait."""
 
 
 @dataclass(frozen=True, eq=False)
