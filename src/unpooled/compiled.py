@@ -44,6 +44,14 @@ def worthwhile(cells: int) -> bool:
 
 
 @cache
+def wide_vectors() -> bool:
+    """Whether a register of the processor holds four numbers of 64 bits or more: loops over many numbers need that."""
+    from llvmlite.binding import get_host_cpu_features
+
+    return bool(get_host_cpu_features().get("avx2"))
+
+
+@cache
 def _choice() -> bool | None:
     found = os.environ.get("UNPOOLED_COMPILED")
     return None if found is None else found == "1" and _installed()

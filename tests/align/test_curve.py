@@ -41,6 +41,7 @@ def both(monkeypatch: pytest.MonkeyPatch) -> Both:
         return found[0], found[1]
 
     monkeypatch.setattr(ristretto, "_LEAST", 1)
+    monkeypatch.setattr(ristretto, "wide_vectors", lambda: True)
     return results
 
 
@@ -311,10 +312,20 @@ def test_few_points_are_left_to_libsodium(monkeypatch: pytest.MonkeyPatch) -> No
     assert raised(scalar(1), "bank", few).tolist() == few.tolist()
 
 
+def test_a_processor_with_short_vectors_leaves_all_to_libsodium(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "_choice", lambda: True)
+    monkeypatch.setattr(ristretto, "wide_vectors", lambda: False)
+    monkeypatch.setattr(curve, "raised", None)
+    points = rows(POINTS)
+    assert raised(scalar(1), "bank", points).tolist() == points.tolist()
+    assert not ristretto.many(100_000)
+
+
 def test_a_few_points_show_what_many_take(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a forecast, whatever the process has done before; `_choice` is what the environment says."""
     monkeypatch.setattr(compiled, "_choice", lambda: None)
     monkeypatch.setattr(compiled, "_cells", 0)
+    monkeypatch.setattr(ristretto, "wide_vectors", lambda: True)
     used: list[int] = []
     in_loops = curve.valid
     monkeypatch.setattr(curve, "valid", lambda points: used.append(len(points)) or in_loops(points))

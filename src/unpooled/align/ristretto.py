@@ -1,6 +1,7 @@
 """The group ristretto255 (RFC 9496): ids are hashed to points, points are multiplied by a secret.
 
-libsodium does a few of them, and makes secrets; many are done by compiled loops (`curve`), which give the same bytes.
+libsodium does a few of them, and makes secrets; many are done by compiled loops (`curve`), which give the same bytes,
+where the processor has vectors that are wide enough for these to be faster.
 
 The group has prime order and one encoding per element, so that neither a twist nor a small subgroup leaks anything
 about an id.
@@ -20,7 +21,7 @@ import numpy as np
 
 from unpooled.align import curve
 from unpooled.arrays import Bytes
-from unpooled.compiled import LOADED_AFTER, from_the_start, worthwhile
+from unpooled.compiled import LOADED_AFTER, from_the_start, wide_vectors, worthwhile
 from unpooled.errors import InputError, ProtocolError
 from unpooled.workers import few_cores, in_order
 
@@ -125,7 +126,7 @@ def checked(sender: str, points: Bytes) -> Bytes:
 def many(points: int) -> bool:
     """Whether a process that multiplies so many points loads compiled loops for them."""
     with from_the_start():
-        return points * _RAISING > LOADED_AFTER and worthwhile(0)
+        return points * _RAISING > LOADED_AFTER and worthwhile(0) and wide_vectors()
 
 
 @contextmanager
@@ -147,7 +148,7 @@ def _in_loops(count: int, cells: int) -> bool:
     """Whether compiled loops do so many points."""
     if count < _LEAST:
         return False
-    return worthwhile(count * cells) if _many is None else _many
+    return worthwhile(count * cells) and wide_vectors() if _many is None else _many
 
 
 def _no_point(sender: str, start: int) -> ProtocolError:
