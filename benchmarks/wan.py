@@ -9,8 +9,10 @@ figures for a round trip of 50 ms are beside it.
 Seconds are wall time, from the first message to the last (`whole`), and from the first tree to the last (`learning`).
 The bar is for learning: the alignment before it is much computing and few messages, and the fewer trees, the larger a
 part of the whole it is. `round_trips` is how often the active party turned from sending to a peer to receiving from it;
-those with the passive party and the coordinator run side by side. `round_trips_per_tree` are those with the passive
-party while trees grow, ten at a time. Every run must give the same list and ranking, otherwise the benchmark stops.
+those with the passive party and the coordinator run side by side, and so do those of groups of trees that take turns.
+`round_trips_per_group` are those with the passive party while trees grow, for each group of up to five. `line_seconds`
+is what the fuller direction of the line between owners takes at least, by its bytes alone. Every run must give the same
+list and ranking, otherwise the benchmark stops.
 """
 
 from __future__ import annotations
@@ -80,7 +82,8 @@ def search(run: Path, tables: Path, dealt: Scenario, delay: float | None) -> Fou
         "whole_seconds": round(whole, 2),
         "learning_seconds": round(learned, 2),
         "round_trips": dict(round_trips(records["c"].entries)),
-        "round_trips_per_tree": round(round_trips(learning)["b"] / groups, 2),
+        "round_trips_per_group": round(round_trips(learning)["b"] / groups, 2),
+        "line_seconds": round(8 * max(bytes_with(learning, "b").values()) / BITS_PER_SECOND, 2),
         "megabytes": round(sum(entry.bytes for entry in everything if entry.way == "sent") / 1e6, 1),
     }
     result = (run / "a" / "reliable.csv").read_text(), (run / "c" / "ranking.csv").read_text()
@@ -105,6 +108,15 @@ def round_trips(entries: Sequence[Entry]) -> Counter[str]:
             asked.remove(entry.peer)
             turns[entry.peer] += 1
     return turns
+
+
+def bytes_with(entries: Sequence[Entry], peer: str) -> Counter[str]:
+    """By direction."""
+    found: Counter[str] = Counter()
+    for entry in entries:
+        if entry.peer == peer:
+            found[entry.way] += entry.bytes
+    return found
 
 
 def seconds_of(entries: Sequence[Entry]) -> float:

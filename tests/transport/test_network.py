@@ -82,6 +82,7 @@ def test_what_was_held_back_precedes_the_notice_of_a_failure(certs: Path) -> Non
         raise InputError("row 7")
 
     def listens(session: Session) -> None:
+        session.recv(session.peers[0], Load)  # unless it has heard of the failure by then
         session.recv(session.peers[0], Answer)
 
     accepted, dialled = both(listens, fails, certs)

@@ -24,7 +24,7 @@ def in_turns(groups: Iterable[Turns], most: int) -> None:
     ...         yield
     >>> in_turns([group("a", 3), group("b", 1), group("c", 2)], 2)
     >>> said
-    ['a0', 'b0', 'a1', 'c0', 'a2', 'c1']
+    ['a0', 'b0', 'a1', 'a2', 'c0', 'c1']
     """
     coming = iter(groups)
     waiting = deque(islice(coming, most))
