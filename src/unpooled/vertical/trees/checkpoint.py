@@ -6,6 +6,7 @@ from its notebook, a passive one the splits that it had made by then.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
@@ -37,10 +38,10 @@ def known_in(notebook: Notebook | None) -> dict[int, int]:
     return {number_on(page): place for place, page in enumerate(notebook.pages() if notebook else ())}
 
 
-def numbered_from(page: Page) -> dict[int, int]:
-    """By owner, how many splits it had numbered."""
+def numbered_from(page: Page) -> Counter[int]:
+    """By owner, how many splits it had numbered at the most."""
     try:
-        return {int(owner): int(splits) for owner, splits in page["numbered"].tolist()}
+        return Counter({int(owner): int(splits) for owner, splits in page["numbered"].tolist()})
     except (KeyError, ValueError, TypeError) as error:
         raise InputError(f"a page of a checkpoint is not one of trees: {error}") from None
 

@@ -50,7 +50,8 @@ def grow(context: GrowerContext, specs: Sequence[TreeSpec], number: int) -> Gene
     else:
         grown = yield from _as_group(evidence, number, _grow(context, specs, number))
         if notebook is not None:
-            notebook.write(**page_of(number, grown, context.table, context.numbered))
+            numbered = context.numbered + context.awaited  # other groups' splits may have got numbers
+            notebook.write(**page_of(number, grown, context.table, numbered))
     if evidence:
         evidence.group = number
         keep_leaves(evidence, specs, grown)

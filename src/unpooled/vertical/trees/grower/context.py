@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -183,7 +184,7 @@ class GrowerContext:
     `name` begins the names of gradients, which are never used twice. `opened` has the sides of all rows by owner and
     split, where passive parties tell them for all rows. `notebook` keeps each group of trees; `known` says by the
     number of a group on which page it is, if it is from before an interruption. `groups` counts those begun or read,
-    out of `total`. `numbered` says by owner how many splits it has numbered.
+    out of `total`. `numbered` says by owner how many splits it has numbered, `awaited` how many it was asked for since.
     """
 
     team: Team
@@ -196,7 +197,8 @@ class GrowerContext:
     opened: dict[tuple[int, int, int, bool], tuple[int, Bools]] = field(default_factory=dict)
     notebook: Notebook | None = None
     groups: int = 0
-    numbered: dict[int, int] = field(default_factory=dict)
+    numbered: Counter[int] = field(default_factory=Counter)
+    awaited: Counter[int] = field(default_factory=Counter)
     known: Mapping[int, int] = field(default_factory=dict)
 
     @property

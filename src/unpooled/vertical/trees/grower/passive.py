@@ -66,7 +66,7 @@ def lend(
 
     Groups of trees that are in the notebook have grown already.
     """
-    session, active, table = team.session, team.active, SplitTable()
+    session, active = team.session, team.active
     session.send(active, lent_columns(own))
     if evidence := team.evidence:
         evidence.commit(session, [active], COLUMNS, columns_kept(own))
@@ -79,7 +79,7 @@ def lend(
         raise ProtocolError(f"invalid Begin from {active}: {begin.groups} groups of trees, where the plan has {groups}")
     if evidence:
         evidence.take_commitment(session, active)
-    lending = _Lending(team, parameters, own, table, begin, models * parameters.trees * outputs_of(parameters))
+    lending = _Lending(team, parameters, own, begin, models * parameters.trees * outputs_of(parameters))
     if notebook:
         lending.done = set(known_in(notebook))
         lending.left -= sum(int(page["trees"]) for page in notebook.pages())
@@ -110,7 +110,6 @@ def lend(
 class _Group:
     """A group of trees that grow together at a passive party."""
 
-    number: int
     team: Team
     parameters: AnyTrees
     own: Binned
@@ -126,7 +125,7 @@ class _Group:
         rows = _rows_of_trees(team, parameters, own, len(told.names))
         last_only = not isinstance(parameters, LgbParameters)
         bins = NodeBins.of(rows_shown(parameters), rows, last_only=last_only)
-        return cls(told.group, team, parameters, own, table, told, rows, bins, Growth.of(*rows.begins.shape))
+        return cls(team, parameters, own, table, told, rows, bins, Growth.of(*rows.begins.shape))
 
     def check_trees(self, trees: Ints32) -> None:
         """Refuse trees that do not grow."""
@@ -153,9 +152,9 @@ class _Lending:
     team: Team
     parameters: AnyTrees
     own: Binned
-    table: SplitTable
     begun: messages.Begin
     left: int
+    table: SplitTable = field(default_factory=SplitTable)
     growing: dict[int, _Group] = field(default_factory=dict)
     done: set[int] = field(default_factory=set)
 

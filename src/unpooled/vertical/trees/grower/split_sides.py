@@ -115,6 +115,7 @@ def _ask_for_all(context: GrowerContext, group: int, helper: str, keys: Sequence
     if new := sorted(set(keys) - set(context.opened)):
         fields = np.array([key[1:] for key in new], np.int32).T.copy()
         context.team.session.send(helper, messages.SplitRequestForAll(group, *fields))
+        context.awaited[new[0][0]] += len(new)
     return new
 
 
@@ -122,6 +123,7 @@ def _take_for_all(context: GrowerContext, helper: str, new: Sequence[_Key]) -> N
     rows = len(context.own.columns)
     answer = context.team.session.recv(helper, messages.SplitSidesForAll, at_most=len(new) * (4 + rows))
     _check_numbers(context, answer, new[0][0], len(new), helper)
+    context.awaited[new[0][0]] -= len(new)
     right = unpacked(answer.sides, rows * len(new), "SplitSidesForAll", helper).reshape(len(new), rows)
     context.opened |= dict(zip(new, zip(answer.numbers.tolist(), right, strict=True), strict=True))
 
@@ -142,7 +144,7 @@ def _check_numbers(
     context: GrowerContext, answer: messages.SplitSides | messages.SplitSidesForAll, owner: int, asked: int, helper: str
 ) -> None:
     """Refuse numbers of splits beyond those asked for so far: a model has room for as many as the largest says."""
-    kind, before = type(answer).__name__, context.numbered.get(owner, 0)
+    kind, before = type(answer).__name__, context.numbered[owner]
     if answer.numbers.shape != (asked,):
         raise ProtocolError(f"invalid {kind} from {helper}: another number of splits than the {asked} asked for")
     if int(answer.numbers.min()) < 0 or int(answer.numbers.max()) >= before + asked:
