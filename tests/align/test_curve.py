@@ -11,8 +11,9 @@ import pytest
 import rbcl
 
 from unpooled import compiled
-from unpooled.align import curve, curve_field, ristretto
-from unpooled.align.curve_field import LANES
+from unpooled.align import curve, ristretto
+from unpooled.align.curve import field
+from unpooled.align.curve.field import LANES
 from unpooled.align.ristretto import POINT_BYTES, checked, hashed_and_raised, raised
 from unpooled.arrays import Bytes
 from unpooled.errors import ProtocolError
@@ -114,13 +115,13 @@ ONE_FOLD = [split(number) for number in EDGES] + manifold(1)
 @pytest.mark.parametrize(
     ("loop", "ones", "others", "by_hand"),
     [
-        (curve_field.multiply, ONE_FOLD, ONE_FOLD[::-1], lambda f, g: f * g),
-        (curve_field.multiply, manifold(3), manifold(3)[::-1], lambda f, g: f * g),
-        (curve_field.multiply, manifold(10), manifold(3), lambda f, g: f * g),
-        (curve_field.add, ONE_FOLD, ONE_FOLD[::-1], lambda f, g: f + g),
-        (curve_field.add, manifold(5), manifold(3), lambda f, g: f + g),
-        (curve_field.subtract, ONE_FOLD, ONE_FOLD[::-1], lambda f, g: f - g),
-        (curve_field.subtract, manifold(10), manifold(1), lambda f, g: f - g),
+        (field.multiply, ONE_FOLD, ONE_FOLD[::-1], lambda f, g: f * g),
+        (field.multiply, manifold(3), manifold(3)[::-1], lambda f, g: f * g),
+        (field.multiply, manifold(10), manifold(3), lambda f, g: f * g),
+        (field.add, ONE_FOLD, ONE_FOLD[::-1], lambda f, g: f + g),
+        (field.add, manifold(5), manifold(3), lambda f, g: f + g),
+        (field.subtract, ONE_FOLD, ONE_FOLD[::-1], lambda f, g: f - g),
+        (field.subtract, manifold(10), manifold(1), lambda f, g: f - g),
     ],
 )
 def test_two_numbers(loop: Any, ones: Any, others: Any, by_hand: Callable[[int, int], int]) -> None:
@@ -137,23 +138,23 @@ def test_two_numbers(loop: Any, ones: Any, others: Any, by_hand: Callable[[int, 
 def test_squares_and_roots(limbs: list[list[int]]) -> None:
     f, made = block(limbs), block([[0] * 10])
     numbers = [number_of(limbs[lane % len(limbs)]) for lane in range(LANES)]
-    curve_field.square(made, f)
+    field.square(made, f)
     assert [value % P for value in values(made)] == [number**2 % P for number in numbers]
-    curve_field.raise_to_root(made, f, np.zeros((4, curve_field.SIZE), np.uint64))
+    field.raise_to_root(made, f, np.zeros((4, field.SIZE), np.uint64))
     assert [value % P for value in values(made)] == [pow(number, (P - 5) // 8, P) for number in numbers]
 
 
 @pytest.mark.parametrize("limbs", ONE_FOLD)
 def test_one_number(limbs: list[int]) -> None:
     given, number = unsigned(limbs), number_of(limbs) % P
-    canonical = unsigned(curve_field.canonical(given))
+    canonical = unsigned(field.canonical(given))
     assert [int(limb) for limb in canonical] == split(number)
-    assert (int(curve_field.is_zero(canonical)) != 0) is (number == 0)
-    assert (int(curve_field.is_negative(canonical)) != 0) is (number % 2 == 1)
-    words = curve_field.to_words(canonical)
+    assert (int(field.is_zero(canonical)) != 0) is (number == 0)
+    assert (int(field.is_negative(canonical)) != 0) is (number % 2 == 1)
+    words = field.to_words(canonical)
     assert b"".join(int(word).to_bytes(8, "little") for word in words) == scalar(number)
-    assert curve_field.from_words(*unsigned(words)) == canonical
-    assert number_of([int(limb) for limb in curve_field.absolute(given)]) == (number if number % 2 == 0 else P - number)
+    assert field.from_words(*unsigned(words)) == canonical
+    assert number_of([int(limb) for limb in field.absolute(given)]) == (number if number % 2 == 0 else P - number)
 
 
 def test_the_constants_are_what_they_are_called() -> None:

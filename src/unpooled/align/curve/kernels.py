@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.align.curve_field import (
+from unpooled.align.curve.field import (
     LANES,
     Block,
     Room,
@@ -32,7 +32,7 @@ from unpooled.align.curve_field import (
     subtract,
     to_words,
 )
-from unpooled.align.curve_points import (
+from unpooled.align.curve.points import (
     D_LESS_ONE_SQUARED,
     ENTRY,
     FLAGS,

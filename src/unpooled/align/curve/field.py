@@ -1,4 +1,4 @@
-"""Numbers mod p = 2^255 - 19 in compiled loops, many side by side, for `curve_kernels`; importing this imports numba.
+"""Numbers mod p = 2^255 - 19 in compiled loops, many side by side, for `kernels`; importing this imports numba.
 
 A block is `LANES` numbers. Each is ten limbs, of 26 and 25 bits by turns, the lowest first; a block has the first limb
 of all numbers, then the second of all, and so on, in words of 64 bits. So what a loop does to one number a processor
@@ -12,7 +12,7 @@ No branch and no place in memory depends on what is in a block. Blocks that are 
 are read, or the loop is not done to several numbers at once.
 
 numba keeps what it has compiled until a function's own file changes, so whoever changes this file has to delete what is
-kept of `curve_points` and `curve_kernels` (`*.nbc` in `__pycache__`).
+kept of `points` and `kernels` (`*.nbc` in `__pycache__`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Points of edwards25519 and their multiples in compiled loops, for `curve_kernels`; importing this imports numba.
+"""Points of edwards25519 and their multiples in compiled loops, for `kernels`; importing this imports numba.
 
-A point is four numbers: x · z, y · z, z and x · y · z. It is handled in a room for `LANES` points (see `curve_field`),
+A point is four numbers: x · z, y · z, z and x · y · z. It is handled in a room for `LANES` points (see `field`),
 all multiplied by the same secret. What is done, and where in memory, does not depend on the secret: of a table every
 entry is read, and masks choose.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unpooled.align.curve_field import (
+from unpooled.align.curve.field import (
     LANES,
     NONE,
     SIZE,

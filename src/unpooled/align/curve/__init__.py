@@ -1,4 +1,4 @@
-"""ristretto255 on many points at once, by compiled loops (`curve_kernels`): the same bytes as libsodium's."""
+"""ristretto255 on many points at once, by compiled loops (`kernels`): the same bytes as libsodium's."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _INVERSE_ROOT_A_LESS_D = 5446930700890931692099581386874514160539359729292745692
 
 
 def _new_room() -> NDArray[np.uint64]:
-    """What `curve_kernels` works in, with the constants in the first blocks."""
-    from unpooled.align.curve_field import SIZE
-    from unpooled.align.curve_points import BLOCKS
+    """What `kernels` works in, with the constants in the first blocks."""
+    from unpooled.align.curve.field import SIZE
+    from unpooled.align.curve.points import BLOCKS
 
     length = BLOCKS * SIZE
     space = np.zeros(length + _LINE // 8, np.uint64)
@@ -36,8 +36,8 @@ def _new_room() -> NDArray[np.uint64]:
 
 def _new_table() -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """For a secret's digits, and for multiples of points."""
-    from unpooled.align.curve_field import SIZE
-    from unpooled.align.curve_points import ENTRIES, WINDOWS
+    from unpooled.align.curve.field import SIZE
+    from unpooled.align.curve.points import ENTRIES, WINDOWS
 
     return np.empty((WINDOWS, ENTRIES + 2), np.uint32), np.empty((4, ENTRIES * SIZE), np.uint32)
 
@@ -60,31 +60,31 @@ def limbs(number: int) -> NDArray[np.uint64]:
 
 def raised_digests(secret: bytes, digests: bytes) -> Bytes:
     """Digests of 64 bytes as points, multiplied by the secret."""
-    from unpooled.align import curve_kernels
+    from unpooled.align.curve import kernels
 
     words = _words(np.frombuffer(digests, np.uint8), 8)
     made = np.empty((len(words), 4), np.uint64)
-    curve_kernels.raise_digests(words, np.frombuffer(secret, np.uint8), *_new_table(), _new_room(), made)
+    kernels.raise_digests(words, np.frombuffer(secret, np.uint8), *_new_table(), _new_room(), made)
     return _bytes(made)
 
 
 def raised(secret: bytes, points: Bytes) -> tuple[Bytes, Bools]:
     """Points multiplied by the secret, and which of them are valid, as is the result; none is the identity."""
-    from unpooled.align import curve_kernels
+    from unpooled.align.curve import kernels
 
     words = _words(points, 4)
     made, valid = np.empty_like(words), np.empty(len(words), bool)
-    curve_kernels.raise_points(words, np.frombuffer(secret, np.uint8), *_new_table(), _new_room(), made, valid)
+    kernels.raise_points(words, np.frombuffer(secret, np.uint8), *_new_table(), _new_room(), made, valid)
     return _bytes(made), valid
 
 
 def valid(points: Bytes) -> Bools:
     """Which are the canonical encoding of a point other than the identity."""
-    from unpooled.align import curve_kernels
+    from unpooled.align.curve import kernels
 
     words = _words(points, 4)
     found = np.empty(len(words), bool)
-    curve_kernels.check(words, _new_room(), found)
+    kernels.check(words, _new_room(), found)
     return found
 
 
