@@ -1,7 +1,9 @@
 """Where a process of the command `unpooled`, or of `python -m unpooled`, begins."""
 
 import gc
+import os
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin while they wait, and there is little for them
 gc.disable()  # what is imported stays, and looking for garbage in it takes a tenth of the time
 
 from unpooled.cli import main  # noqa: E402

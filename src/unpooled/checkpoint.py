@@ -56,8 +56,10 @@ class Notebook:
         with atomic.naming(path, "written"):
             if not len(self):
                 _make_folder(self.folder)
-            with atomic.replacing(path) as temporary, temporary.open("wb") as file:
-                np.savez(file, allow_pickle=False, **arrays)
+            content = io.BytesIO()  # a file would be written to in many small pieces
+            np.savez(content, allow_pickle=False, **arrays)
+            with atomic.replacing(path) as temporary:
+                temporary.write_bytes(content.getbuffer())
         self._length += 1
 
     def read(self, number: int) -> Page:

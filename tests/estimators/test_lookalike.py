@@ -77,7 +77,7 @@ def test_new_rows_are_scored_by_the_last_models_with_the_defaults_of_the_job() -
     found.fit(matrix(), known())
     seed = int(np.random.RandomState(1).randint(2**31 - 1))
     base = parameter_kinds()["gbdt"].model_validate(begun_secret({"trees": 3}))
-    assert (base.depth, base.hide_nodes, base.lent_bins) == (3, True, 9)  # type: ignore[attr-defined]
+    assert (base.depth, base.hide_nodes, base.lent_bins, base.mean_bits) == (3, True, 9, -4)  # type: ignore[attr-defined]
     order = found._learned.model.part.columns
     places = [int(name.partition("/x")[2]) for name in order]
     learner = PooledModels(Columns(standardised(matrix())[:, places], tuple(order), blocks=(2, 2), active=1), base)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.errors import InputError
-from unpooled.secure.fixedpoint import FixedPoint
+from unpooled.secure.fixedpoint import FixedPoint, largest_sums
 
 
 @given(st.integers(0, 30), st.lists(st.floats(-100, 100), max_size=20))
@@ -39,3 +39,11 @@ def test_what_does_not_fit_is_refused_without_showing_it(value: float) -> None:
 def test_impossible_scales_are_refused(bits: int, largest: float) -> None:
     with pytest.raises(InputError, match="fixed point"):
         FixedPoint(bits, largest)
+
+
+@given(st.lists(st.lists(st.integers(-1000, 1000), min_size=2, max_size=2), max_size=6))
+def test_the_largest_sums_are_those_of_all_choices_of_rows(rows: list[list[int]]) -> None:
+    numbers = np.array(rows, np.int64).reshape(-1, 2)
+    choices = [[rows[i] for i in range(len(rows)) if choice >> i & 1] for choice in range(1 << len(rows))]
+    expected = [max(abs(sum(row[column] for row in chosen)) for chosen in choices) for column in range(2)]
+    assert largest_sums(numbers) == expected

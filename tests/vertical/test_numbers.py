@@ -17,7 +17,16 @@ from hypothesis.extra.numpy import arrays
 from unpooled.arrays import Floats
 from unpooled.errors import InputError
 from unpooled.vertical import numbers
-from unpooled.vertical.numbers import exact_sum, exp, log, mean_of, sigmoid, softmax, to_integers
+from unpooled.vertical.numbers import (
+    exact_sum,
+    exp,
+    log,
+    mean_of,
+    sigmoid,
+    softmax,
+    to_integers,
+    to_short_integers,
+)
 
 BIG = 2.0**500
 
@@ -347,16 +356,44 @@ def test_a_sum_of_what_is_not_a_number_is_refused(value: float) -> None:
         exact_sum(np.array([1.0, value]))
 
 
-def test_no_column_adds_up_to_more_than_allowed_and_none_is_rougher_than_needed() -> None:
+def test_no_rows_add_up_to_more_than_allowed_and_no_column_is_rougher_than_needed() -> None:
     rng = np.random.default_rng(3)
     values = rng.normal(size=(1000, 3)) * [1.0, 1e-6, 1e9]
     for most in (2**15 - 1, 2**23 - 1, 2**40):
-        whole, exponents = to_integers(values, 16, most)
-        finer = np.rint(values * np.ldexp(1.0, np.array(exponents) + 1))
-        assert (np.abs(whole).sum(axis=0) <= most).all()
-        assert ((np.abs(finer).sum(axis=0) > most) | (np.abs(finer).max(axis=0) > 2**16 - 1)).all()
-        assert (whole == np.rint(values * np.ldexp(1.0, np.array(exponents)))).all()
-    assert to_integers(values, 16, 2**40)[1] == to_integers(values, 16)[1], (
-        "a limit that is not reached changes nothing"
-    )
-    assert to_integers(np.zeros((5, 1)), 16, 1)[1] == [0]
+        whole, exponents = to_short_integers(values, 16, most, np.random.default_rng(5))
+        scaled = values * np.ldexp(1.0, np.array(exponents))
+        assert (np.maximum(whole, 0).sum(axis=0) <= most).all()
+        assert (np.maximum(-whole, 0).sum(axis=0) <= most).all()
+        finer = np.rint(2 * scaled)
+        sums = np.maximum(np.maximum(finer, 0).sum(axis=0), np.maximum(-finer, 0).sum(axis=0))
+        assert ((sums > most - 1000) | (np.abs(finer).max(axis=0) > 2**16 - 1)).all()
+        assert (np.abs(whole - scaled) < 1).all()
+
+
+def test_numbers_that_are_not_too_large_stay_the_nearest() -> None:
+    values = np.random.default_rng(3).normal(size=(1000, 3))
+    for most in (2**28, 2**40):
+        whole, exponents = to_short_integers(values, 16, most, np.random.default_rng(5))
+        nearest, same = to_integers(values)
+        assert (whole == nearest).all()
+        assert exponents == same
+    assert to_short_integers(np.zeros((5, 1)), 16, 1, np.random.default_rng(5))[1] == [0]
+
+
+def test_whole_numbers_and_zeros_stay_as_they_are() -> None:
+    """Weights of rows, many of them zero, in words that are just long enough for them."""
+    weights = np.random.default_rng(3).integers(0, 3, (30_000, 1)).astype(float)
+    whole, exponents = to_short_integers(weights, 16, 2**15 - 1, np.random.default_rng(5))
+    assert exponents == [0]
+    assert (whole == weights).all()
+
+
+def test_rough_numbers_are_right_on_average() -> None:
+    """Many values far below one: the nearest whole number of each would be zero."""
+    values = np.full((20_000, 1), 0.01)
+    values[:100] = -1.0
+    whole, (exponent,) = to_short_integers(values, 16, 2**9, np.random.default_rng(5))
+    assert exponent == 1
+    assert set(np.unique(whole).tolist()) == {-2, 0, 1}
+    drawn = int(whole[100:].sum())  # each is 1 with a probability of 0.02
+    assert abs(drawn - 398) < 5 * (19_900 * 0.02 * 0.98) ** 0.5

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from unpooled.arrays import Ints, Ints32
 from unpooled.errors import InputError
+from unpooled.secure.fixedpoint import largest_sums
 
 T = TypeVar("T")
 
@@ -72,8 +73,8 @@ class Call:
     `fixed`, the rows are two matrices stacked: `x` names X of the first `fixed` rows, `y` names Y of the rest. `digest`
     is that of the aligned rows; `among` is their number where a call uses only some of them, or some several times.
     `blocks` are parts of the rows, one after the other, each with nodes of its own: how many rows and nodes each has.
-    `most` is the largest result, where matrices are random shares, or where no column of Y adds up to as much as its
-    bound allows.
+    `most` is the largest result, where matrices are random shares, or where no rows of a column of Y add up to as much
+    as its bound allows.
     """
 
     terms: tuple[tuple[str, str], ...]
@@ -223,8 +224,8 @@ def _check_matrix(values: NDArray[Any] | None, shape: tuple[int, ...], bound: in
 
 
 def _check_sums(y: Ints, call: Call, party: str) -> None:
-    if call.most and y.size and int(np.abs(y).sum(axis=0).max()) > call.most:
-        raise InputError(f"{party}: a column of Y adds up to more than the call's largest result")
+    if call.most and max(largest_sums(y), default=0) > call.most:
+        raise InputError(f"{party}: rows of a column of Y add up to more than the call's largest result")
 
 
 def _check_bins(bins: NDArray[Any] | None, rows: int, sizes: tuple[int, ...], party: str) -> None:

@@ -18,6 +18,7 @@ after that nothing can be opened.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import weakref
@@ -119,12 +120,10 @@ class Evidence:
         path = self._secrets / f"{name}.npz"
         if path.exists():
             return
-        with (
-            atomic.naming(path),
-            atomic.replacing(path, lasting=False) as temporary,
-            temporary.open("wb") as file,
-        ):
-            save(file, allow_pickle=False, **arrays)
+        content = io.BytesIO()
+        save(content, allow_pickle=False, **arrays)
+        with atomic.naming(path), atomic.replacing(path, lasting=False) as temporary:
+            temporary.write_bytes(content.getbuffer())
 
 
 def digest_of_inputs(salt: bytes, inputs: Mapping[str, NDArray[Any]]) -> bytes:

@@ -49,3 +49,15 @@ class FixedPoint:
     def decode(self, numbers: Ints) -> Floats:
         """Whole numbers as the values they stand for."""
         return numbers / 2.0**self.fraction_bits
+
+
+def largest_sums(numbers: Ints) -> list[int]:
+    """For each column the largest absolute value that a sum of some of its rows can have.
+
+    That is the sum of the positive numbers, or of the negative ones.
+
+    >>> largest_sums(np.array([[3, 1], [-5, -1], [4, 0]]))
+    [7, 1]
+    """
+    columns = np.ascontiguousarray(numbers.T)  # numpy is slow along short rows
+    return [(int(np.abs(column).sum()) + abs(int(column.sum()))) // 2 for column in columns]

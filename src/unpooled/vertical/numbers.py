@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from unpooled.arrays import Floats, Ints
 from unpooled.errors import InputError
+from unpooled.secure.fixedpoint import largest_sums
 
 _LN2_HIGH = float.fromhex("0x1.62e42fep-1")  # the first 28 bits of ln 2: exact times a whole number of up to 25
 _LN2_LOW = float.fromhex("0x1.f473de6af278fp-30")  # the rest of ln 2
@@ -92,15 +93,10 @@ def softmax(scores: Floats) -> Floats:
     return np.ascontiguousarray((powers / total).T)
 
 
-def to_integers(values: Floats, bits: int = 16, most: int | None = None) -> tuple[Ints, list[int]]:
+def to_integers(values: Floats, bits: int = 16) -> tuple[Ints, list[int]]:
     """Each column as whole numbers, the nearest to 2^e times its values, with the e of each column.
 
     e is the largest, up to 500, with which no number is beyond 2^bits - 1; it may be negative. For zeros alone it is 0.
-    With `most` e is less where the absolute values would add up to more than that.
-
-    >>> to_integers(np.array([[0.75], [-1.0]]), bits=8, most=100)
-    (array([[ 24],
-           [-32]]), [5])
     """
     if not 8 <= bits <= 31:
         raise InputError("whole numbers: 8 to 31 bits are possible")
@@ -111,13 +107,31 @@ def to_integers(values: Floats, bits: int = 16, most: int | None = None) -> tupl
     part, powers = np.frexp(worst)  # part × 2^bits is below 2^bits, but not always below 2^bits - 1
     exponents = np.minimum(bits - powers - (np.ldexp(part, bits) > 2.0**bits - 1.0), _RANGE_BITS)
     exponents[worst == 0.0] = 0
-    numbers = np.rint(values * np.ldexp(1.0, exponents)).astype(np.int64)
-    if most is not None and most < len(values) * (2**bits - 1):
-        for column in range(values.shape[1]):
-            while (total := int(np.abs(numbers[:, column]).sum())) > most:
-                exponents[column] -= max(total.bit_length() - most.bit_length(), 1)
-                numbers[:, column] = np.rint(values[:, column] * np.ldexp(1.0, exponents[column]))
-    return numbers, exponents.tolist()
+    return np.rint(values * np.ldexp(1.0, exponents)).astype(np.int64), exponents.tolist()
+
+
+def to_short_integers(values: Floats, bits: int, most: int, rng: np.random.Generator) -> tuple[Ints, list[int]]:
+    """The same with smaller e where a sum of rows might be beyond `most`, upwards or downwards.
+
+    Numbers of such a column are rounded up or down at random, so that sums of many are right on average however rough
+    each is. Whole numbers stay as they are.
+
+    >>> to_short_integers(np.array([[0.75], [-1.0]]), bits=8, most=50, rng=np.random.default_rng())
+    (array([[ 24],
+           [-32]]), [5])
+    """
+    numbers, exponents = to_integers(values, bits)
+    if most >= len(values) * (2**bits - 1):
+        return numbers, exponents
+    for column, total in enumerate(largest_sums(numbers)):
+        above, each = np.empty(0), np.ascontiguousarray(values[:, column])
+        while total > most:
+            above = above if above.size else rng.random(len(each))
+            exponents[column] -= (-(-total // most) - 1).bit_length()
+            rounded = np.floor(each * np.ldexp(1.0, exponents[column]) + above).astype(np.int64)
+            numbers[:, column] = rounded
+            (total,) = largest_sums(rounded[:, np.newaxis])
+    return numbers, exponents
 
 
 def exact_sum(values: Floats) -> float:

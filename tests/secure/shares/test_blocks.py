@@ -126,6 +126,8 @@ def test_what_the_coordinator_makes_is_limited_by_blocks(small_blocks: int, monk
 
     monkeypatch.setattr(blocks, "expansions", watched)
     request = [dealer.DealItem("telco", "bank", "triple", 120, 12, 4, 8, "bins", f"y{n}", 1) for n in range(10)]
-    dealer._triples(dealer.Dealer(), request, lambda: None)
+    for _, right in dealer._triples(dealer.Dealer(), request, lambda: None):
+        assert callable(right)
+        right()
     assert sum(rows for rows, width in shapes if width == 12) == 120
     assert all(8 * rows * (12 + 40) <= max(small_blocks, 8 * 52) for rows, _ in shapes)

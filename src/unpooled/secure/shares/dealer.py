@@ -10,7 +10,7 @@ import hashlib
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from itertools import groupby
 from typing import Literal, get_args
 
@@ -96,8 +96,8 @@ class Dealt:
     parts: tuple[Part, ...]
 
 
-Both = tuple[Part | None, Part | None]
-"""What the left and the right party are dealt; None where that is nothing."""
+Both = tuple[Part | None, Part | Callable[[], Part] | None]
+"""What the left and the right party are dealt; None where that is nothing, and a function where it takes computing."""
 
 
 @dataclass
@@ -142,8 +142,11 @@ def serve(session: Session, driver: str, parties: Sequence[str], serving: Servin
 
 
 def _answer(session: Session, driver: str, parties: Sequence[str], dealer: Dealer, request: Deal) -> None:
-    """Deal what a request asks for; numbers may be large, and nothing of them is kept."""
-    parts: dict[str, list[Part]] = {party: [] for party in parties}
+    """Deal what a request asks for; numbers may be large, and nothing of them is kept.
+
+    Products of masks are computed when those who only need seeds have got theirs.
+    """
+    parts: dict[str, list[Part | Callable[[], Part]]] = {party: [] for party in parties}
     items: dict[str, list[DealItem]] = {party: [] for party in parties}
     copies = [(item, copy) for item in request.items for copy in range(item.copies)]
     seeds = {  # first, since the triples of the same request may need them
@@ -171,9 +174,10 @@ def _answer(session: Session, driver: str, parties: Sequence[str], dealer: Deale
                 if part:
                     parts[party].append(part)
                     items[party] += [] if copy else [item]
-    for party, theirs in parts.items():
+    for party, theirs in sorted(parts.items(), key=lambda each: any(map(callable, each[1]))):
         if theirs:
-            session.send(party, Dealt(digest_of(items[party]), tuple(theirs)))
+            dealt_now = tuple(part() if callable(part) else part for part in theirs)
+            session.send(party, Dealt(digest_of(items[party]), dealt_now))
     for number, (party, portions) in enumerate(large):  # last, and in the order in which the parties take them
         for portion in portions:
             session.send(party, portion)
@@ -268,23 +272,32 @@ def _triples(dealer: Dealer, items: Sequence[DealItem], alive: Callable[[], None
     first = items[0]
     u_seed, u_new = dealer.mask("x", first.left, first.x, (first.rows, first.width))
     seeds = [dealer.seeds_of(item) for item in items]
-    if first.method == "triple":
-        ws = _products(dealer, u_seed, [v_seed for v_seed, *_ in seeds], items, alive)
-    else:
+
+    @cache
+    def products() -> list[Ring]:
+        alive()
+        if first.method == "triple":
+            return _products(dealer, u_seed, [v_seed for v_seed, *_ in seeds], items, alive)
         u, v = (
             expand(seed, b"mask", (first.rows, width))
             for seed, width in ((u_seed, first.width), (seeds[0][0], first.words))
         )
-        ws = [mod64.row_products(u, v)]
+        return [mod64.row_products(u, v)]
+
+    def right(number: int) -> Part:
+        v_seed, once, v_new = seeds[number]
+        half = products()[number] - expand(once, b"half", half_shape(items[number]))
+        values = mod64.to_bytes(half, items[number].word_bytes)
+        return Part(v_seed if v_new else b"", b"", values, digest_of_seed(u_seed))
+
     found: list[Both] = []
-    for number, (item, (v_seed, once, v_new), w) in enumerate(zip(items, seeds, ws, strict=True)):
+    for number, (item, (v_seed, once, _)) in enumerate(zip(items, seeds, strict=True)):
         mask = u_seed if u_new and not number else b""
-        half = mod64.to_bytes(w - expand(once, b"half", half_shape(item)), item.word_bytes)
         if seeded(item):
             left = Part(mask, b"", NOTHING) if mask else None
         else:
             left = Part(mask, once, NOTHING, digest_of_seed(v_seed))
-        found.append((left, Part(v_seed if v_new else b"", b"", half, digest_of_seed(u_seed))))
+        found.append((left, partial(right, number)))
     return found
 
 

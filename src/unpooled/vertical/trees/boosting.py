@@ -19,7 +19,7 @@ from itertools import count, islice
 import numpy as np
 
 from unpooled.arrays import Bools, Floats
-from unpooled.vertical.numbers import exact_sum, log, mean_of, sigmoid, softmax, to_integers
+from unpooled.vertical.numbers import exact_sum, log, mean_of, sigmoid, softmax, to_integers, to_short_integers
 from unpooled.vertical.targets import Target, class_fractions, one_hot, set_aside
 from unpooled.vertical.trees.grower.context import FinishedTree, Grow, GrownTree, TreeSpec
 from unpooled.vertical.trees.grower.node_rows import leaf_sums
@@ -128,7 +128,7 @@ def _rounds(
                 h = hessians[:, k] * factors
                 weights = factors * booster.training if isinstance(parameters, GbdtParameters) else h
                 g = gradients[:, k] * factors
-                y, exponents = to_integers(np.stack([g, weights], 1), parameters.precision, most)
+                y, exponents = to_short_integers(np.stack([g, weights], 1), parameters.precision, most, rng)
                 name = f"round {number} model {place} class {k}"
                 specs.append(TreeSpec(name, y, exponents, booster.taking_part, cut=True, draw=draw, sampled=sampled))
                 derivatives.append(np.stack([g, h], 1))

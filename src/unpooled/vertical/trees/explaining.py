@@ -48,7 +48,9 @@ def contributions(team: Team, model: Model, matrix: Floats, rows: Ints, outputs:
     columns = [
         _own_columns(model.part) if owner == model.part.party else _columns_at(team, owner) for owner in model.owners
     ]  # 2
-    nodes, leaves = leaves_of(team, model, matrix[rows])  # 3
+    nodes = Nodes.of(model)
+    each = [leaves for _, leaves in leaves_of(team, model, nodes, matrix[rows])]  # 3
+    leaves = np.concatenate(each or [np.empty((nodes.trees, 0), np.int32)], axis=1)
     expected = np.concatenate([_expected_values(tree) for ensemble in model.ensembles for tree in ensemble.trees])
     base, found = _along_paths(model, nodes, leaves, outputs, expected, _columns_of_splits(model, nodes, columns))
     own, others, begin = np.zeros((len(rows), len(model.part.columns))), dict[str, Floats](), 0

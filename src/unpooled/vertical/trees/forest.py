@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unpooled.arrays import Bools, Floats
-from unpooled.vertical.numbers import mean_of, to_integers
+from unpooled.vertical.numbers import mean_of, to_integers, to_short_integers
 from unpooled.vertical.targets import Target, counted, one_hot
 from unpooled.vertical.trees.grower.context import FinishedTree, Grow, GrownTree, TreeSpec
 from unpooled.vertical.trees.grower.node_rows import OUTSIDE, leaf_sums
@@ -107,7 +107,7 @@ def _spec(
     same = reuses_gradients(parameters)
     weights = forest.weights * (1.0 if same else factors)
     values = np.concatenate([forest.truth, np.ones((len(weights), 1))], axis=1) * weights[:, np.newaxis]
-    y, exponents = to_integers(values, parameters.precision, largest_sum(parameters, len(values)))
+    y, exponents = to_short_integers(values, parameters.precision, largest_sum(parameters, len(values)), rng)
     name = f"forest {place}" if same else f"tree {number} model {place}"
     return TreeSpec(name, y, exponents, part, draw=_draw(parameters, rng, features), reused=same), values
 

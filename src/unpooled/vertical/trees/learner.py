@@ -308,7 +308,8 @@ TREES = Learner(
     rounds=rounds,
     full_rows=full_rows,
     for_bags=GbdtParameters(depth=3),  # deep trees would learn small bags by heart
-    for_secret_labels={"hide_nodes": True, "lent_bins": 9},  # few, since every split is opened for all rows
+    # few bins, since every split is opened for all rows; few bits, since few rows of a bag have a gradient
+    for_secret_labels={"hide_nodes": True, "lent_bins": 9, "mean_bits": -4},
     tunable=frozenset(_SIZES | _SPLITS | _DRAWS),
     audit=Audit(pages_needed, _check),
     explaining=Explaining(

@@ -16,8 +16,8 @@ from unpooled.vertical.learner import LearnerParameters
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
 
-_WORD_BITS, _BITS_OF_MEAN = 64, 5
-_GROUPS_AT_ONCE = 3
+_WORD_BITS, _SIGN_BITS, _FEWEST_BITS = 64, 1, 12
+_GROUPS_AT_ONCE = 5
 
 
 class TreeParameters(LearnerParameters):
@@ -57,15 +57,21 @@ class TreeParameters(LearnerParameters):
     bundle: bool = Field(True, description="let mutually exclusive columns share bins; shows which do")
     precision: int = Field(
         16,
-        description="bits of each row's gradient; with hide_nodes splits are found with fewer, where sums would take "
-        "too many",
+        description="bits of each row's gradient; with hide_nodes splits are found with fewer, see mean_bits",
         ge=8,
         le=31,
     )
+    mean_bits: int = Field(
+        0,
+        description="with hide_nodes: gradients are rounded until those of all rows add up to 2^mean_bits times the "
+        "number of rows, or less; with fewer bits less is sent",
+        ge=-8,
+        le=8,
+    )
     lockstep: int = Field(
         10,
-        description="the most trees that grow together and share each round trip; where nodes and bags are hidden half "
-        "as many, and up to three such groups take turns",
+        description="the most trees that grow together and share each round trip; where nodes and bags are hidden a "
+        "third as many, and up to five such groups take turns",
         ge=1,
     )
 
@@ -146,13 +152,14 @@ def sums_of(parameters: AnyTrees) -> int:
 def largest_sum(parameters: AnyTrees, rows: int) -> int:
     """The largest absolute sum of gradients, or of weights, over any of so many rows.
 
-    With hidden nodes every node costs a word for each row, so the words are short: the mean gradient counts 16 or more
-    however many rows there are, and more where few of them have one.
+    With hidden nodes every node costs a word for each row, so the words are short, and gradients count the more the
+    fewer rows have one.
     """
     bound: int = rows * (2**parameters.precision - 1)
     if not parameters.hide_nodes:
         return bound
-    bits: int = rows.bit_length() + packing.row_bits_more + _BITS_OF_MEAN
+    bits: int = rows.bit_length() + packing.row_bits_more + _SIGN_BITS + parameters.mean_bits
+    bits = max(bits, _FEWEST_BITS)
     per_word = max(1, min(sums_of(parameters), _WORD_BITS // bits))
     bits = 8 * -(-per_word * bits // 8) // per_word  # whole bytes
     return min((1 << (bits - 1)) - 1, bound)
@@ -168,7 +175,7 @@ def groups_at_once(parameters: AnyTrees) -> int:
 
 def group_size(parameters: AnyTrees) -> int:
     """The most trees of a group, which grow together."""
-    return parameters.lockstep if groups_at_once(parameters) == 1 else (parameters.lockstep + 1) // 2
+    return parameters.lockstep if groups_at_once(parameters) == 1 else max(parameters.lockstep // 3, 1)
 
 
 def reuses_gradients(parameters: AnyTrees) -> bool:

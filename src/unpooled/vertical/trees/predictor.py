@@ -52,29 +52,30 @@ def scores(team: Team, model: Model, matrix: Floats) -> list[Floats]:
 
     For two classes there is one output, the probability of the second.
     """
-    nodes, leaves = leaves_of(team, model, matrix)
-    return [_linked(model, each) for each in margins_of(model, nodes, leaves)]
+    nodes, outputs = Nodes.of(model), len(model.ensembles[0].base)
+    found = [np.empty((len(matrix), outputs)) for _ in model.ensembles]
+    for rows, leaves in leaves_of(team, model, nodes, matrix):
+        for margins, part in zip(found, margins_of(model, nodes, leaves), strict=True):
+            margins[rows] = part
+    return [_linked(model, each) for each in found]
 
 
-def leaves_of(team: Team, model: Model, matrix: Floats) -> tuple[Nodes, NDArray[np.int32]]:
-    """At the active party: the leaf of each new row in each tree, trees × rows, with the nodes of all trees."""
+def leaves_of(team: Team, model: Model, nodes: Nodes, matrix: Floats) -> Iterator[tuple[slice, Ints32]]:
+    """At the active party: the leaf of each new row in each tree, trees × rows, for one run of rows after the other."""
     features = apply_bins(model.part.binning, matrix, team.active)
     if missing := [owner for owner in model.owners if owner not in team.owners]:
         raise InputError(f"the model needs columns of {', '.join(missing)}, which is not in this job")
-    nodes = Nodes.of(model)
     helpers = [owner for owner in model.owners if owner != model.part.party]
     for owner in helpers:
         team.session.send(owner, messages.Sort(bytes.fromhex(model.part.name), len(features)))
     rows, step = len(features), max(_MOST_AT_ONCE // max(nodes.trees, 1), 1)
-    leaves = np.empty((nodes.trees, rows), np.int32)
     for begin in range(0, rows, step):
         end = min(begin + step, rows)
-        leaves[:, begin:end] = _leaves(team, model, nodes, features, begin, end)
+        yield slice(begin, end), _leaves(team, model, nodes, features, begin, end)
         if helpers:
             team.session.progress(end, rows)
     for owner in helpers:
         team.session.send(owner, messages.Sorted())
-    return nodes, leaves
 
 
 def help_predict(team: Team, part: Part, matrix: Floats, *, same_rows: bool = False, what: str = "predicted") -> None:

@@ -347,7 +347,7 @@ def shown_rows(trees: TreeRows, rows: NodeRows, tables: Bins) -> Bins:
 
 def leaf_sums(leaf_of_row: Ints, nodes: int, values: Ints) -> Ints:
     """Sums of the rows of each leaf, nodes × columns; inner nodes have zero."""
-    inside = leaf_of_row != OUTSIDE
-    sums = np.zeros((nodes, values.shape[1]), np.int64)
-    np.add.at(sums, leaf_of_row[inside], values[inside])
-    return sums
+    places = leaf_of_row.astype(np.int64) - OUTSIDE
+    columns = np.ascontiguousarray(values.T.astype(float))  # numpy adds in floating point, which is exact up to 2^53
+    sums = [np.bincount(places, column, nodes + 1)[1:].astype(np.int64) for column in columns]
+    return np.stack(sums, axis=1)
