@@ -19,7 +19,8 @@ over those of LightGBM on one thread, of depth 6 and of depth 3; `..._wall` are 
 `bytes_row_tree` is what all parties of the default search send, frames as ledgers record them, from the first message
 of growing trees to the last, divided by rows and trees; the alignment before and the list after it do not count.
 
-Short searches come first, so that compiling loops, which happens once on a machine, does not count. `--quick` takes fewer trees and no heavy setting, and does not judge the bars; `--without-heavy` leaves out just that.
+Short searches come first, so that compiling loops, which happens once on a machine, does not count. `--quick` takes
+fewer trees and no heavy setting, and does not judge the bars; `--without-heavy` leaves out just that.
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
 """What a long line costs a look-alike search: the same search on loopback and through slow lines.
 
-The search is the default one on the credit data (30,000 rows; hidden nodes and bags, ten bags, 50 trees, estimates), but
-with one iteration instead of five, so that it takes two minutes. Four parties are processes that communicate over mutual TLS, first directly, then through a proxy (`slow_line`) between
-each two of them, of 100 Mbit/s each way with a delay. The bar is for a delay of 50 ms one way, a round trip of 100 ms;
-figures for a round trip of 50 ms are beside it.
+The search is the default one on the credit data (30,000 rows; hidden nodes and bags, ten bags, 50 trees, estimates),
+but with one iteration instead of five, so that it takes two minutes. Four parties are processes that communicate over
+mutual TLS, first directly, then through a proxy (`slow_line`) between each two of them, of 100 Mbit/s each way with a
+delay. The bar is for a delay of 50 ms one way, a round trip of 100 ms; figures for a round trip of 50 ms are beside it.
 
 Seconds are wall time, from the first message to the last (`whole`), and from the first tree to the last (`learning`).
 The bar is for learning: the alignment before it is much computing and few messages, and the fewer iterations, the
-larger a part of the whole it is. `round_trips` is how often the active party turned from sending to a peer to receiving from it;
-those with the passive party and the coordinator run side by side, and so do those of groups of trees that take turns.
-`round_trips_per_group` are those with the passive party while trees grow, for each group of up to three. `line_seconds`
-is what the fuller direction of the line between owners takes at least, by its bytes alone. Every run must give the same
-list and ranking, otherwise the benchmark stops. Short searches come first, so that no run compiles loops.
+larger a part of the whole it is. `round_trips` is how often the active party turned from sending to a peer to
+receiving from it; those with the passive party and the coordinator run side by side, and so do those of groups of trees
+that take turns. `round_trips_per_group` are those with the passive party while trees grow, for each group of up to
+three. `line_seconds` is what the fuller direction of the line between owners takes at least, by its bytes alone. Every
+run must give the same list and ranking, otherwise the benchmark stops. Short searches come first, so that no run
+compiles loops.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def read_by(engine: str, rows: int, *, trees: int = 4, limit: float | None = Non
 
 @pytest.mark.parametrize(
     ("others", "bits"),
-    [({"min_rows": 1}, 56), ({"min_rows": 1, "count_rows": False}, 56), ({"hide_nodes": True}, 32)],
+    [({"min_rows": 1}, 56), ({"min_rows": 1, "count_rows": False}, 56), ({"hide_nodes": True}, 24)],
 )
 def test_as_many_rows_are_read_of_each_node_as_a_word_has_bits(others: dict[str, Any], bits: int) -> None:
     """In each of four nodes of each of four trees; no limit that the plan implies stops it."""

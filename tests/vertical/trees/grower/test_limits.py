@@ -123,7 +123,7 @@ def run_with(together: Make, parameters: AnyTrees, bank: Callable[[Any, Any], No
         (XgbParameters(trees=7, classes=9, lockstep=4), 1, 21),
         (ForestParameters(trees=7, lockstep=4), 1, 2),
         (ForestParameters(trees=7, lockstep=4), 3, 6),
-        (GbdtParameters(trees=7, lockstep=4, hide_nodes=True), 5, 21),
+        (GbdtParameters(trees=7, lockstep=6, hide_nodes=True), 5, 21),
         (GbdtParameters(trees=7, lockstep=4, hide_nodes=True, hide_bags=False), 5, 14),
     ],
 )
@@ -212,9 +212,9 @@ def an_end(team: Any, layout: Any, rows: int) -> None:
 
 OF_GROUPS: dict[str, tuple[Callable[[Any, Any, int], None], str]] = {
     "before the first": (some_groups(0), "Trees .*number of a group"),
-    "after the last": (some_groups(5), "Trees .*number of a group"),
+    "after the last": (some_groups(7), "Trees .*number of a group"),
     "twice": (some_groups(1, 1), "Trees .*number of a group"),
-    "too many": (some_groups(1, 2, 3, 4), "Trees .*too many groups"),
+    "too many": (some_groups(1, 2, 3, 4, 5, 6), "Trees .*too many groups"),
     "a step of another": (a_step, "HiddenLevel .*no such group"),
     "the end of another": (an_end, "Grown .*no such group"),
     "an end of all before that of one": (some_groups(1), "Finished .*still growing"),
@@ -226,7 +226,7 @@ def test_groups_that_take_turns_are_told_apart(case: str, parameters_for: Make, 
     bank, text = OF_GROUPS[case]
     wrong = text.replace(" ", " from bank", 1)
     with pytest.raises(ProtocolError, match=f"invalid {wrong}"):
-        run_with(together, parameters_for("gbdt", trees=4, lockstep=2, hide_nodes=True), lent(bank, 4))
+        run_with(together, parameters_for("gbdt", trees=6, lockstep=2, hide_nodes=True), lent(bank, 6))
 
 
 # nodes in the open

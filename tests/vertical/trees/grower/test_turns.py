@@ -40,13 +40,13 @@ def test_trees_are_those_of_one_group_and_of_pooled_columns(
     hidden = {"trees": 3, "depth": 3, "hide_nodes": True}
     run, one_group = (
         together(parameters_for(learner, **hidden, lockstep=lockstep), "two", engine, data=data, targets=targets)
-        for targets in [several(data.truth[2], 7)]
-        for lockstep in (4, 50)
+        for targets in [several(data.truth[2], 11)]
+        for lockstep in (6, 150)
     )
     as_pooled(run)
     for mine, other in zip(run.fitted.scores, one_group.fitted.scores, strict=True):
         np.testing.assert_array_equal(mine, other)
-    assert at_once(steps(run)) == 3
+    assert at_once(steps(run)) == 5
     assert at_once(steps(one_group)) == 1
 
 
