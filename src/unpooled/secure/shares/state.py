@@ -30,7 +30,7 @@ from unpooled.secure.shares.blocks import MEMORY_BYTES, Opened, mask_blocks
 _MOST_AHEAD = 8
 _MOST_SEEDS_AHEAD = 256
 _MOST_KEPT = 2**20  # bytes of a mask
-most_bytes_ahead = 2**19
+most_bytes_ahead = 2**22
 """A rehearsal, which has fewer rows, makes it less (`run.rehearsal`)."""
 
 
