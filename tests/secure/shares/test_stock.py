@@ -98,7 +98,7 @@ def test_several_parties_shapes_and_named_matrices_go_together(
 
 def test_what_is_large_is_not_asked_for_ahead() -> None:
     assert Shape("telco", "bank", 200_000, 12, 1).ahead(asked=100) == 0
-    assert Shape("telco", "bank", 2_000, 12, 1).ahead(asked=100) == 2
+    assert Shape("telco", "bank", 20_000, 12, 1).ahead(asked=100) == 2
     stock, large = Stock(), Shape("telco", "bank", 200_000, 12, 1)
     assert [stock.lacking([large, large]) for _ in range(5)] == [[(large, 2)]] * 5
 
