@@ -136,9 +136,10 @@ def together(name: str, folder: Path, dealt: datasets.Scenario, **parameters: An
 def compile_loops(folder: Path, dealt: datasets.Scenario) -> None:
     """Run short searches first, so that compiling loops, which happens once on a machine, counts in none."""
     few: dict[str, Any] = {"trees": 2, "learner": "gbdt"}
-    shown = {"model": few | {"depth": 6, "hide_nodes": False, "hide_bags": False}, "estimate": False}
+    shown: dict[str, Any] = {"model": few | {"depth": 6, "hide_nodes": False, "hide_bags": False}, "estimate": False}
+    ways: dict[str, dict[str, Any]] = {"compile, shown": shown, "compile, default": {"model": few}}
     with mock.patch.dict(os.environ, UNPOOLED_COMPILED="1"):
-        for name, parameters in {"compile, shown": shown, "compile, default": {"model": few}}.items():
+        for name, parameters in ways.items():
             together(name, folder, dealt, method={"iterations": 1}, **parameters)
 
 

@@ -12,11 +12,12 @@ receiving from it; those with the passive party and the coordinator run side by 
 that take turns. `round_trips_per_group` are those with the passive party while trees grow, for each group of up to
 three. `line_seconds` is what the fuller direction of the line between owners takes at least, by its bytes alone. Every
 run must give the same list and ranking, otherwise the benchmark stops. Short searches come first, so that no run
-compiles loops.
+compiles loops. `--lockstep N` is for other groups of trees than by default: of a third of N.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -65,12 +66,12 @@ def lines(places: Mapping[str, str], delay: float | None) -> Iterator[Mapping[st
         yield addresses
 
 
-def search(run: Path, tables: Path, dealt: Scenario, delay: float | None) -> Found:
+def search(run: Path, tables: Path, dealt: Scenario, delay: float | None, model: Mapping[str, Any]) -> Found:
     places = {party: f"127.0.0.1:{free_port()}" for party in ROLES}
     privates = {
         party: private_of(party, tables, dealt).model_copy(update={"listen": place}) for party, place in places.items()
     }
-    parameters = {"top": TOP, "method": {"iterations": ITERATIONS}, "model": {"trees": TREES}}
+    parameters = {"top": TOP, "method": {"iterations": ITERATIONS}, "model": {"trees": TREES, **model}}
     with lines(places, delay) as addresses:
         parties = {p: Party.model_validate({"role": role, "address": addresses[p]}) for p, role in ROLES.items()}
         spawn(Plan(kind="lookalike", parties=parties, parameters=parameters), privates, run, books=books_in(run))
@@ -125,6 +126,10 @@ def seconds_of(entries: Sequence[Entry]) -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--lockstep", type=int)
+    lockstep = parser.parse_args().lockstep
+    model = {} if lockstep is None else {"lockstep": lockstep}
     console, found = Console(stderr=True), dict[str, Found]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -132,7 +137,7 @@ def main() -> None:
         compile_loops(folder, dealt)
         for way, delay in DELAYS.items():
             console.print(f"{way} ...")
-            found[way] = search(folder / way, folder, dealt, delay)
+            found[way] = search(folder / way, folder, dealt, delay, model)
             console.print(f"{way}: {found[way].whole:.1f} s, of which learning {found[way].learning:.1f} s")
     if any(other.result != found["loopback"].result for other in found.values()):
         raise RuntimeError("another list or ranking than on loopback")
@@ -143,6 +148,7 @@ def main() -> None:
         "cores": os.cpu_count(),
         "python": sys.version.split()[0],
         "trees": TREES,
+        "lockstep": lockstep,
         "iterations": ITERATIONS,
         "searches": {way: taken.figures for way, taken in found.items()},
         "learning_vs_loopback": {way: round(taken.learning / base.learning, 2) for way, taken in found.items()},
