@@ -17,6 +17,7 @@ from unpooled.secure.randomness import expand, new_seed
 from unpooled.secure.shares import blocks, dealer, opening, state
 from unpooled.secure.shares.blocks import Opened, mask_blocks, portions, row_blocks
 from unpooled.secure.shares.state import Mask, Matrix, SharesState
+from unpooled.session import Session
 
 Make = Callable[..., Any]
 
@@ -131,3 +132,27 @@ def test_what_the_coordinator_makes_is_limited_by_blocks(small_blocks: int, monk
         right()
     assert sum(rows for rows, width in shapes if width == 12) == 120
     assert all(8 * rows * (12 + 40) <= max(small_blocks, 8 * 52) for rows, _ in shapes)
+
+
+def test_seeds_are_sent_before_masks_are_multiplied(
+    rules_for: Make, multiply: Make, made: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder of X can begin meanwhile."""
+    steps: list[str] = []
+    real, send = dealer._products, Session.send
+
+    def products(*args: Any) -> Any:
+        steps.append("products")
+        return real(*args)
+
+    def sent(self: Session, peer: str, message: Any, **options: Any) -> None:
+        steps.append(f"to {peer}" if isinstance(message, dealer.Dealt) else "")
+        send(self, peer, message, **options)
+
+    monkeypatch.setattr(dealer, "_products", products)
+    monkeypatch.setattr(Session, "send", sent)
+    call = Call((("telco", "bank"),), "bank", 50, OneHot((5, 3), 2, hidden=True), 2, 1000, x="bins")
+    problem = made(call)
+    run = multiply(rules_for("shares"), [[problem]])
+    assert run.results("bank")
+    assert [step for step in steps if step] == ["to telco", "products", "to bank"]

@@ -23,6 +23,17 @@ def test_words_are_short_where_nodes_are_hidden(rows: int, size: int) -> None:
     assert most >= rows, "weights of 1 stay whole"
 
 
+@pytest.mark.parametrize(("rows", "size"), [(200, 3), (30_000, 3), (119_000, 4), (10**6, 5)])
+def test_words_are_shorter_with_fewer_bits_of_the_mean(rows: int, size: int) -> None:
+    most = largest_sum(GbdtParameters(hide_nodes=True, mean_bits=-4), rows)
+    assert 2 * (most.bit_length() + 1) == 8 * size
+    assert most >= 2**-4 * rows
+
+
+def test_more_bits_of_the_mean_are_no_more_than_precision_has() -> None:
+    assert largest_sum(GbdtParameters(hide_nodes=True, mean_bits=8, precision=8), 1000) == 1000 * 255
+
+
 def test_sums_are_as_large_as_precision_allows_where_nodes_are_shown() -> None:
     assert largest_sum(GbdtParameters(precision=12), 1000) == 1000 * 4095
 
