@@ -69,7 +69,7 @@ def edit_page(path: Path, edit: Callable[[dict[str, Any]], dict[str, Any]]) -> N
 # while the run goes on
 
 
-def powers_of_two(values: Any, bits: int, most: int | None = None) -> Any:
+def powers_of_two(values: Any, bits: int, *_: Any) -> Any:
     """Gradients whose sums tell which rows are in a bin."""
     y = np.ones(values.shape, np.int64)
     y[:bits, 0] = 2 ** np.arange(bits)
@@ -78,7 +78,7 @@ def powers_of_two(values: Any, bits: int, most: int | None = None) -> Any:
 
 def test_powers_of_two_as_gradients(run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(boosting, "to_integers", powers_of_two)
+        patch.setattr(boosting, "to_short_integers", powers_of_two)
         folder = run()
     verdict = audit.trial(folder / "telco", folder / "bank", None)
     assert len(verdict.wrong) == verdict.of > 2

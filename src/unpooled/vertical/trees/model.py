@@ -8,9 +8,9 @@ its list of splits and how its values become bins.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import Field, FiniteFloat, SerializerFunctionWrapHandler, field_serializer, model_validator
 
 from unpooled.vertical.model_file import Saved
 from unpooled.vertical.trees.binning import Binning
@@ -106,6 +106,12 @@ class Model(Saved):
     parameters: Annotated[AnyTrees, Field(discriminator="learner")]
     classes: tuple[str, ...]
     ensembles: Annotated[tuple[Ensemble, ...], Field(min_length=1)]
+
+    @field_serializer("parameters", mode="wrap")
+    def _as_before(self, parameters: AnyTrees, kept: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Models of earlier versions have no mean_bits."""
+        found: dict[str, Any] = kept(parameters)
+        return {name: value for name, value in found.items() if name != "mean_bits" or value}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -67,7 +67,6 @@ class TreeParameters(LearnerParameters):
         "number of rows, or less; with fewer bits less is sent",
         ge=-8,
         le=8,
-        exclude_if=lambda bits: bits == 0,  # models of earlier versions have none
     )
     lockstep: int = Field(
         10,
