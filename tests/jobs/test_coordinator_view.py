@@ -124,7 +124,7 @@ def test_how_many_nodes_trees_have_shows_and_nothing_else(
 
     Gradients that are rounded at random give nodes of a single class some gain, though little.
     """
-    model = {"trees": 1, "depth": 3, "hide_nodes": hide_nodes, "minimum_gain": 1.0}
+    model = {"trees": 1, "depth": 3, "hide_nodes": hide_nodes, "minimum_gain": float(hide_nodes)}
     one, other = (
         trained(learning, name, frames, parties=TWO, model=model, **engine)
         for name, frames in (("many", learning.frames), ("few", by_one_column(learning.frames)))
