@@ -63,8 +63,8 @@ class TreeParameters(LearnerParameters):
     )
     mean_bits: int = Field(
         0,
-        description="with hide_nodes: gradients are rounded until those of all rows add up to 2^mean_bits times the "
-        "number of rows, or less; with fewer bits less is sent",
+        description="with hide_nodes: gradients are rounded until those of all rows add up to about 2^mean_bits times "
+        "the number of rows at most; with fewer bits less is sent",
         ge=-8,
         le=8,
     )
