@@ -29,13 +29,13 @@ from unpooled.session import Session
 from unpooled.vertical.inputs import Columns
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.binning import binned
 from unpooled.vertical.trees.budget import bits_needed, groups_of, nodes_asked
 from unpooled.vertical.trees.bundles import Layout
-from unpooled.vertical.trees.ensemble import binning_of, help_fit
+from unpooled.vertical.trees.ensemble import help_fit
 from unpooled.vertical.trees.grower.node_rows import members
 from unpooled.vertical.trees.grower.products import layout_of, tree_call
 from unpooled.vertical.trees.parameters import AnyTrees, questions_of, sums_of
+from unpooled.vertical.trees.prepared import prepare
 
 OWNERS, NAME = ("telco", "bank"), bytes(16)
 
@@ -88,12 +88,12 @@ def attack(
     def telco(session: Session) -> None:
         team = Team("bank", OWNERS, opened(session, most_bits_per_row), "rows")
         lent = Columns(matrix, tuple(f"column {place}" for place in range(columns)))
-        binning = binning_of(team, parameters, lent)
-        found.truth = binned(binning, matrix, "telco").columns.astype(np.int64)
-        found.needed = bits_needed(team.products.rules, parameters, binning.layout, rows, 1)
+        prepared = prepare(team, parameters, lent)
+        found.truth = prepared.own.columns.astype(np.int64)
+        found.needed = bits_needed(team.products.rules, parameters, prepared.own.layout, rows, 1)
         limit_bits(team.products, "rows", rows, found.needed)
         try:
-            help_fit(team, parameters, lent, binning=binning)
+            help_fit(team, parameters, lent, prepared=prepared)
             finish(team.products)
         finally:
             found.answered = team.products.bits["rows"]
@@ -171,7 +171,9 @@ def _in_the_open(found: Attack, team: Team, layout: Layout, trees: messages.Tree
             where[inside] = np.repeat(firsts, counts) + sides
         level = messages.Level(asked, np.array(nodes, np.int32), firsts, asked, np.packbits(sides))  # all of tree 0
         team.session.send("telco", level)
-        call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, len(nodes)), part=not root)
+        call = tree_call(
+            team, "telco", layout, parameters, trees, 0, (rows, len(nodes)), bins=NAME.hex(), part=not root
+        )
         _read(found, team, layout, call, where, firsts, part=not root)
         following = 1 if root else following + 2 * len(nodes)
         deeper = len(nodes) * (1 if root else 2) <= 2 ** (parameters.depth - 2)
@@ -231,7 +233,7 @@ def _hidden(found: Attack, team: Team, layout: Layout, trees: messages.Trees) ->
         team.session.send(
             "telco", messages.HiddenLevel(trees.group, np.zeros(1, np.int32), np.array([count], np.int32))
         )
-        call = tree_call(team, "telco", layout, found.parameters, trees, 0, (found.rows, count))
+        call = tree_call(team, "telco", layout, found.parameters, trees, 0, (found.rows, count), bins=NAME.hex())
         bits = _word_bits(call)
         rows = _unread(found, np.arange(found.rows))[: bits * count]
         where = np.full(found.rows, -1, np.int32)
@@ -243,7 +245,7 @@ def _root_encrypted(found: Attack, team: Team, layout: Layout, trees: messages.T
     """Under encryption gradients stay the same in a tree: the root is looked at, and its slots' bits are read."""
     nodes = np.array([-1], np.int32)
     team.session.send("telco", messages.Level(nodes + 1, nodes, nodes + 1, nodes + 1, np.empty(0, np.uint8)))
-    call = tree_call(team, "telco", layout, found.parameters, trees, 0, (found.rows, 1))
+    call = tree_call(team, "telco", layout, found.parameters, trees, 0, (found.rows, 1), bins=NAME.hex())
     slots: Slots = paillier._layout(team.products.rules, call)
     apart, count = slots.bits * slots.deep, slots.bits * slots.beside
     rows = _unread(found, np.arange(found.rows))[:count]

@@ -36,7 +36,7 @@ from unpooled.secure.evidence import RECEIVED, SECRETS
 from unpooled.secure.query_count import ASKED, Asked
 from unpooled.vertical.linear.parameters import LinearParameters
 from unpooled.vertical.resume import AGAIN
-from unpooled.vertical.trees.parameters import group_size, groups_at_once, questions_of
+from unpooled.vertical.trees.parameters import groups_at_once, largest_group, questions_of
 
 _NAME = re.compile(rb'"name":"[0-9a-f]{32}"')
 _COUNTS = {
@@ -246,7 +246,7 @@ def _allowed(attempt: Attempt, whole: Undisturbed, cuts: int) -> Iterator[str]:
         if isinstance(base, LinearParameters):  # all that may be asked about a batch, and for losses, after the rest
             again = 2 * base.epochs * (COLUMNS + 2 + len(attempt.plan.owners)) + max(whole.questions.values())
         else:
-            again = AGAIN // 10 * group_size(base) * groups_at_once(base) * questions_of(base) // base.trees
+            again = AGAIN // 10 * largest_group(base) * groups_at_once(base) * questions_of(base) // base.trees
         if isinstance(parameters, Complete):  # models of all columns grow in step, and associations may be asked again
             again = again * max(groups_of(parameters)) + parameters.most_columns
     if isinstance(parameters, Information):  # everything is asked again

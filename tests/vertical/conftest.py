@@ -24,7 +24,7 @@ from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team, alone
 from unpooled.vertical.trees import ensemble as fitting
 from unpooled.vertical.trees.budget import bits_needed
-from unpooled.vertical.trees.ensemble import Fitted, binning_of, fit, help_fit
+from unpooled.vertical.trees.ensemble import Fitted, fit, help_fit
 from unpooled.vertical.trees.grower.context import LEAF, GrownTree, TreeSpec
 from unpooled.vertical.trees.model import Model, Part
 from unpooled.vertical.trees.parameters import (
@@ -36,6 +36,7 @@ from unpooled.vertical.trees.parameters import (
     questions_of,
 )
 from unpooled.vertical.trees.predictor import help_predict, scores
+from unpooled.vertical.trees.prepared import prepare
 from unpooled.wire import Header, encode, read_header
 
 ACTIVE, COORDINATOR = "bank", "coordinator"
@@ -185,10 +186,10 @@ def together(
     def passive(session: Session) -> None:
         members, mine = Team(ACTIVE, tuple(owners), begin(session), "digest"), list(owners[session.party])
         columns, count, products = data.columns(mine), len(targets), members.products
-        binning = binning_of(members, parameters, columns, most_thresholds)
-        needed = bits_needed(products.rules, parameters, binning.layout, len(columns.matrix), count)
+        prepared = prepare(members, parameters, columns, most_thresholds)
+        needed = bits_needed(products.rules, parameters, prepared.own.layout, len(columns.matrix), count)
         limit_bits(products, "digest", len(columns.matrix), needed)
-        part = help_fit(members, parameters, columns, models=count, binning=binning)
+        part = help_fit(members, parameters, columns, count, prepared)
         run.parts[session.party] = part
         run.bits[session.party] = products.bits["digest"], needed
         finish(members.products)

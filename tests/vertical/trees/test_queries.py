@@ -38,7 +38,7 @@ def asking(
         trees = messages.Trees(1, (f"{bytes(16).hex()} tree",), 2)
         session.send("telco", trees)
         session.send("telco", messages.Level(ints(0), ints(-1), ints(0), ints(0), np.empty(0, np.uint8)))
-        call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, 1))
+        call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, 1), bins="")
         product(team.products, [(call, Inputs(y=np.zeros((rows, 2), np.int64), nodes=np.zeros(rows, np.int32)))])
         told = session.recv("telco", messages.Merged) if parameters.min_rows > 1 else None
         ends, joined = np.ones(layout.logical, bool), np.zeros(len(layout.features), bool)

@@ -31,6 +31,7 @@ from unpooled.vertical.trees.parameters import (
     XgbParameters,
     group_size,
     groups_at_once,
+    in_rounds,
     largest_sum,
     outputs_of,
 )
@@ -87,11 +88,11 @@ def fit_boosting(
     All in step, or, where groups of trees take turns, in parts that need not wait for each other.
     """
     boosters = [_start(parameters, target, weights) for target, weights in targets]
-    apart = groups_at_once(parameters) > 1 and outputs_of(parameters) == 1 and parameters.patience is None
-    size = group_size(parameters) if apart else len(boosters)
-    firsts = range(0, len(boosters), size)
+    size = group_size(parameters, len(boosters))
+    beside = size if groups_at_once(parameters) > 1 and not in_rounds(parameters) else len(boosters)
+    firsts = range(0, len(boosters), beside)
     parts = (
-        _rounds(grow, features, parameters, boosters[first : first + size], first, count(part + 1, len(firsts)))
+        _rounds(grow, features, parameters, boosters[first : first + beside], first, size, count(part + 1, len(firsts)))
         for part, first in enumerate(firsts)
     )
     take_turns(parts, groups_at_once(parameters))
@@ -110,10 +111,11 @@ def _rounds(
     parameters: AnyBoosting,
     boosters: Sequence[Booster],
     first: int,
+    size: int,
     numbers: Iterator[int],
 ) -> Turns:
-    """All rounds of some of the models, from the `first` one on; their groups of trees have these numbers."""
-    outputs, size = outputs_of(parameters), group_size(parameters)
+    """All rounds of some of the models, from the `first` one on; groups of trees have this size and these numbers."""
+    outputs = outputs_of(parameters)
     for number in range(parameters.trees):
         alive = [booster for booster in boosters if not booster.stopped]
         specs, derivatives = list[TreeSpec](), list[Floats]()

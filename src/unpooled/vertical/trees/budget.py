@@ -25,9 +25,10 @@ from unpooled.vertical.trees.parameters import (
 
 def groups_of(parameters: AnyTrees, models: int) -> int:
     """How many groups of trees grow, if no model stops early."""
+    size = group_size(parameters, models)
     if isinstance(parameters, ForestParameters):
-        return ceil(models * parameters.trees / group_size(parameters))
-    return ceil(models * outputs_of(parameters) / group_size(parameters)) * parameters.trees
+        return ceil(models * parameters.trees / size)
+    return ceil(models * outputs_of(parameters) / size) * parameters.trees
 
 
 def rows_shown(parameters: AnyTrees) -> int:

@@ -28,7 +28,6 @@ from unpooled.vertical.inputs import TARGETS, Columns
 from unpooled.vertical.targets import Target, checked_weights, inputs_of
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.binning import Binning, binned, fit_bins
 from unpooled.vertical.trees.boosting import Booster, fit_boosting
 from unpooled.vertical.trees.budget import groups_of
 from unpooled.vertical.trees.bundles import Layout
@@ -38,9 +37,11 @@ from unpooled.vertical.trees.grower.active import grow
 from unpooled.vertical.trees.grower.context import LEAF, Grow, GrowerContext
 from unpooled.vertical.trees.grower.passive import lend
 from unpooled.vertical.trees.grower.products import NAME_BYTES, layout_of
+from unpooled.vertical.trees.grower.split_sides import take_due
 from unpooled.vertical.trees.grower.splitting import Space
 from unpooled.vertical.trees.model import Ensemble, Model, Part, part_of, tree_of
 from unpooled.vertical.trees.parameters import AnyTrees, ForestParameters, lent_bins_of
+from unpooled.vertical.trees.prepared import Prepared, prepare
 from unpooled.vertical.trees.turns import TakeTurns, in_turns
 
 _EXACT = 2**53
@@ -63,27 +64,30 @@ def fit(
     columns: Columns,
     targets: Sequence[Target],
     classes: Sequence[str] = (),
-    binning: Binning | None = None,
+    prepared: Prepared | None = None,
     notebook: Notebook | None = None,
 ) -> Fitted:
     """At the active party: fit one model to each target, all of them together.
 
-    With several fits to the same columns all parties bin these once, and hand that in. In a notebook all parties keep
-    each group of trees; if there are some in it, which must be as many at all of them, the fit goes on after these.
+    With several fits to the same columns all parties prepare these once, and hand that in at each. In a notebook all
+    parties keep each group of trees; if there are some in it, which must be as many at all of them, the fit goes on
+    after these.
     """
     rows, party = len(columns.matrix), team.active
     if classes and len(classes) != parameters.classes:
         raise InputError(f"target: it has {len(classes)} classes, and the parameters say {parameters.classes}")
     weighted = weighted_targets(parameters, targets, rows)
-    binning = binning or binning_of(team, parameters, columns)
-    own = binned(binning, columns.matrix, party, columns.folder)
-    lent = lent_bins_of(parameters)
+    prepared = prepared or prepare(team, parameters, columns)
+    own, earlier, lent = prepared.own, prepared.earlier, lent_bins_of(parameters)
     space = Space(tuple(own.layout if owner == party else _layout_at(team, owner, rows, lent) for owner in team.owners))
     if not space.every.features:
         raise InputError("columns: no party has any, so there is nothing to learn from")
     name, groups = secrets.token_bytes(NAME_BYTES), groups_of(parameters, len(targets))
     known = known_in(notebook)
-    context = GrowerContext(team, parameters, space, own, name.hex(), groups, notebook=notebook, known=known)
+    earlier.begin(name.hex())
+    for place, layout in enumerate(space.layouts):
+        earlier.lent(place, layout)
+    context = GrowerContext(team, parameters, space, own, name.hex(), groups, earlier, notebook=notebook, known=known)
     if notebook:
         last = notebook.read(len(notebook) - 1)
         context.table, context.numbered = splits_from(last), numbered_from(last)
@@ -92,10 +96,12 @@ def fit(
     if evidence := team.evidence:
         evidence.commit(team.session, team.passive, TARGETS, inputs_of(targets))
     fitted = fit_trees(partial(grow, context), len(space.every.features), parameters, weighted)
+    for _, helper in context.helpers:
+        take_due(context, helper)
     for owner in team.passive:
         team.session.send(owner, messages.Finished())
     model = Model(
-        part=part_of(name, party, binning, context.table, hide_nodes=parameters.hide_nodes),
+        part=part_of(name, party, prepared.binning, context.table, hide_nodes=parameters.hide_nodes),
         owners=team.owners,
         parameters=parameters,
         classes=tuple(classes) or tuple(map(str, range(parameters.classes))),
@@ -131,47 +137,17 @@ def help_fit(
     team: Team,
     parameters: AnyTrees,
     columns: Columns,
-    most_thresholds: int | None = None,
     models: int = 1,
-    binning: Binning | None = None,
+    prepared: Prepared | None = None,
     notebook: Notebook | None = None,
 ) -> Part:
     """At a passive party: lend columns, in a random order and without names; what is kept is this party's part.
 
-    `most_thresholds` is the most different ones that it reveals, on all its columns together; `models` is how
-    many the active party fits, and their trees are all that is answered.
+    `models` is how many the active party fits, and their trees are all that is answered.
     """
-    party, binning = team.session.party, binning or binning_of(team, parameters, columns, most_thresholds)
-    own = binned(binning, columns.matrix, party, columns.folder)
-    name, table = lend(team, parameters, own, models, notebook)
-    return part_of(name, party, binning, table, hide_nodes=parameters.hide_nodes)
-
-
-def binning_of(team: Team, parameters: AnyTrees, columns: Columns, most_thresholds: int | None = None) -> Binning:
-    """How a party's values become bins; a passive party puts its columns in an order that only it knows.
-
-    Where nodes are hidden nobody can merge their bins, so every bin has `min_rows` of all rows from the start.
-    """
-    lends = bool(team.passive) and team.session.party != team.active
-    return fit_bins(
-        columns.matrix,
-        columns.names,
-        bins=_most_bins(parameters, columns, lends=lends),
-        order=team.session.rng.permutation(len(columns.names)) if lends else None,
-        bundle=parameters.bundle,
-        blocks=columns.blocks,
-        most_thresholds=most_thresholds,
-        min_rows=parameters.min_rows if parameters.hide_nodes else 1,
-        party=team.session.party if lends else team.active,
-    )
-
-
-def _most_bins(parameters: AnyTrees, columns: Columns, *, lends: bool) -> list[int]:
-    """The most bins of each column: those that are lent, also in a pooled run, may have fewer."""
-    lent, own = lent_bins_of(parameters), parameters.bins
-    if lends or columns.active is None:
-        return [lent if lends else own] * len(columns.names)
-    return [own if block == columns.active else lent for block, size in enumerate(columns.blocks) for _ in range(size)]
+    prepared = prepared or prepare(team, parameters, columns)
+    name, table = lend(team, parameters, prepared, models, notebook)
+    return part_of(name, team.session.party, prepared.binning, table, hide_nodes=parameters.hide_nodes)
 
 
 def _layout_at(team: Team, owner: str, rows: int, bins: int) -> Layout:

@@ -66,7 +66,7 @@ def fit_forest(
     """Fit a forest to each target, given with its checked weights; trees of all of them grow in groups."""
     forests = [_start(parameters, target, weights) for target, weights in targets]
     waiting = [(place, number) for number in range(parameters.trees) for place in range(len(forests))]
-    size, grown, next_added = group_size(parameters), dict[int, list[_Grown]](), 1
+    size, grown, next_added = group_size(parameters, len(forests)), dict[int, list[_Grown]](), 1
 
     def group(number: int, trees: Sequence[tuple[int, int]]) -> Turns:
         nonlocal next_added

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -19,7 +19,6 @@ from unpooled.vertical.targets import Target
 from unpooled.vertical.team import Team
 from unpooled.vertical.trees import ensemble, explaining, messages, predictor
 from unpooled.vertical.trees.audit.check import ColumnsCheck, GradientsCheck, pages_needed
-from unpooled.vertical.trees.binning import Binning
 from unpooled.vertical.trees.budget import bits_needed, groups_of, leaves_of, sorting_bits, table_bits, tree_bits
 from unpooled.vertical.trees.bundles import Feature, Layout
 from unpooled.vertical.trees.model import Model, Part
@@ -30,24 +29,17 @@ from unpooled.vertical.trees.parameters import (
     GbdtParameters,
     LgbParameters,
     XgbParameters,
-    group_size,
     groups_at_once,
+    largest_group,
     lent_bins_of,
     questions_of,
 )
+from unpooled.vertical.trees.prepared import Prepared, prepare
 
 _UNTIL_DEALT_AHEAD = 8
 _SIZES = {"trees", "depth", "leaves", "learning_rate", "patience", "validation_fraction"}
 _SPLITS = {"minimum_gain", "minimum_child_weight", "l1", "l2"}
 _DRAWS = {"balanced", "bootstrap", "row_fraction", "column_fraction", "top_fraction", "other_fraction"}
-
-
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """A party's columns, and how their values become bins in all fits."""
-
-    columns: Columns
-    binning: Binning
 
 
 def outline(setup: Setup, parameters: AnyTrees) -> list[Exchange]:
@@ -135,11 +127,6 @@ def notes(parameters: AnyTrees, _test_fraction: float) -> list[str]:
     return found
 
 
-def prepare(team: Team, parameters: AnyTrees, columns: Columns, most_thresholds: int | None) -> Prepared:
-    """Bin a party's columns, once for all fits."""
-    return Prepared(columns, ensemble.binning_of(team, parameters, columns, most_thresholds))
-
-
 def fit(
     team: Team,
     parameters: AnyTrees,
@@ -148,14 +135,13 @@ def fit(
     classes: Sequence[str],
     notebook: Notebook | None,
 ) -> Fitted:
-    fitted = ensemble.fit(team, parameters, prepared.columns, targets, classes, prepared.binning, notebook)
+    fitted = ensemble.fit(team, parameters, prepared.columns, targets, classes, prepared, notebook)
     scores = fitted.scores if scores_in_fit(parameters) else None
     return Fitted(fitted.model, scores, _summary(fitted.model))
 
 
 def lend(team: Team, parameters: AnyTrees, prepared: Prepared, models: int, notebook: Notebook | None) -> Part:
-    columns, binning = prepared.columns, prepared.binning
-    return ensemble.help_fit(team, parameters, columns, models=models, binning=binning, notebook=notebook)
+    return ensemble.help_fit(team, parameters, prepared.columns, models, prepared, notebook)
 
 
 def scores_in_fit(parameters: AnyTrees) -> bool:
@@ -186,7 +172,7 @@ def revealed(prepared: Prepared, parts: Sequence[Part]) -> dict[str, int]:
 def limits(rules: Rules, parameters: AnyTrees, prepared: Prepared, groups: Sequence[int]) -> Limits:
     """What trees ask of a passive party; a page is kept of each group, while others that take turns may be as far."""
     layout, rows = prepared.binning.layout, len(prepared.columns.matrix)
-    most = group_size(parameters) * groups_at_once(parameters)
+    most = largest_group(parameters) * groups_at_once(parameters)
     sorting = sorting_bits(parameters, layout, rows, max(groups))
     between_pages = {
         "answered": most * questions_of(parameters) // parameters.trees,
@@ -209,7 +195,7 @@ def table_limits(rules: Rules, parameters: AnyTrees, columns: Columns, groups: S
 
 def rounds(parameters: AnyTrees, models: int, engine: str) -> tuple[str, int]:
     """As many trees as a forest grows together, and with shares as many as come before numbers are dealt ahead."""
-    together = group_size(parameters) if isinstance(parameters, ForestParameters) else 1
+    together = largest_group(parameters) if isinstance(parameters, ForestParameters) else 1
     return "trees", ceil(max(together, _UNTIL_DEALT_AHEAD if engine == "shares" else 1) / models)
 
 

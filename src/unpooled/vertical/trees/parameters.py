@@ -173,9 +173,28 @@ def groups_at_once(parameters: AnyTrees) -> int:
     return _GROUPS_AT_ONCE if parameters.hide_nodes and parameters.hide_bags else 1
 
 
-def group_size(parameters: AnyTrees) -> int:
+def largest_group(parameters: AnyTrees) -> int:
     """The most trees of a group, which grow together."""
     return parameters.lockstep if groups_at_once(parameters) == 1 else max(parameters.lockstep // 3, 1)
+
+
+def group_size(parameters: AnyTrees, models: int) -> int:
+    """How many trees grow together; the last group has the rest.
+
+    Where groups take turns there are as many as there may be at once, since each waits for what its own trees send.
+    """
+    most, at_once = largest_group(parameters), groups_at_once(parameters)
+    if at_once == 1 or in_rounds(parameters):
+        return most
+    trees = models * parameters.trees if isinstance(parameters, ForestParameters) else models
+    return min(most, -(-trees // at_once))
+
+
+def in_rounds(parameters: AnyTrees) -> bool:
+    """Whether all models go on together: several classes need all trees of a round, and patience its losses."""
+    return not isinstance(parameters, ForestParameters) and (
+        outputs_of(parameters) > 1 or parameters.patience is not None
+    )
 
 
 def reuses_gradients(parameters: AnyTrees) -> bool:

@@ -123,7 +123,10 @@ def run_with(together: Make, parameters: AnyTrees, bank: Callable[[Any, Any], No
         (XgbParameters(trees=7, classes=9, lockstep=4), 1, 21),
         (ForestParameters(trees=7, lockstep=4), 1, 2),
         (ForestParameters(trees=7, lockstep=4), 3, 6),
-        (GbdtParameters(trees=7, lockstep=6, hide_nodes=True), 5, 21),
+        (GbdtParameters(trees=7, lockstep=6, hide_nodes=True), 5, 35),
+        (GbdtParameters(trees=7, lockstep=6, hide_nodes=True), 11, 42),
+        (GbdtParameters(trees=7, lockstep=6, hide_nodes=True, patience=2), 5, 21),
+        (ForestParameters(trees=7, lockstep=6, hide_nodes=True), 1, 4),
         (GbdtParameters(trees=7, lockstep=4, hide_nodes=True, hide_bags=False), 5, 14),
     ],
 )
@@ -262,7 +265,7 @@ def test_the_root_is_not_asked_about_again_in_a_run(parameters_for: Make, togeth
         for _ in range(2):
             root = messages.Level(ints(0), ints(-1), ints(0), ints(0), np.empty(0, np.uint8))
             team.session.send("telco", root)
-            call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, 1))
+            call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, 1), bins=NAME.hex())
             product(team.products, [(call, Inputs(y=np.zeros((rows, 2), np.int64), nodes=np.zeros(rows, np.int32)))])
 
     with pytest.raises(ProtocolError, match=r"Level from bank.*root"):
@@ -312,7 +315,7 @@ def test_no_split_of_anybodys_leaves_few_rows_on_a_side(parameters_for: Make, to
         sides[7] = True
         root = messages.Level(ints(0), ints(-1), ints(0), ints(0), np.empty(0, np.uint8))
         team.session.send("telco", root)
-        call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, 1))
+        call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, 1), bins=NAME.hex())
         product(team.products, [(call, Inputs(y=np.zeros((rows, 2), np.int64), nodes=np.zeros(rows, np.int32)))])
         team.session.recv("telco", messages.Merged)
         split = messages.Level(ints(0), ints(0), ints(1), ints(1), np.packbits(sides))
@@ -390,7 +393,7 @@ def test_one_message_does_not_open_the_whole_table(asked: int, parameters_for: M
         trees = send_trees(team, "tree")
         for _ in range(asked):
             team.session.send("telco", messages.HiddenLevel(1, ints(0), ints(1)))
-            call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, 1))
+            call = tree_call(team, "telco", layout, parameters, trees, 0, (rows, 1), bins=NAME.hex())
             product(team.products, [(call, Inputs(y=np.zeros((rows, 2), np.int64), nodes=np.zeros(rows, np.int32)))])
         team.session.send("telco", all_thresholds(layout))
         team.session.recv("telco", messages.SplitSidesForAll)

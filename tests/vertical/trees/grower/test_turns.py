@@ -10,6 +10,7 @@ import pytest
 
 from unpooled.vertical.targets import Target
 from unpooled.vertical.trees import messages
+from unpooled.vertical.trees import parameters as settings
 
 Make = Callable[..., Any]
 
@@ -34,16 +35,20 @@ def at_once(groups: list[int]) -> int:
     ("learner", "engine"), [("gbdt", "shares"), ("xgb", "plain"), ("lgb", "plain"), ("rf", "shares")]
 )
 def test_trees_are_those_of_one_group_and_of_pooled_columns(
-    learner: str, engine: str, scene: Make, parameters_for: Make, together: Make, as_pooled: Make
+    learner: str,
+    engine: str,
+    scene: Make,
+    parameters_for: Make,
+    together: Make,
+    as_pooled: Make,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     data = scene(rows=100)
-    hidden = {"trees": 3, "depth": 3, "hide_nodes": True}
-    run, one_group = (
-        together(parameters_for(learner, **hidden, lockstep=lockstep), "two", engine, data=data, targets=targets)
-        for targets in [several(data.truth[2], 11)]
-        for lockstep in (6, 150)
-    )
+    targets, hidden = several(data.truth[2], 11), {"trees": 3, "depth": 3, "hide_nodes": True}
+    run = together(parameters_for(learner, **hidden, lockstep=6), "two", engine, data=data, targets=targets)
     as_pooled(run)
+    monkeypatch.setattr(settings, "_GROUPS_AT_ONCE", 1)
+    one_group = together(parameters_for(learner, **hidden, lockstep=33), "two", engine, data=data, targets=targets)
     for mine, other in zip(run.fitted.scores, one_group.fitted.scores, strict=True):
         np.testing.assert_array_equal(mine, other)
     assert at_once(steps(run)) == 5

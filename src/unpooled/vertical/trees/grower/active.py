@@ -50,8 +50,7 @@ def grow(context: GrowerContext, specs: Sequence[TreeSpec], number: int) -> Gene
     else:
         grown = yield from _as_group(evidence, number, _grow(context, specs, number))
         if notebook is not None:
-            numbered = context.numbered + context.awaited  # other groups' splits may have got numbers
-            notebook.write(**page_of(number, grown, context.table, numbered))
+            notebook.write(**page_of(number, grown, context.table, context.numbered))
     if evidence:
         evidence.group = number
         keep_leaves(evidence, specs, grown)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +17,7 @@ from unpooled.vertical.trees.grower.node_bins import ByNode, NodeBins
 from unpooled.vertical.trees.grower.node_rows import OUTSIDE, ROOT, TreeRows, rows_in_bags, with_room
 from unpooled.vertical.trees.grower.splitting import Space
 from unpooled.vertical.trees.parameters import AnyTrees, LgbParameters
+from unpooled.vertical.trees.prepared import Earlier, SplitKey
 from unpooled.vertical.trees.split_table import SplitTable
 
 LEAF = -1
@@ -173,6 +174,15 @@ class GrowingTrees:
         return found
 
 
+@dataclass(frozen=True)
+class DueSides:
+    """Splits whose sides were asked for in this `question`, and how many splits may have numbers by then."""
+
+    question: int
+    keys: tuple[SplitKey, ...]
+    most: int
+
+
 Grow = Callable[[Sequence[TreeSpec], int], Generator[None, None, list[GrownTree]]]
 """Grows a group of trees, which has this number; yields where it would wait for an answer."""
 
@@ -181,10 +191,11 @@ Grow = Callable[[Sequence[TreeSpec], int], Generator[None, None, list[GrownTree]
 class GrowerContext:
     """The features of all owners (`space`), the active party's own bins, and the splits by its own columns (`table`).
 
-    `name` begins the names of gradients, which are never used twice. `opened` has the sides of all rows by owner and
-    split, where passive parties tell them for all rows. `notebook` keeps each group of trees; `known` says by the
-    number of a group on which page it is, if it is from before an interruption. `groups` counts those begun or read,
-    out of `total`. `numbered` says by owner how many splits it has numbered, `awaited` how many it was asked for since.
+    `name` begins the names of gradients, which are never used twice. `opened` has numbers of splits and the sides of
+    all rows, where passive parties tell these; `due` are those that each was asked for and has not told. Levels and
+    requests are counted by `questions`, since answers come in their order. `notebook` keeps each group of trees;
+    `known` says by the number of a group on which page it is, if it is from before an interruption. `groups` counts
+    those begun or read, out of `total`. `numbered` says by owner how many splits it has numbered at the most.
     """
 
     team: Team
@@ -193,12 +204,14 @@ class GrowerContext:
     own: Binned
     name: str
     total: int
+    earlier: Earlier = field(default_factory=Earlier)
     table: SplitTable = field(default_factory=SplitTable)
-    opened: dict[tuple[int, int, int, bool], tuple[int, Bools]] = field(default_factory=dict)
+    opened: dict[SplitKey, tuple[int, Bools]] = field(default_factory=dict)
+    due: defaultdict[str, deque[DueSides]] = field(default_factory=lambda: defaultdict(deque))
+    questions: int = 0
     notebook: Notebook | None = None
     groups: int = 0
     numbered: Counter[int] = field(default_factory=Counter)
-    awaited: Counter[int] = field(default_factory=Counter)
     known: Mapping[int, int] = field(default_factory=dict)
 
     @property
@@ -214,6 +227,11 @@ class GrowerContext:
         """The passive parties that have columns, with their places among the owners."""
         others = [(place, owner) for place, owner in enumerate(self.team.owners) if owner != self.team.active]
         return [(place, owner) for place, owner in others if self.space.layouts[place].features]
+
+    def next_question(self) -> int:
+        """The number of a question to passive parties."""
+        self.questions += 1
+        return self.questions
 
     def tell(self, message: object, *, more: bool = False) -> None:
         for _, helper in self.helpers:

@@ -20,6 +20,7 @@ from unpooled.vertical.trees.grower.min_rows import Groups
 from unpooled.vertical.trees.grower.node_bins import beside_siblings
 from unpooled.vertical.trees.grower.node_rows import Families, NodeRows, asked_rows, bin_sums
 from unpooled.vertical.trees.grower.products import families_together, in_part, tree_call
+from unpooled.vertical.trees.grower.split_sides import take_due
 from unpooled.vertical.trees.grower.splitting import best_splits, splittable
 from unpooled.vertical.trees.parameters import LgbParameters
 
@@ -40,7 +41,7 @@ def build_histograms(
 ) -> Generator[None, None, Histograms]:
     """Steps 1 and 2 of growing for these families; `sides` are those of the splits they come from."""
     team, layouts, parameters = context.team, context.space.layouts, context.parameters
-    calls, together, shown = list[Call](), list[slice](), None
+    calls, together, shown, question = list[Call](), list[slice](), None, context.next_question()
     asked = asked_rows(growing.rows, families)
     part = bool(context.helpers) and in_part(team, parameters, families)
     if context.helpers:
@@ -52,7 +53,16 @@ def build_histograms(
                 shape, *others = families[some].shapes(growing.rows.sizes)
                 first = int(families.trees[some.start])
                 call = tree_call(
-                    team, helper, layouts[place], parameters, group, first, shape, part=part, others=others
+                    team,
+                    helper,
+                    layouts[place],
+                    parameters,
+                    group,
+                    first,
+                    shape,
+                    bins=context.earlier.name,
+                    part=part,
+                    others=others,
                 )
                 calls.append(call)
         announce(team.products, [calls])
@@ -65,6 +75,8 @@ def build_histograms(
     by_owner = {context.me: own}
     groups = growing.bins.group(families, counts) if context.rows_shown > 1 else None
     if shown is not None:  # 2
+        for _, helper in context.helpers:
+            take_due(context, helper, before=question)
         results = [of for of in shown() if of is not None]
         for order, (place, _) in enumerate(context.helpers):
             by_owner[place] = np.concatenate(results[order * len(together) : (order + 1) * len(together)])

@@ -18,7 +18,7 @@ from unpooled.vertical.trees import messages
 from unpooled.vertical.trees.budget import leaves_of, nodes_asked
 from unpooled.vertical.trees.grower.node_bins import NodeBins
 from unpooled.vertical.trees.grower.node_rows import Families
-from unpooled.vertical.trees.parameters import AnyTrees, LgbParameters, group_size, reuses_gradients, sums_of
+from unpooled.vertical.trees.parameters import AnyTrees, LgbParameters, largest_group, reuses_gradients, sums_of
 
 _LONGEST_NAME = 120
 
@@ -26,8 +26,8 @@ _LONGEST_NAME = 120
 def check_trees(team: Team, parameters: AnyTrees, group: messages.Trees, model: bytes) -> None:
     """Refuse a group of trees that no honest party would grow: what is kept for a group must come to an end."""
     names, wrong = group.names, f"invalid Trees from {team.active}"
-    if not 1 <= len(names) <= group_size(parameters):
-        raise ProtocolError(f"{wrong}: {len(names)} trees in a group, where 1 to {group_size(parameters)} grow")
+    if not 1 <= len(names) <= largest_group(parameters):
+        raise ProtocolError(f"{wrong}: {len(names)} trees in a group, where 1 to {largest_group(parameters)} grow")
     known = all(name.startswith(f"{model.hex()} ") and len(name) <= _LONGEST_NAME for name in names)
     once = len(set(names)) == len(names) or reuses_gradients(parameters)
     if not known or not once or not all(name.isprintable() for name in names):

@@ -56,17 +56,22 @@ from unpooled.vertical.trees.parameters import (
     outputs_of,
     reuses_gradients,
 )
+from unpooled.vertical.trees.prepared import Prepared
 from unpooled.vertical.trees.split_table import SplitTable, right_of
 
 
 def lend(
-    team: Team, parameters: AnyTrees, own: Binned, models: int, notebook: Notebook | None = None
+    team: Team,
+    parameters: AnyTrees,
+    prepared: Prepared,
+    models: int,
+    notebook: Notebook | None = None,
 ) -> tuple[bytes, SplitTable]:
     """Take part until the active party has finished; the name of its models, and the splits that are this party's.
 
     Groups of trees that are in the notebook have grown already.
     """
-    session, active = team.session, team.active
+    session, active, own = team.session, team.active, prepared.own
     session.send(active, lent_columns(own))
     if evidence := team.evidence:
         evidence.commit(session, [active], COLUMNS, columns_kept(own))
@@ -79,7 +84,10 @@ def lend(
         raise ProtocolError(f"invalid Begin from {active}: {begin.groups} groups of trees, where the plan has {groups}")
     if evidence:
         evidence.take_commitment(session, active)
-    lending = _Lending(team, parameters, own, begin, models * parameters.trees * outputs_of(parameters))
+    prepared.earlier.begin(begin.name.hex())
+    lending = _Lending(
+        team, parameters, own, prepared.earlier.name, begin, models * parameters.trees * outputs_of(parameters)
+    )
     if notebook:
         lending.done = set(known_in(notebook))
         lending.left -= sum(int(page["trees"]) for page in notebook.pages())
@@ -113,6 +121,7 @@ class _Group:
     team: Team
     parameters: AnyTrees
     own: Binned
+    bins_name: str
     table: SplitTable
     told: messages.Trees
     rows: TreeRows
@@ -121,11 +130,19 @@ class _Group:
     hidden: HiddenGrowth = field(default_factory=HiddenGrowth)
 
     @classmethod
-    def of(cls, team: Team, parameters: AnyTrees, own: Binned, table: SplitTable, told: messages.Trees) -> Self:
+    def of(
+        cls,
+        team: Team,
+        parameters: AnyTrees,
+        own: Binned,
+        bins_name: str,
+        table: SplitTable,
+        told: messages.Trees,
+    ) -> Self:
         rows = _rows_of_trees(team, parameters, own, len(told.names))
         last_only = not isinstance(parameters, LgbParameters)
         bins = NodeBins.of(rows_shown(parameters), rows, last_only=last_only)
-        return cls(team, parameters, own, table, told, rows, bins, Growth.of(*rows.begins.shape))
+        return cls(team, parameters, own, bins_name, table, told, rows, bins, Growth.of(*rows.begins.shape))
 
     def check_trees(self, trees: Ints32) -> None:
         """Refuse trees that do not grow."""
@@ -135,7 +152,18 @@ class _Group:
     def call(self, first: int, shapes: Sequence[tuple[int, int]], *, part: bool = False) -> Call:
         """The product that gives the histograms of some trees' nodes; the shapes are their rows and nodes."""
         me, layout, (shape, *others) = self.team.session.party, self.own.layout, shapes
-        return tree_call(self.team, me, layout, self.parameters, self.told, first, shape, part=part, others=others)
+        return tree_call(
+            self.team,
+            me,
+            layout,
+            self.parameters,
+            self.told,
+            first,
+            shape,
+            bins=self.bins_name,
+            part=part,
+            others=others,
+        )
 
     def count_bits(self, rows: int, bits: int) -> None:
         count_bits(self.team.products, self.team.digest, rows, bits)
@@ -152,6 +180,7 @@ class _Lending:
     team: Team
     parameters: AnyTrees
     own: Binned
+    bins_name: str
     begun: messages.Begin
     left: int
     table: SplitTable = field(default_factory=SplitTable)
@@ -182,7 +211,7 @@ class _Lending:
         if not 1 <= number <= self.begun.groups or number in self.done or number in self.growing:
             raise ProtocolError(f"invalid Trees from {active}: unknown or repeated number of a group")
         check_trees(self.team, self.parameters, told, self.begun.name)
-        self.growing[number] = _Group.of(self.team, self.parameters, self.own, self.table, told)
+        self.growing[number] = _Group.of(self.team, self.parameters, self.own, self.bins_name, self.table, told)
 
     def group(self, told: _Step) -> _Group:
         """The group that a step is about."""

@@ -65,11 +65,13 @@ def tree_call(
     tree: int,
     shape: tuple[int, int],
     *,
+    bins: str,
     part: bool = False,
     others: Sequence[tuple[int, int]] = (),
 ) -> Call:
     """The product that gives the histograms of a tree's nodes; its shape is the tree's rows, and nodes.
 
+    `bins` is the name of the bins of all rows, which serve many products where nodes are hidden.
     It may be about a `part` of the rows: of two siblings the smaller one is asked about, so half of the rows are
     enough; how many it really has the coordinator is not told. It may be about other trees too, of which the shapes
     are given (`trees_together`): then it has the rows and nodes of all of them.
@@ -83,7 +85,7 @@ def tree_call(
         left=OneHot(layout.sizes, sum(nodes for _, nodes in blocks), hidden=hidden),
         columns=group.sums,
         bound=2**parameters.precision - 1,
-        x=f"bins {group.names[tree].partition(' ')[0]}" if hidden and parameters.hide_bags else "",
+        x=f"bins {bins}" if hidden and parameters.hide_bags else "",
         y="" if asks_anew(team.products.rules, parameters) else group.names[tree],
         digest=team.digest,
         among=rows if part or others else 0,

@@ -10,8 +10,9 @@ import numpy as np
 from unpooled.arrays import Bools, Ints, Ints32, unpacked
 from unpooled.errors import ProtocolError
 from unpooled.vertical.trees import messages
-from unpooled.vertical.trees.grower.context import GrowerContext, GrowingTrees
+from unpooled.vertical.trees.grower.context import DueSides, GrowerContext, GrowingTrees
 from unpooled.vertical.trees.grower.node_rows import NodeRows, TreeRows, cut, fill_sides
+from unpooled.vertical.trees.prepared import SplitKey
 from unpooled.vertical.trees.split_table import NO_SPLIT
 
 
@@ -28,9 +29,6 @@ class OpenedSplits:
         """Those of some nodes."""
         trees, nodes = self.trees[some], self.nodes[some]
         return OpenedSplits(trees, nodes, rows.of(trees, nodes), self.sides[some.repeat(self.rows.counts)])
-
-
-_Key = tuple[int, int, int, bool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,27 +51,34 @@ def open_splits(
     opened = OpenedSplits(trees, numbers, rows, np.empty(len(rows), bool))
     theirs = [(helper, np.flatnonzero(splits.owners == place)) for place, helper in context.helpers]
     asked = [(helper, some) for helper, some in theirs if len(some)]
-    awaited = list[tuple[str, list[_Key]]]()
     for helper, some in asked:
         if context.parameters.hide_nodes:
-            if new := _ask_for_all(context, group, helper, _keys(splits, some)):
-                awaited.append((helper, new))
+            _ask_for_all(context, group, helper, _keys(splits, some))
         else:
             of_some = splits.features[some], splits.places[some], splits.missing_left[some]
             fields = trees[some], numbers[some], *(each.astype(np.int32) for each in of_some)
             context.team.session.send(helper, messages.SplitRequest(*fields))
     _open_own(context, growing, opened, splits)
-    if awaited:
-        yield
-    for helper, new in awaited:
-        _take_for_all(context, helper, new)
-    for helper, some in asked:
-        if context.parameters.hide_nodes:
-            _fill_in(context, growing, opened, some, _keys(splits, some))
-        else:
+    if context.parameters.hide_nodes:
+        wanted = [(helper, some, _keys(splits, some)) for helper, some in asked]
+        if any(key not in context.opened for _, _, keys in wanted for key in keys):
+            yield
+        for helper, some, keys in wanted:
+            while not context.opened.keys() >= set(keys):
+                _take_for_all(context, helper)
+            _fill_in(context, growing, opened, some, keys)
+    else:
+        for helper, some in asked:
             _take(context, helper, growing, opened, splits, some)
     nodes.owner[trees, numbers] = splits.owners
     return opened
+
+
+def take_due(context: GrowerContext, helper: str, before: int | None = None) -> None:
+    """Take the sides that nobody waited for: all, or those that come before the answer to a question."""
+    due = context.due[helper]
+    while due and (before is None or due[0].question < before):
+        _take_for_all(context, helper)
 
 
 def _open_own(context: GrowerContext, growing: GrowingTrees, opened: OpenedSplits, splits: _Splits) -> None:
@@ -98,38 +103,55 @@ def _take(
     theirs[some] = True
     count = int(opened.rows.counts[some].sum())
     answer = context.team.session.recv(helper, messages.SplitSides, at_most=4 * len(some) + count)
-    _check_numbers(context, answer, owner, len(some), helper)
+    _check_numbers(answer, len(some), context.numbered[owner] + len(some), helper)
+    context.numbered[owner] = max(context.numbered[owner], int(answer.numbers.max()) + 1)
     right = unpacked(answer.sides, count, "SplitSides", helper)
     opened.sides[theirs.repeat(opened.rows.counts)] = right
     growing.nodes.split[opened.trees[some], opened.nodes[some]] = answer.numbers
 
 
-def _keys(splits: _Splits, some: Ints) -> list[_Key]:
+def _keys(splits: _Splits, some: Ints) -> list[SplitKey]:
     """What tells splits apart: owner, feature, place and side of missing values."""
     fields = (splits.owners, splits.features, splits.places, splits.missing_left)
     return list(zip(*(field[some].tolist() for field in fields), strict=True))
 
 
-def _ask_for_all(context: GrowerContext, group: int, helper: str, keys: Sequence[_Key]) -> list[_Key]:
-    """With hidden nodes: ask for the sides of all rows, once for each split that is new."""
-    if new := sorted(set(keys) - set(context.opened)):
-        fields = np.array([key[1:] for key in new], np.int32).T.copy()
-        context.team.session.send(helper, messages.SplitRequestForAll(group, *fields))
-        context.awaited[new[0][0]] += len(new)
-    return new
+def _ask_for_all(context: GrowerContext, group: int, helper: str, keys: Sequence[SplitKey]) -> None:
+    """With hidden nodes: ask for the sides of all rows, once for each split that is new.
+
+    Those that are known from an earlier fit need not be waited for: splits get their numbers in the order of asking.
+    But where bags are shown, the next message of a passive party may be its bins, which are others in each tree.
+    """
+    due = {key for each in context.due[helper] for key in each.keys}
+    if not (new := sorted(set(keys) - context.opened.keys() - due)):
+        return
+    fields = np.array([key[1:] for key in new], np.int32).T.copy()
+    context.team.session.send(helper, messages.SplitRequestForAll(group, *fields))
+    owner = new[0][0]
+    known = context.earlier.sides if context.parameters.hide_bags else {}
+    for number, key in enumerate(new, context.numbered[owner]):
+        if key in known:
+            context.opened[key] = number, known[key]
+    context.numbered[owner] += len(new)
+    context.due[helper].append(DueSides(context.next_question(), tuple(new), context.numbered[owner]))
 
 
-def _take_for_all(context: GrowerContext, helper: str, new: Sequence[_Key]) -> None:
-    rows = len(context.own.columns)
-    answer = context.team.session.recv(helper, messages.SplitSidesForAll, at_most=len(new) * (4 + rows))
-    _check_numbers(context, answer, new[0][0], len(new), helper)
-    context.awaited[new[0][0]] -= len(new)
-    right = unpacked(answer.sides, rows * len(new), "SplitSidesForAll", helper).reshape(len(new), rows)
-    context.opened |= dict(zip(new, zip(answer.numbers.tolist(), right, strict=True), strict=True))
+def _take_for_all(context: GrowerContext, helper: str) -> None:
+    """Take the next sides that are due from a passive party."""
+    due, rows = context.due[helper].popleft(), len(context.own.columns)
+    count = len(due.keys)
+    answer = context.team.session.recv(helper, messages.SplitSidesForAll, at_most=count * (4 + rows))
+    _check_numbers(answer, count, due.most, helper)
+    right = unpacked(answer.sides, rows * count, "SplitSidesForAll", helper).reshape(count, rows)
+    for key, number, sides in zip(due.keys, answer.numbers.tolist(), right, strict=True):
+        told = context.opened.setdefault(key, (number, sides))
+        if told[0] != number or (told[1] is not sides and (told[1] != sides).any()):
+            raise ProtocolError(f"invalid SplitSidesForAll from {helper}: other sides or numbers than before")
+        context.earlier.sides.setdefault(key, sides)
 
 
 def _fill_in(
-    context: GrowerContext, growing: GrowingTrees, opened: OpenedSplits, some: Ints, keys: Sequence[_Key]
+    context: GrowerContext, growing: GrowingTrees, opened: OpenedSplits, some: Ints, keys: Sequence[SplitKey]
 ) -> None:
     """The sides of the rows of some nodes, from those of all rows."""
     places = opened.rows.places if growing.rows.source is None else growing.rows.source[opened.rows.places]
@@ -140,13 +162,10 @@ def _fill_in(
         growing.nodes.split[opened.trees[place], opened.nodes[place]] = number
 
 
-def _check_numbers(
-    context: GrowerContext, answer: messages.SplitSides | messages.SplitSidesForAll, owner: int, asked: int, helper: str
-) -> None:
+def _check_numbers(answer: messages.SplitSides | messages.SplitSidesForAll, asked: int, most: int, helper: str) -> None:
     """Refuse numbers of splits beyond those asked for so far: a model has room for as many as the largest says."""
-    kind, before = type(answer).__name__, context.numbered[owner]
+    kind = type(answer).__name__
     if answer.numbers.shape != (asked,):
         raise ProtocolError(f"invalid {kind} from {helper}: another number of splits than the {asked} asked for")
-    if int(answer.numbers.min()) < 0 or int(answer.numbers.max()) >= before + asked:
+    if int(answer.numbers.min()) < 0 or int(answer.numbers.max()) >= most:
         raise ProtocolError(f"invalid {kind} from {helper}: a split's number is out of range")
-    context.numbered[owner] = max(before, int(answer.numbers.max()) + 1)
