@@ -39,6 +39,11 @@ def from_integers(numbers: np.ndarray, exponents: list[int]) -> np.ndarray:
     return numbers.astype(np.float64) * np.ldexp(1.0, -np.array(exponents, np.int32))
 
 
+def drawing(rows: int) -> Callable[[], Floats]:
+    rng = np.random.default_rng(5)
+    return lambda: rng.random(rows)
+
+
 def off(computed: Floats, points: Floats, reference: Callable[[float], float]) -> float:
     """The largest relative error; where the reference is 0, the largest absolute one."""
     expected = np.array([reference(point) for point in points.tolist()])
@@ -360,7 +365,7 @@ def test_no_rows_add_up_to_more_than_allowed_and_no_column_is_rougher_than_neede
     rng = np.random.default_rng(3)
     values = rng.normal(size=(1000, 3)) * [1.0, 1e-6, 1e9]
     for most in (2**15 - 1, 2**23 - 1, 2**40):
-        whole, exponents = to_short_integers(values, 16, most, np.random.default_rng(5))
+        whole, exponents = to_short_integers(values, 16, most, drawing(1000))
         scaled = values * np.ldexp(1.0, np.array(exponents))
         assert (np.maximum(whole, 0).sum(axis=0) <= most).all()
         assert (np.maximum(-whole, 0).sum(axis=0) <= most).all()
@@ -373,17 +378,17 @@ def test_no_rows_add_up_to_more_than_allowed_and_no_column_is_rougher_than_neede
 def test_numbers_that_are_not_too_large_stay_the_nearest() -> None:
     values = np.random.default_rng(3).normal(size=(1000, 3))
     for most in (2**28, 2**40):
-        whole, exponents = to_short_integers(values, 16, most, np.random.default_rng(5))
+        whole, exponents = to_short_integers(values, 16, most, drawing(1000))
         nearest, same = to_integers(values)
         assert (whole == nearest).all()
         assert exponents == same
-    assert to_short_integers(np.zeros((5, 1)), 16, 1, np.random.default_rng(5))[1] == [0]
+    assert to_short_integers(np.zeros((5, 1)), 16, 1, drawing(5))[1] == [0]
 
 
 def test_whole_numbers_and_zeros_stay_as_they_are() -> None:
     """Weights of rows, many of them zero, in words that are just long enough for them."""
     weights = np.random.default_rng(3).integers(0, 3, (30_000, 1)).astype(float)
-    whole, exponents = to_short_integers(weights, 16, 2**15 - 1, np.random.default_rng(5))
+    whole, exponents = to_short_integers(weights, 16, 2**15 - 1, drawing(30_000))
     assert exponents == [0]
     assert (whole == weights).all()
 
@@ -392,7 +397,7 @@ def test_rough_numbers_are_right_on_average() -> None:
     """Many values far below one: the nearest whole number of each would be zero."""
     values = np.full((20_000, 1), 0.01)
     values[:100] = -1.0
-    whole, (exponent,) = to_short_integers(values, 16, 2**9, np.random.default_rng(5))
+    whole, (exponent,) = to_short_integers(values, 16, 2**9, drawing(20_000))
     assert exponent == 1
     assert set(np.unique(whole).tolist()) == {-2, 0, 1}
     drawn = int(whole[100:].sum())  # each is 1 with a probability of 0.02

@@ -14,7 +14,7 @@ settles: + - * / and comparisons, number by number, rounding to whole numbers, a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,13 +110,14 @@ def to_integers(values: Floats, bits: int = 16) -> tuple[Ints, list[int]]:
     return np.rint(values * np.ldexp(1.0, exponents)).astype(np.int64), exponents.tolist()
 
 
-def to_short_integers(values: Floats, bits: int, most: int, rng: np.random.Generator) -> tuple[Ints, list[int]]:
+def to_short_integers(values: Floats, bits: int, most: int, draw: Callable[[], Floats]) -> tuple[Ints, list[int]]:
     """The same with smaller e where a sum of rows might be beyond `most`, upwards or downwards.
 
     Numbers of such a column are rounded up or down at random, so that sums of many are right on average however rough
-    each is. Whole numbers stay as they are.
+    each is: by numbers between 0 and 1, which are drawn for each such column, one for each row. Whole numbers stay as
+    they are.
 
-    >>> to_short_integers(np.array([[0.75], [-1.0]]), bits=8, most=50, rng=np.random.default_rng())
+    >>> to_short_integers(np.array([[0.75], [-1.0]]), bits=8, most=50, draw=lambda: np.random.default_rng().random(2))
     (array([[ 24],
            [-32]]), [5])
     """
@@ -126,7 +127,7 @@ def to_short_integers(values: Floats, bits: int, most: int, rng: np.random.Gener
     for column, total in enumerate(largest_sums(numbers)):
         above, each = np.empty(0), np.ascontiguousarray(values[:, column])
         while total > most:
-            above = above if above.size else rng.random(len(each))
+            above = above if above.size else draw()
             exponents[column] -= (-(-total // most) - 1).bit_length()
             rounded = np.floor(each * np.ldexp(1.0, exponents[column]) + above).astype(np.int64)
             numbers[:, column] = rounded

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count, islice
 
 import numpy as np
 
-from unpooled.arrays import Bools, Floats
+from unpooled.arrays import Bools, Floats, Ints
 from unpooled.vertical.numbers import exact_sum, log, mean_of, sigmoid, softmax, to_integers, to_short_integers
 from unpooled.vertical.targets import Target, class_fractions, one_hot, set_aside
 from unpooled.vertical.trees.grower.context import FinishedTree, Grow, GrownTree, TreeSpec
@@ -38,13 +39,15 @@ from unpooled.vertical.trees.parameters import (
 from unpooled.vertical.trees.turns import TakeTurns, Turns, in_turns
 
 _LEAST_FRACTION = 1e-9
+_FEW = 0.5
 
 
 @dataclass(eq=False)
 class Booster:
     """A model while it is fitted: scores are rows × outputs, of the rows that are not cut out.
 
-    `training` are the weights without those of the rows that are set `aside` for validation.
+    `training` are the weights without those of the rows that are set `aside` for validation. `learned_from` says where
+    they are not zero, if that is seldom: other rows have no gradients.
     """
 
     parameters: AnyBoosting
@@ -52,6 +55,7 @@ class Booster:
     weights: Floats
     aside: Bools
     training: Floats
+    learned_from: Ints | slice
     seed: int
     base: Floats
     scores: Floats
@@ -121,16 +125,19 @@ def _rounds(
         specs, derivatives = list[TreeSpec](), list[Floats]()
         for place, booster in enumerate(alive, first):
             rng = np.random.default_rng([booster.seed, number + 1])
+            rows, training = booster.learned_from, booster.training[booster.learned_from]
             gradients, hessians = _derivatives(booster)
             factors = _row_factors(booster, gradients, number, rng)
-            sampled = bool((factors[booster.training > 0] == 0).any())
+            sampled = bool((factors[training > 0] == 0).any())
             draw = _draw(parameters, features, rng)
-            most = largest_sum(parameters, len(gradients))
+            every = len(booster.training)
+            most, rounding = largest_sum(parameters, every), partial(_drawn, rng, every, rows)
             for k in range(outputs):
                 h = hessians[:, k] * factors
-                weights = factors * booster.training if isinstance(parameters, GbdtParameters) else h
+                weights = factors * training if isinstance(parameters, GbdtParameters) else h
                 g = gradients[:, k] * factors
-                y, exponents = to_short_integers(np.stack([g, weights], 1), parameters.precision, most, rng)
+                whole, exponents = to_short_integers(np.stack([g, weights], 1), parameters.precision, most, rounding)
+                y = whole if isinstance(rows, slice) else _spread(whole, rows, every)
                 name = f"round {number} model {place} class {k}"
                 specs.append(TreeSpec(name, y, exponents, booster.taking_part, cut=True, draw=draw, sampled=sampled))
                 derivatives.append(np.stack([g, h], 1))
@@ -162,7 +169,9 @@ def _start(parameters: AnyBoosting, target: Target, weights: Floats) -> Booster:
     else:
         base = np.array([mean_of(values, training)])
     scores = np.tile(base, (len(weights), 1))
-    return Booster(parameters, truth, weights, aside, training, target.seed, base, scores, part)
+    rows = np.flatnonzero(training)
+    learned_from = rows if len(rows) < _FEW * len(weights) else slice(None)
+    return Booster(parameters, truth, weights, aside, training, learned_from, target.seed, base, scores, part)
 
 
 def probabilities(parameters: AnyBoosting, scores: Floats) -> Floats:
@@ -173,10 +182,10 @@ def probabilities(parameters: AnyBoosting, scores: Floats) -> Floats:
 
 
 def _derivatives(booster: Booster) -> tuple[Floats, Floats]:
-    """Gradients and second derivatives, both times the weights."""
-    classes, weights = booster.parameters.classes, booster.training[:, np.newaxis]
-    p = probabilities(booster.parameters, booster.scores)
-    gradients = weights * (p - booster.truth)
+    """Gradients and second derivatives of the rows that are learned from, both times the weights."""
+    classes, rows = booster.parameters.classes, booster.learned_from
+    weights, p = booster.training[rows, np.newaxis], probabilities(booster.parameters, booster.scores[rows])
+    gradients = weights * (p - booster.truth[rows])
     if not classes:
         return gradients, weights * np.ones_like(p)
     factor = 1.0 if classes == 2 else 2.0 if isinstance(booster.parameters, XgbParameters) else classes / (classes - 1)
@@ -184,11 +193,12 @@ def _derivatives(booster: Booster) -> tuple[Floats, Floats]:
 
 
 def _row_factors(booster: Booster, gradients: Floats, number: int, rng: np.random.Generator) -> Floats:
-    """A factor for each row: 0 for those not drawn, 1, or more where few stand for many."""
-    parameters, rows, factors = booster.parameters, np.flatnonzero(booster.training > 0), np.ones(len(booster.weights))
+    """A factor for each row that is learned from: 0 for those not drawn, 1, or more where few stand for many."""
+    parameters, factors = booster.parameters, np.ones(len(gradients))
+    rows = np.flatnonzero(booster.training[booster.learned_from] > 0)
     if parameters.row_fraction < 1:
         drawn = rng.choice(rows, max(round(parameters.row_fraction * len(rows)), 1), replace=False)
-        factors = np.zeros(len(booster.weights))
+        factors = np.zeros(len(gradients))
         factors[drawn] = 1.0
         rows = np.sort(drawn)
     if not isinstance(parameters, LgbParameters) or number * parameters.learning_rate < 1:
@@ -206,6 +216,18 @@ def _row_factors(booster: Booster, gradients: Floats, number: int, rng: np.rando
     return factors
 
 
+def _spread(numbers: Ints, rows: Ints, every: int) -> Ints:
+    """Numbers of some rows as those of all, zero elsewhere."""
+    found = np.zeros((every, numbers.shape[1]), numbers.dtype)
+    found[rows] = numbers
+    return found
+
+
+def _drawn(rng: np.random.Generator, count: int, rows: Ints | slice) -> Floats:
+    """Numbers between 0 and 1 for these rows: what a row gets does not depend on which others there are."""
+    return rng.random(count)[rows]
+
+
 def _draw(parameters: AnyBoosting, features: int, rng: np.random.Generator) -> Callable[[Bools], Bools] | None:
     """The same columns for all nodes of the tree."""
     if parameters.column_fraction >= 1:
@@ -217,16 +239,18 @@ def _draw(parameters: AnyBoosting, features: int, rng: np.random.Generator) -> C
 
 def _finished(booster: Booster, spec: TreeSpec, tree: GrownTree, derivatives: Floats) -> FinishedTree:
     """All training rows weigh in its nodes, also those that were not drawn for it."""
-    values = _leaf_values(booster.parameters, spec, tree, derivatives)
+    values = _leaf_values(booster.parameters, spec, tree, tree.where[booster.learned_from], derivatives)
     return FinishedTree(tree, values[:, np.newaxis], tree.cover(booster.training))
 
 
-def _leaf_values(parameters: AnyBoosting, spec: TreeSpec, tree: GrownTree, derivatives: Floats) -> Floats:
+def _leaf_values(
+    parameters: AnyBoosting, spec: TreeSpec, tree: GrownTree, leaf_of_row: Ints, derivatives: Floats
+) -> Floats:
     """One Newton step in each leaf. Where nodes are hidden, splits are found by rougher numbers than these."""
     g, curvature = np.ldexp(tree.totals.astype(float), -np.array(spec.exponents)).T
     if parameters.hide_nodes or isinstance(parameters, GbdtParameters):
         whole, exponents = to_integers(derivatives, parameters.precision)
-        sums = np.ldexp(leaf_sums(tree.where, len(tree.first), whole).astype(float), -np.array(exponents))
+        sums = np.ldexp(leaf_sums(leaf_of_row, len(tree.first), whole).astype(float), -np.array(exponents))
         g, curvature = sums[:, 0] if parameters.hide_nodes else g, sums[:, 1]
     steps = shrunk(g, parameters.l1)
     weight = curvature + parameters.l2
