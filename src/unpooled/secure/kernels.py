@@ -130,6 +130,39 @@ def into_planes(numbers: Ring, four: Any, two: Any, one: Any, above_two: Any, ab
 
 
 @compiled
+def folded_into_planes(
+    words: Ring, nodes: Ints32, mask: Ring, four: Any, two: Any, one: Any, above_two: Any, above_one: Any
+) -> None:
+    """The lower bytes of rows × (nodes · words), with each row's words at its node and zero elsewhere, less a mask."""
+    fours, twos, ones, width = len(four) > 0, len(two) > 0, len(one) > 0, words.shape[1]
+    place = 0
+    for row in range(len(words)):
+        begin = nodes[row] * width
+        for column in range(mask.shape[1]):
+            number = np.uint64(0) - mask[row, column]
+            if begin <= column < begin + width:
+                number += words[row, column - begin]
+            if fours:
+                four[place] = number
+            if twos:
+                two[place] = number >> above_two
+            if ones:
+                one[place] = number >> above_one
+            place += 1
+
+
+@compiled
+def node_sums(words: Ring, nodes: Ints32, count: int) -> Ring:
+    """The sum of the rows of each node; rows at -1 are in none."""
+    sums = np.zeros((count, words.shape[1]), np.uint64)
+    for row in range(len(words)):
+        if nodes[row] >= 0:
+            for word in range(words.shape[1]):
+                sums[nodes[row], word] += words[row, word]
+    return sums
+
+
+@compiled
 def from_planes(numbers: Ring, four: Any, two: Any, one: Any, above_two: Any, above_one: Any) -> None:
     """The numbers whose lower bytes these are."""
     fours, twos, ones = len(four) > 0, len(two) > 0, len(one) > 0

@@ -53,6 +53,29 @@ def fold(words: Ring, nodes: Ints32, count: int) -> Ring:
     return folded.reshape(rows, count * width)
 
 
+def folded_less(words: Ring, nodes: Ints32, count: int, mask: Ring, width: int) -> Bytes:
+    """Y with a copy of its columns for each node, less a mask, as it is sent."""
+    if _LITTLE and width < WORD_BYTES and worthwhile(mask.size):
+        from unpooled.secure import kernels
+
+        data = np.empty(width * mask.size, np.uint8)
+        kernels.folded_into_planes(
+            np.ascontiguousarray(words), nodes, np.ascontiguousarray(mask), *_four_two_one(data, _planes(data, width))
+        )
+        return data.reshape(width, *mask.shape)
+    return to_bytes(fold(words, nodes, count) - mask, width)
+
+
+def node_sums(words: Ring, nodes: Ints32, count: int) -> Ring:
+    """The sum of the rows of each node, as nodes × words."""
+    if worthwhile(words.size):
+        from unpooled.secure import kernels
+
+        return kernels.node_sums(words, nodes, count)
+    inside = np.flatnonzero(nodes >= 0)
+    return bin_sums(nodes.take(inside)[:, np.newaxis], [count], words.take(inside, axis=0))
+
+
 def unfold(sums: Ring, count: int) -> Ring:
     """From bins × (nodes · words) to nodes × bins × words."""
     bins, width = sums.shape

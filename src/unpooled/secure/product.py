@@ -202,9 +202,7 @@ def _check_totals(call: Call, inputs: Inputs, result: Ints) -> None:
         return
     if inputs.y is None or inputs.nodes is None:
         return
-    inside = np.flatnonzero(inputs.nodes >= 0)
-    nodes, rows = inputs.nodes.take(inside)[:, np.newaxis], inputs.y.take(inside, axis=0)
-    totals = mod64.bin_sums(nodes, [left.nodes], rows.view(np.uint64)).view(np.int64)
+    totals = mod64.node_sums(inputs.y.view(np.uint64), inputs.nodes, left.nodes).view(np.int64)
     starts = np.cumsum(left.sizes, dtype=np.int64) - left.sizes
     if (np.add.reduceat(result, starts, axis=1) != totals[:, np.newaxis]).any():
         raise ProtocolError("a product does not add up: a party or the coordinator sent a wrong share")

@@ -161,11 +161,14 @@ def _masked_blocks(task: Task, mask: Mask, own: Sequence[NDArray[Any]]) -> Itera
     cuts, sizes = row_blocks(*mask.shape), task.sizes
     for cut, hidden in zip(cuts, mask.blocks(cuts), strict=True):
         block, *nodes = (part[cut] for part in own)
+        width = task.need.item.word_bytes
         if task.is_left:
             full = mod64.one_hot(block, sizes) if sizes else block.view(np.uint64)
+            yield mod64.to_bytes(full - hidden, width)
+        elif task.folds:
+            yield mod64.folded_less(block, nodes[0], task.nodes, hidden, width)
         else:
-            full = mod64.fold(block, nodes[0], task.nodes) if task.folds else block
-        yield mod64.to_bytes(full - hidden, task.need.item.word_bytes)
+            yield mod64.to_bytes(block - hidden, width)
 
 
 def _awaited(engine: Engine, peer: str, tasks: Sequence[Task]) -> list[Task]:

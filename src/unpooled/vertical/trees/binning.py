@@ -237,7 +237,10 @@ def binned(binning: Binning, matrix: Floats, party: str, folder: Path | None = N
     """The bins of the training rows, or of some of them; in files in a folder, if one is given."""
     layout = binning.layout
     feature_bins = _by_row(_training_bins(binning, matrix, party), len(matrix), layout, folder)
-    return Binned(feature_bins, to_physical_bins(layout, feature_bins), layout)
+    columns = to_physical_bins(layout, feature_bins)
+    for bins in (feature_bins, columns):
+        bins.setflags(write=False)  # so that one mask may hide them again and again without a look at all of them
+    return Binned(feature_bins, columns, layout)
 
 
 def _bins_by_feature(binning: Binning, matrix: Floats, party: str) -> Iterator[Bins]:

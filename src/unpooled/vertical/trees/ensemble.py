@@ -96,6 +96,7 @@ def fit(
     if evidence := team.evidence:
         evidence.commit(team.session, team.passive, TARGETS, inputs_of(targets))
     fitted = fit_trees(partial(grow, context), len(space.every.features), parameters, weighted)
+    context.catch_up()
     for _, helper in context.helpers:
         take_due(context, helper)
     for owner in team.passive:

@@ -107,7 +107,9 @@ def _spec(
     same = reuses_gradients(parameters)
     weights = forest.weights * (1.0 if same else factors)
     values = np.concatenate([forest.truth, np.ones((len(weights), 1))], axis=1) * weights[:, np.newaxis]
-    y, exponents = to_short_integers(values, parameters.precision, largest_sum(parameters, len(values)), lambda: rng.random(len(values)))
+    y, exponents = to_short_integers(
+        values, parameters.precision, largest_sum(parameters, len(values)), lambda: rng.random(len(values))
+    )
     name = f"forest {place}" if same else f"tree {number} model {place}"
     return TreeSpec(name, y, exponents, part, draw=_draw(parameters, rng, features), reused=same), values
 

@@ -52,11 +52,11 @@ def about_hidden_nodes(team: Team, tree: int) -> dict[str, Any] | None:
     return {"fit": evidence.fit, "group": evidence.group, "trees": [tree], "part": False}
 
 
-def keep_leaves(evidence: Evidence, specs: Sequence[TreeSpec], grown: Sequence[GrownTree]) -> None:
-    """At the active party: keep the leaves of a group of trees."""
+def keep_leaves(evidence: Evidence, group: int, specs: Sequence[TreeSpec], grown: Sequence[GrownTree]) -> None:
+    """At the active party: keep the leaves of a group of trees, given by its number."""
     each = zip(specs, grown, strict=True)
     leaves = [Leaves(tree.first, tree.where, seed.taking_part if seed.cut else None) for seed, tree in each]
-    evidence.keep_page(name_of(evidence.fit, evidence.group), **page_of(leaves))
+    evidence.keep_page(name_of(evidence.fit, group), **page_of(leaves))
 
 
 def columns_kept(own: Binned) -> Arrays:
@@ -98,9 +98,11 @@ def page_of(trees: Sequence[Leaves]) -> Arrays:
     """
     bits = []
     for tree in trees:
-        codes = (np.cumsum(_takes_rows(tree.first)) - 1)[tree.where].astype(np.uint32)
         planes = _planes(tree.first)
-        bits.append(np.packbits((codes >> np.arange(planes, dtype=np.uint32)[:, np.newaxis]) & 1, axis=1).reshape(-1))
+        narrow = np.min_scalar_type((1 << planes) - 1)
+        codes = (np.cumsum(_takes_rows(tree.first)) - 1).astype(narrow)[tree.where]
+        places = np.arange(planes, dtype=narrow)[:, np.newaxis]
+        bits.append(np.packbits((codes >> places) & narrow.type(1), axis=1).reshape(-1))
     return {
         "first": np.concatenate([tree.first for tree in trees]),
         "nodes": np.array([len(tree.first) for tree in trees]),

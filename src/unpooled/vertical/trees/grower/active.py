@@ -16,6 +16,7 @@ on a side: one that turns out to leave too few is dropped, and its node stays a 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -49,11 +50,11 @@ def grow(context: GrowerContext, specs: Sequence[TreeSpec], number: int) -> Gene
         grown = grown_from(notebook.read(context.known[number]))
     else:
         grown = yield from _as_group(evidence, number, _grow(context, specs, number))
-        if notebook is not None:
-            notebook.write(**page_of(number, grown, context.table, context.numbered))
+        if notebook is not None:  # the page is as things stand now, whenever it is written
+            page = page_of(number, grown, context.table, context.numbered)
+            context.later.append(partial(notebook.write, **page))
     if evidence:
-        evidence.group = number
-        keep_leaves(evidence, specs, grown)
+        context.later.append(partial(keep_leaves, evidence, number, specs, grown))
     return grown
 
 

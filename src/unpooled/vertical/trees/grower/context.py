@@ -195,7 +195,8 @@ class GrowerContext:
     all rows, where passive parties tell these; `due` are those that each was asked for and has not told. Levels and
     requests are counted by `questions`, since answers come in their order. `notebook` keeps each group of trees;
     `known` says by the number of a group on which page it is, if it is from before an interruption. `groups` counts
-    those begun or read, out of `total`. `numbered` says by owner how many splits it has numbered at the most.
+    those begun or read, out of `total`. `numbered` says by owner how many splits it has numbered at the most. What
+    need not be done at once is done `later`, while the others are at work.
     """
 
     team: Team
@@ -213,6 +214,7 @@ class GrowerContext:
     groups: int = 0
     numbered: Counter[int] = field(default_factory=Counter)
     known: Mapping[int, int] = field(default_factory=dict)
+    later: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def me(self) -> int:
@@ -227,6 +229,12 @@ class GrowerContext:
         """The passive parties that have columns, with their places among the owners."""
         others = [(place, owner) for place, owner in enumerate(self.team.owners) if owner != self.team.active]
         return [(place, owner) for place, owner in others if self.space.layouts[place].features]
+
+    def catch_up(self) -> None:
+        """Do what was left for later."""
+        for do in self.later:
+            do()
+        self.later.clear()
 
     def next_question(self) -> int:
         """The number of a question to passive parties."""

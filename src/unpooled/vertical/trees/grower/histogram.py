@@ -70,6 +70,7 @@ def build_histograms(
         for call, some in zip(calls, together, strict=False):
             inputs.append(_inputs(team, call, growing, families[some], asked.part(some), part=part))
         shown = begin(team.products, list(zip(calls, inputs * len(context.helpers), strict=True)))
+    context.catch_up()
     yield
     own, counts = bin_sums(growing.rows, asked, growing.y, parameters.precision)  # while the others are at work
     by_owner = {context.me: own}
