@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from asyncio.trsock import TransportSocket
 from collections.abc import Iterator
 
 import pytest
@@ -92,3 +93,17 @@ def test_lines_in_use_end_with_the_block(server: socket.socket) -> None:
     assert read_all(called) == b""
     caller.close()
     called.close()
+
+
+def test_small_pieces_are_not_held_back(server: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a small piece waits until the one before it was acknowledged, for up to 40 ms."""
+    said = list[tuple[int, ...]]()
+    monkeypatch.setattr(TransportSocket, "setsockopt", lambda _, *options: said.append(options))
+    with slow_lines({"bank": address_of(server)}, delay=0.001, bits_per_second=FAST) as addresses:
+        caller = dial(addresses["bank"])
+        called, _ = server.accept()
+        caller.sendall(b"a")
+        assert called.recv(1) == b"a"
+        caller.close()
+        called.close()
+    assert said == 2 * [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)], "at both ends"
