@@ -10,10 +10,10 @@ Seconds are wall time, from the first message to the last (`whole`), and from th
 The bar is for learning: the alignment before it is much computing and few messages, and the fewer iterations, the
 larger a part of the whole it is. `round_trips` is how often the active party turned from sending to a peer to
 receiving from it; those with the passive party and the coordinator run side by side, and so do those of groups of trees
-that take turns. `round_trips_per_group` are those with the passive party while trees grow, for each group of up to
-three. `line_seconds` is what the fuller direction of the line between owners takes at least, by its bytes alone. Every
-run must give the same list and ranking, otherwise the benchmark stops. Short searches come first, so that no run
-compiles loops. `--lockstep N` is for other groups of trees than by default: of a third of N.
+that take turns. `round_trips_per_group` are those with the passive party while trees grow, for each group of trees.
+`line_seconds` is what the fuller direction of the line between owners takes at least, by its bytes alone. Every run
+must give the same list and ranking, otherwise the benchmark stops. Short searches come first, so that no run compiles
+loops.
 """
 
 from __future__ import annotations
@@ -67,13 +67,12 @@ def lines(places: Mapping[str, str], delay: float | None) -> Iterator[Mapping[st
         yield addresses
 
 
-def search(run: Path, tables: Path, dealt: Scenario, delay: float | None, asked: argparse.Namespace) -> Found:
+def search(run: Path, tables: Path, dealt: Scenario, delay: float | None, iterations: int) -> Found:
     places = {party: f"127.0.0.1:{free_port()}" for party in ROLES}
     privates = {
         party: private_of(party, tables, dealt).model_copy(update={"listen": place}) for party, place in places.items()
     }
-    model = {"trees": TREES} if asked.lockstep is None else {"trees": TREES, "lockstep": asked.lockstep}
-    parameters = {"top": TOP, "method": {"iterations": asked.iterations}, "model": model}
+    parameters = {"top": TOP, "method": {"iterations": iterations}, "model": {"trees": TREES}}
     with lines(places, delay) as addresses:
         parties = {p: Party.model_validate({"role": role, "address": addresses[p]}) for p, role in ROLES.items()}
         spawn(Plan(kind="lookalike", parties=parties, parameters=parameters), privates, run, books=books_in(run))
@@ -129,7 +128,6 @@ def seconds_of(entries: Sequence[Entry]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--lockstep", type=int)
     parser.add_argument("--iterations", type=int, default=ITERATIONS)
     asked = parser.parse_args()
     console, found = Console(stderr=True), dict[str, Found]()
@@ -139,7 +137,7 @@ def main() -> None:
         compile_loops(folder, dealt)
         for way, delay in DELAYS.items():
             console.print(f"{way} ...")
-            found[way] = search(folder / way, folder, dealt, delay, asked)
+            found[way] = search(folder / way, folder, dealt, delay, asked.iterations)
             console.print(f"{way}: {found[way].whole:.1f} s, of which learning {found[way].learning:.1f} s")
     if any(other.result != found["loopback"].result for other in found.values()):
         raise RuntimeError("another list or ranking than on loopback")
@@ -150,7 +148,6 @@ def main() -> None:
         "cores": os.cpu_count(),
         "python": sys.version.split()[0],
         "trees": TREES,
-        "lockstep": asked.lockstep,
         "iterations": asked.iterations,
         "searches": {way: taken.figures for way, taken in found.items()},
         "learning_vs_loopback": {way: round(taken.learning / base.learning, 2) for way, taken in found.items()},

@@ -97,10 +97,10 @@ def fit(
         evidence.commit(team.session, team.passive, TARGETS, inputs_of(targets))
     fitted = fit_trees(partial(grow, context), len(space.every.features), parameters, weighted)
     context.catch_up()
-    for _, helper in context.helpers:
-        take_due(context, helper)
     for owner in team.passive:
         team.session.send(owner, messages.Finished())
+    for _, helper in context.helpers:
+        take_due(context, helper)
     model = Model(
         part=part_of(name, party, prepared.binning, context.table, hide_nodes=parameters.hide_nodes),
         owners=team.owners,

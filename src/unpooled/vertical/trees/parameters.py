@@ -70,8 +70,8 @@ class TreeParameters(LearnerParameters):
     )
     lockstep: int = Field(
         10,
-        description="the most trees that grow together and share each round trip; where nodes and bags are hidden a "
-        "third as many, and up to five such groups take turns",
+        description="the most trees that grow together and share each round trip; where nodes and bags are hidden they "
+        "grow in up to five groups that take turns, each of at most a third as many",
         ge=1,
     )
 
