@@ -139,17 +139,23 @@ def waits(of_fit: list[Entry]) -> list[bool]:
     return [after.kind == ANSWER for entry, after in pairwise(of_fit) if entry.kind == REQUEST]
 
 
-@pytest.mark.parametrize("engine", ["shares", "plain", "paillier"])
+LGB = LgbParameters(trees=3, depth=3, leaves=5, hide_nodes=True, lent_bins=6, min_rows=5)
+RF = ForestParameters(trees=7, depth=3, hide_nodes=True, lent_bins=6, min_rows=5)
+BAGS_SHOWN, NODES_SHOWN = (HIDDEN.model_copy(update={name: False, "trees": 2}) for name in ("hide_bags", "hide_nodes"))
+
+
 @pytest.mark.parametrize(
-    "parameters",
+    ("parameters", "engine"),
     [
-        HIDDEN,
-        LgbParameters(trees=3, depth=3, leaves=5, hide_nodes=True, lent_bins=6, min_rows=5),
-        ForestParameters(trees=7, depth=3, hide_nodes=True, lent_bins=6, min_rows=5),
-        GbdtParameters(trees=2, depth=3, hide_nodes=True, lent_bins=6, min_rows=5, hide_bags=False),
-        GbdtParameters(trees=2, depth=3, min_rows=5),
+        (HIDDEN, "shares"),
+        (HIDDEN, "plain"),
+        (HIDDEN, "paillier"),
+        (LGB, "plain"),
+        (RF, "shares"),
+        (BAGS_SHOWN, "shares"),
+        (NODES_SHOWN, "shares"),
     ],
-    ids=["gbdt", "lgb", "rf", "bags shown", "nodes shown"],
+    ids=lambda each: each if isinstance(each, str) else f"{each.learner} {each.hide_bags:d}{each.hide_nodes:d}",
 )
 def test_models_are_the_same(parameters: AnyTrees, engine: str) -> None:
     models = 1 if engine == "paillier" else 7
