@@ -110,3 +110,25 @@ def test_rows_in_secret_orders(both: Both, rows: int, inside: int, words: int, a
     left, right = found[1][-2:]
     expected = [mod64.bin_sums(bins[nodes == node], sizes, y[nodes == node]) for node in range(count)]
     assert np.array_equal(left + right, np.stack(expected))
+
+
+@pytest.mark.parametrize("width", [1, 3, 5, 7, 8])
+@pytest.mark.parametrize(("count", "words"), [(1, 1), (3, 1), (2, 2)])
+def test_nodes_folded_in_less_a_mask(both: Both, width: int, count: int, words: int) -> None:
+    rng = np.random.default_rng(width)
+    values, mask = (rng.integers(0, 2**64, (50, n), np.uint64) for n in (words, count * words))
+    nodes = rng.integers(-1, count, 50).astype(np.int32)
+    pair = both(lambda: mod64.folded_less(values, nodes, count, mask, width))
+    same(pair)
+    back = mod64.from_bytes(pair[1], mask.shape, None, width)
+    assert np.array_equal(back, mod64.lower_bytes(mod64.fold(values, nodes, count) - mask, width))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 60])
+def test_sums_of_nodes(both: Both, rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    values, nodes = rng.integers(0, 2**64, (rows, 2), np.uint64), rng.integers(-1, 4, rows).astype(np.int32)
+    pair = both(lambda: mod64.node_sums(values, nodes, 4))
+    same(pair)
+    for node in range(4):
+        assert np.array_equal(pair[1][node], values[nodes == node].sum(axis=0, dtype=np.uint64))
