@@ -13,7 +13,7 @@ from unpooled.secure.shares.state import Mask
 
 
 def bins(*, writable: bool) -> np.ndarray:
-    values = np.arange(12, dtype=np.uint8).reshape(4, 3)
+    values = np.arange(12, dtype=np.uint8).reshape(4, 3).copy()
     values.setflags(write=writable)
     return values
 
