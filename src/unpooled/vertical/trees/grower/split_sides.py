@@ -50,25 +50,23 @@ def open_splits(
     splits = _Splits(*found, nodes.missing_left[trees, numbers])
     opened = OpenedSplits(trees, numbers, rows, np.empty(len(rows), bool))
     theirs = [(helper, np.flatnonzero(splits.owners == place)) for place, helper in context.helpers]
-    asked = [(helper, some) for helper, some in theirs if len(some)]
-    for helper, some in asked:
+    asked = [(helper, some, _keys(splits, some)) for helper, some in theirs if len(some)]
+    for helper, some, keys in asked:
         if context.parameters.hide_nodes:
-            _ask_for_all(context, group, helper, _keys(splits, some))
+            _ask_for_all(context, group, helper, keys)
         else:
             of_some = splits.features[some], splits.places[some], splits.missing_left[some]
             fields = trees[some], numbers[some], *(each.astype(np.int32) for each in of_some)
             context.team.session.send(helper, messages.SplitRequest(*fields))
     _open_own(context, growing, opened, splits)
-    if context.parameters.hide_nodes:
-        wanted = [(helper, some, _keys(splits, some)) for helper, some in asked]
-        if any(key not in context.opened for _, _, keys in wanted for key in keys):
-            yield
-        for helper, some, keys in wanted:
+    if context.parameters.hide_nodes and not all(context.opened.keys() >= set(keys) for _, _, keys in asked):
+        yield
+    for helper, some, keys in asked:
+        if context.parameters.hide_nodes:
             while not context.opened.keys() >= set(keys):
                 _take_for_all(context, helper)
             _fill_in(context, growing, opened, some, keys)
-    else:
-        for helper, some in asked:
+        else:
             _take(context, helper, growing, opened, splits, some)
     nodes.owner[trees, numbers] = splits.owners
     return opened
